@@ -1,4 +1,4 @@
-"""Every error that seriatim raises, by who has to act.
+"""The errors that seriatim raises, grouped by the person who has to act.
 
     SeriatimError
     ├── UsageError              the caller: a call, an option or a value is wrong
@@ -14,16 +14,16 @@
     │   │   └── UntrustedData   ... data of the embedded PostgreSQL that this user hasn't made
     │   ├── QueryFailed         ... a pipeline's query, at something that does not heal by itself
     │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
-    │   └── SchemaMismatch      ... the schema of a message box is older, newer, or none
+    │   └── SchemaMismatch      ... the schema of a message box is older, newer, of another build, or no box
     ├── Unavailable             nobody: a retry may succeed
-    │   ├── QueueFull           ... a queue has as many messages as it may
-    │   └── LeaseLost           ... a handler took too long: another worker has its message
+    │   ├── QueueFull           ... a queue is full
+    │   └── LeaseLost           ... the lease of a handler is lost: another worker gets its message
     ├── Transient               nobody: a handler raises it, and gets the message again
-    ├── Business                an operator: a handler raises it, and the queue's `errors` decides; by default its group stops
-    └── InvariantBroken         us: a bug in seriatim
+    ├── Business                an operator: a handler raises it; the queue's `errors` decides, by default the group stops
+    └── InvariantBroken         the authors of seriatim: a bug
 
-An error says what was wrong, where, and what to do. It has a stable ``code`` and survives pickling,
-because Spark carries errors from its workers to the driver.
+An error has the fault, its place and the remedy. It has a stable ``code``. It can be pickled,
+because Spark sends errors from its workers to the driver.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ _LONGEST_SHOWN = 200
 
 
 def shown(value: object, most: int = _LONGEST_SHOWN) -> str:
-    """A value as an error shows it: as Python writes it, `most` characters of it.
+    """A value for an error's text: as Python writes it, cut to `most` characters.
 
-    Python itself raises an error where a whole number of more than 4,300 digits, or of its own limit, is written out.
+    Python itself raises an error when it writes a whole number of more than 4,300 digits, or of its own limit.
     """
     try:
         text = repr(value)

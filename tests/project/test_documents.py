@@ -180,7 +180,7 @@ def test_every_operation_is_documented(name):
 
 
 def test_every_moved_method_is_documented_and_is_still_there(box):
-    section = reference("operations.md").split("## Methods of `MessageBox` before")[1]
+    section = reference("operations.md").split("## Former methods of `MessageBox`")[1]
     assert re.findall(r"^\| `(\w+)` \| `(\w+)\.\1` \|$", section, re.MULTILINE) == list(MOVED.items())
     for name, module in MOVED.items():
         place = f"seriatim.operations.{module}"

@@ -1,4 +1,4 @@
-"""Notices: values that say what went wrong in a transaction. They are published at the end of the call."""
+"""Notices: values that describe failures in a transaction. They are published at the end of the call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOBODY = "no subscription wants it"
 
 @dataclass(frozen=True, slots=True)
 class MessageFailed:
-    """What became of a message that is at hand, without its body."""
+    """A failed message whose row is known, without its body."""
 
     message: Message
     what: Failed
@@ -34,7 +34,7 @@ class MessageFailed:
 
 @dataclass(frozen=True, slots=True)
 class EntryFailed:
-    """What a handler failed at, of which only the entry is known; its attempt is counted already."""
+    """A message at which a handler failed, of which only the entry is known; its attempt is counted already."""
 
     entry_id: int
     what: Failed
@@ -61,7 +61,7 @@ class HolePassed:
 
 @dataclass(frozen=True, slots=True)
 class KeptOut:
-    """Messages that the transaction has published and that nobody wanted, or a queue set aside as invalid; None: all."""
+    """Messages that the transaction has published and that are unrouted, or that a queue set aside as invalid; None: all."""
 
     message_ids: Sequence[str] | None = None
 

@@ -42,7 +42,7 @@ _PORTION = 5_000
 
 
 def publish(transaction: Transaction, notices: Sequence[Notice]) -> None:
-    """Publish what was noticed, so far as somebody subscribes to it; a failure of a failure is only logged."""
+    """Publish the notices to which a queue subscribes; a failure of a failure is only logged."""
     known = transaction.access.known
     definitions = known.definitions if known.definitions.version >= 0 else known.read(transaction)
     if not router_of(definitions).wants_failures:
@@ -79,7 +79,7 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
 
 
 def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[list[MessageFailed]]:
-    """Each message with what became of it, without what is kept out."""
+    """Each failed message with its notice, except messages that are kept out."""
     yield [one for one in notices if isinstance(one, MessageFailed)]
     faults = {one.entry_id: one.what for one in notices if isinstance(one, EntryFailed)}
     found = _messages(transaction, list(faults))
@@ -96,7 +96,7 @@ def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[lis
 
 
 def _kept_out(transaction: Transaction, notice: KeptOut) -> Iterable[list[MessageFailed]]:
-    """What the transaction has published: what nobody wanted, and what a queue set aside as invalid."""
+    """Messages that the transaction has published: unrouted messages, and messages that a queue set aside as invalid."""
     queues = _names(transaction)
     # A batch of a pipeline may be large; what is published by a call is in memory already.
     if notice.message_ids is None:
@@ -118,14 +118,14 @@ def _names(transaction: Transaction) -> dict[int, str]:
 
 
 def _message(name: str, kind: str, written: str, types: dict[str, str] | None) -> Message:
-    """A message without its body; what tells of its dialog is among its properties."""
+    """A message without its body; its dialog is described by properties."""
     context = context_of(written, types)
     dialog = dialog_of(context, kind)
     return Message(type=kind, message_id=name, context=context | ({} if dialog is None else dialog.properties()))
 
 
 def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, MessageFailed]:
-    """Messages by their entries, as they are now, as far as the role may know them, with why they were set aside."""
+    """Messages by their entries, as far as the role may see them, with the reason why they were set aside."""
     if not entry_ids:
         return {}
     queues = _names(transaction)
@@ -145,7 +145,7 @@ def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, M
 
 
 def _of_holes(transaction: Transaction, holes: Sequence[HolePassed]) -> list[MessageFailed]:
-    """The failures of holes, each with the message that waits, or has waited, behind its hole."""
+    """The failures for holes, each with the message that waits, or has waited, behind the hole."""
     told = []
     for queue_id in {one.queue_id for one in holes}:
         mine = [one for one in holes if one.queue_id == queue_id]

@@ -21,13 +21,13 @@ from seriatim.errors import ActionRefused, UsageError
 
 __all__ = ["Receiver"]
 
-#: So many groups are judged at once where they have nothing to hand out; and so many where they stay locked after that.
+#: The number of groups that are judged at once: if they have nothing to hand out, and if they stay locked afterwards.
 _GROUPS_AHEAD, _GROUPS_LOCKED = 256, 16
-#: A turn that takes in fewer messages than this costs more than they do.
+#: A turn that judges fewer messages than this costs more than the messages themselves.
 _FEW = 10
-#: Who asks for so many messages gets what a group has, as a rule; of a turn for fewer most is only written down.
+#: A receiver with at least this limit usually gets all messages of a group; with a lower limit most are only judged.
 _RUN = 20
-#: In both cases the next groups are judged together, where enough wait: at most so many groups, and about so many messages.
+#: In both cases the next groups are judged together, if enough messages wait: the most groups, and about how many messages.
 _NEXT_GROUPS, _NEXT_MESSAGES = 64, 1280
 
 
@@ -64,13 +64,14 @@ class Receiver:
         self._deadline = math.inf
 
     def receive(self, wait_s: float) -> Delivery | None:
-        """The next messages; if there are none, those that come within so many seconds.
+        """Return the next messages; if there are none, wait some seconds for messages.
 
-        With a wait the transaction has done nothing yet. However much there is to be judged before something can be handed
-        out, the wait ends with the turn after its time is over; what was judged stays so, and the next call goes on there.
+        To wait, the transaction must have done nothing yet. However much has to be judged before a message can be
+        handed out, the wait ends with the first turn after its time; the judged messages stay judged, and the next call
+        goes on there.
 
         Raises:
-            UsageError: no such queue, or a group of one that has none.
+            UsageError: there is no such queue, or it has no groups and one is named.
             ActionRefused: the queue is off, or belongs to a pipeline.
         """
         if wait_s:
@@ -135,7 +136,7 @@ class Receiver:
         return self._next_unordered(queue)
 
     def _go_on(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult | None) -> bool:
-        """Where nothing could be handed out: do what may change that; False where there is nothing to do."""
+        """If nothing could be handed out, do work that may change that; False if there is no such work."""
         if judged is not None and judged.more:
             if self._apart.is_free:  # what was judged stays so, and the next turn doesn't wade through it
                 self._transaction.commit()
@@ -163,9 +164,9 @@ class Receiver:
             is_last = self._is_over()
 
     def _route(self) -> bool:
-        """Route what was published through SQL; whether anything was, or somebody else has done it meanwhile.
+        """Route messages published through SQL; return whether this or another process routed any.
 
-        Where that is not for the role of the session, others have to; until then what came later stays where it is.
+        If the role of the session may not route, others have to; until then later messages aren't judged.
         """
         if not is_unrouted(self._transaction):
             return False
@@ -174,7 +175,7 @@ class Receiver:
         return done > 0 or not is_unrouted(self._transaction)
 
     def _judge_ahead(self, queue: BoxQueue) -> None:
-        """Judge what other groups have, apart if that can be: a turn that hands nothing out needs no lock."""
+        """Judge other groups, in a separate transaction if possible: a turn that hands nothing out needs no lock afterwards."""
         with self._apart() as transaction:
             how_many = (
                 _GROUPS_LOCKED
@@ -185,11 +186,11 @@ class Receiver:
             self._turns_on(transaction).judge_all(queue, locked)
 
     def _judge_next(self, queue: BoxQueue, own: LockedGroups, judged: TurnResult) -> bool:
-        """Where a turn of the locked group alone isn't worth it: judge what it and the next groups have, together, and let
-        go of them. It is then there to be handed out.
+        """If a turn of the locked group alone isn't worth it, judge it together with the next groups, and unlock them. Then its
+        messages can be handed out.
 
         Returns:
-            False where nothing of that is done, or somebody else does it.
+            False if nothing was done, or another process does it.
         """
         if not judged.handed or (judged.arrived >= _FEW and self._limit >= _RUN):
             return False
@@ -210,7 +211,7 @@ class Receiver:
         return Turns(transaction, heads=transaction.access.heads)
 
     def _queue(self) -> BoxQueue:
-        """The queue, as the process knows it, or else as it is."""
+        """The queue, as the process knows it; if unknown, read from the box."""
         queue = self._definitions.queues.get(self._name)
         if queue is None or not queue.is_open or self._has_no(queue):
             queue = self._read().queue(self._name)
@@ -220,11 +221,11 @@ class Receiver:
         return queue
 
     def _has_no(self, queue: BoxQueue) -> bool:
-        """Whether a group is asked for of a queue that has none."""
+        """Whether a group is named, but the queue has none."""
         return self._group is not None and not queue.has_groups
 
     def _see(self, version: int) -> BoxQueue:
-        """The queue as of that version of the definitions."""
+        """The queue in that version of the definitions."""
         if version != self._definitions.version:
             self._read()
         return self._queue()
@@ -238,7 +239,7 @@ def _check_open(queue: BoxQueue) -> None:
     """Refuse a queue that hands nothing out.
 
     Raises:
-        ActionRefused: it is off, or a pipeline's.
+        ActionRefused: it is off, or belongs to a pipeline.
     """
     where = f"queue {queue.declared.name!r}"
     if not queue.enabled:

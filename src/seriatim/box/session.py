@@ -243,9 +243,9 @@ class Session(DialogVerbs):
             limit: the most messages; a `UnitOfWork` is always handed out whole.
             group: only this group.
             dialog: only messages of the dialog with this handle.
-            wait: seconds (or ``"5s"``) to wait for a message. It doesn't become longer where much has arrived that is judged
-                and gives nothing; the next call goes on there. None: don't wait; all of that is judged. To wait, `receive`
-                must be the first call of the session, because a waiting transaction holds back others.
+            wait: seconds (or ``"5s"``) to wait for a message. Judging a long backlog that has nothing to hand out
+                doesn't extend the wait; the next call goes on there. None: don't wait; the whole backlog is judged. To
+                wait, `receive` must be the first call of the session, because a waiting transaction holds back others.
 
         Returns:
             The messages in order, all of one group; None if there are none.

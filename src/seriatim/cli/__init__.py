@@ -1,1 +1,1 @@
-"""The command line: what people type and read. Each command is a file; what it does lies below."""
+"""The command line: options and output. Each command is a file; the packages below do the work."""

@@ -68,7 +68,7 @@ def _ask(drops: Sequence[Change], json_: bool) -> None:
     """Ask for confirmation of the drops.
 
     Raises:
-        UsageError: nobody is there to ask.
+        UsageError: there is no terminal to ask at.
     """
     listed = ", ".join(f"{one.kind} {one.name}" for one in drops)
     if json_ or not sys.stdin.isatty():

@@ -167,7 +167,7 @@ def _run(path: Path, rows: int, *, quiet: bool) -> RunSummary:
 
 
 def _delivered(folder: Path) -> dict[str, list[int]]:
-    """Per customer the numbers in the order in which a reader finds them."""
+    """Per customer the numbers in the order in which a reader of the files gets them."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
     from pyarrow import json as reader  # noqa: PLC0415
 
@@ -184,12 +184,12 @@ def _delivered(folder: Path) -> dict[str, list[int]]:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """The feed before, and what was found after.
+    """A comparison of the feed with the delivered rows.
 
     Args:
-        inversions_before: how often an update arrived directly after a higher one of its customer.
-        inversions_after: the same among what was delivered.
-        delivered: rows delivered.
+        inversions_before: the number of updates that arrived directly after a higher update of their customer.
+        inversions_after: the same number among the delivered rows.
+        delivered: the number of delivered rows.
     """
 
     inversions_before: int
@@ -198,10 +198,10 @@ class _Verdict:
 
 
 def _judge(feed: Feed, delivered: Mapping[str, list[int]], summary: RunSummary) -> _Verdict:
-    """Compare what was delivered with the truth.
+    """Compare the delivered rows with the expected rows.
 
     Raises:
-        InvariantBroken: it isn't what had to be.
+        InvariantBroken: they differ.
     """
     wanted = feed.delivered
     wrong = [

@@ -53,7 +53,7 @@ ACTED: Table[dict[str, object]] = Table(
 
 _FILTERS = ("queue", "state", "key", "older_than", "error", "since", "until", "properties")
 _WORDS = {
-    Action.SUSPEND: "Suspend a group: it takes messages in, but hands none out. A locked group stops at the end of its turn.",
+    Action.SUSPEND: "Suspend a group: it accepts messages, but hands none out. A locked group stops at the end of its turn.",
     Action.RESUME: "Resume a suspended group.",
     Action.RETRY: "Retry the message at which a faulted group stopped.",
     Action.SKIP_MESSAGE: "Move the message that blocks a group to the dead letters, and let the group go on.",
@@ -105,7 +105,7 @@ def _reset(
 
 
 def _acting(action: Action, *more: Callable[..., Any]) -> None:
-    """Add the command of an action that may be done to one group or to many; `more`: options of its own."""
+    """Add the command of an action on one group or on many; `more`: its own options."""
 
     def run(
         keys: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,

@@ -35,7 +35,7 @@ _json = json_option("Print JSON.", INSTANCES)
 
 
 def _says_why(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options of what is written to the operator log."""
+    """The options for the operator log: actor and reason."""
     actor = click.option(
         "--actor", default=None, help="Your name for the operator log (default: the user name on this system)."
     )

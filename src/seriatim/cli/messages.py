@@ -126,7 +126,7 @@ _SHOWN = 2_000
 def _choosing(
     statuses: Sequence[str], of_status: str, of_yes: str, usual: Sequence[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Which messages, and whether to ask: their ids, ``all_``, ``dry_run``, ``yes``, and what names those of ``--all``."""
+    """The options that choose messages, and whether to ask: ids, ``all_``, ``dry_run``, ``yes``, and the filters for ``--all``."""
     options = (
         click.argument("message_ids", metavar="[ID…]", nargs=-1),
         click.option("--all", "all_", is_flag=True, help="All messages that match the options."),

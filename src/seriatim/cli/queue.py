@@ -189,7 +189,7 @@ def _on(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
 @click.argument("names", nargs=-1, required=True, metavar="NAME…")
 @which_box
 def _off(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
-    """Turn queues off: they take messages in, but hand none out."""
+    """Turn queues off: they accept messages, but hand none out."""
     from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:

@@ -196,7 +196,7 @@ def _print_progress(progress: Progress) -> None:
 
 
 class _PrintNews:
-    """Prints events between batches; of a long batch not every second."""
+    """Prints events between batches; for a long batch not every second."""
 
     def __init__(self) -> None:
         self._told: tuple[int, float] = (-1, 0.0)

@@ -1,4 +1,4 @@
-"""Showing a run to a person: a live line on a terminal, a line a batch elsewhere, and the law in numbers."""
+"""Show a run to a person: a live line on a terminal, a line for each batch elsewhere, and the law in numbers."""
 
 from __future__ import annotations
 
@@ -115,9 +115,9 @@ class Display:
     """The progress of a run, on standard error.
 
     Args:
-        name: what is running.
+        name: the name of the pipeline.
         quiet: show nothing.
-        console: where; None: standard error.
+        console: the console; None: standard error.
     """
 
     def __init__(self, name: str, *, quiet: bool = False, console: Console | None = None) -> None:
@@ -151,7 +151,7 @@ class Display:
             self._console.print(f"{self._name}: batch {progress.batch}: {self._line}", soft_wrap=True)
 
     def tell(self, news: News) -> None:
-        """Show what happens between micro-batches."""
+        """Show an event between micro-batches."""
         from seriatim.runtime.pipelines.progress import Again, Ports  # noqa: PLC0415 - imports Spark, which is slow
 
         if self._quiet:
@@ -205,13 +205,13 @@ def waiting_line(waiting: Waiting) -> str:
 
 
 def again_line(again: Again) -> str:
-    """A query that is begun again, in a line."""
+    """A restarted query, in a line."""
     begun = f"the query is begun again in {again.seconds:g} s (try {again.attempt} of {again.attempts})"
     return f"{again.what}; {begun}: {again.reason}"
 
 
 def routing_line(routing: Routing) -> str:
-    """The law of conservation of the router; empty where every message went somewhere."""
+    """The law of conservation of the router; empty if every message had a destination."""
     if not routing.unrouted and not routing.invalid:
         return ""
     invalid = f" + invalid {routing.invalid:,}" if routing.invalid else ""
@@ -219,9 +219,9 @@ def routing_line(routing: Routing) -> str:
 
 
 def accounts_table(accounts: Sequence[Account], console: Console | None = None) -> None:
-    """Print the law of conservation, a destination a line: held before + in = released + held + …
+    """Print the law of conservation, a line for each destination: held before + in = released + held + …
 
-    Of very many destinations those that nothing happened to are only counted.
+    If there are very many destinations, those without messages are only counted.
     """
     console = console or Console(highlight=False)
     shown = [one for one in accounts if len(accounts) <= _MOST_ROWS or one.held_before or one.arrived]

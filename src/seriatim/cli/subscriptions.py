@@ -1,4 +1,4 @@
-"""``seriatim subscriptions``: who wants which messages."""
+"""``seriatim subscriptions``: list the subscriptions."""
 
 from __future__ import annotations
 

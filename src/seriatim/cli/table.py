@@ -1,4 +1,4 @@
-"""What a command prints, declared once: the columns of a table, what people see of each, and its name in JSON."""
+"""The output of commands, declared once: the columns of a table, their text for people, and their names in JSON."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ class Column(Generic[_Row]):
     """A column of a table. Most are ``Column("queue")``: a field of the row, with one name for people and in JSON.
 
     Args:
-        name: its name in JSON; None: people only see it.
+        name: its name in JSON; None: it is only for people.
         heading: its heading; by default its name; None: only JSON has it.
         value: its value, from a row; by default the row's field of that name.
-        shown: what people see, from a row; by default the value.
-        rows: the tables of the rows that are its value: one row, several, or None. Of several tables the one that is of
-            the row's class.
-        after: the heading behind which people see it, where that is another order than that of JSON.
+        shown: its text for people, from a row; by default the value.
+        rows: the tables of the rows that are its value: one row, several, or None. Of several tables the table of the
+            row's class is used.
+        after: the heading after which it is shown to people, if that order differs from the order in JSON.
         optional: a JSON object without a value has no such name, and people see the column only if a row has a value.
-        meaning: a line for the reference; by default what the docstring of the row's class says of the field.
-        kind: the type of its value for the reference, as an annotation; by default that of the row's field.
+        meaning: a line for the reference; by default the description of the field in the docstring of the row's class.
+        kind: the type of its value for the reference, as an annotation; by default the type of the row's field.
     """
 
     name: str | None
@@ -61,7 +61,7 @@ class Column(Generic[_Row]):
 
     @property
     def title(self) -> str | None:
-        """The heading; None: people don't see it."""
+        """The heading; None: it isn't shown to people."""
         return self.name if isinstance(self.heading, EllipsisType) else self.heading
 
     @property
@@ -70,12 +70,12 @@ class Column(Generic[_Row]):
         return self.rows if isinstance(self.rows, tuple) else (self.rows,)
 
     def of(self, row: _Row | Mapping[str, object]) -> object:
-        """Its value in a row, as JSON has it."""
+        """Its value in a row, for JSON."""
         found = self._of(row)
         return self._nested(found) if self.tables else found
 
     def seen(self, row: _Row) -> object:
-        """What people see of a row."""
+        """Its text in a row, for people."""
         return self._of(row) if self.shown is None else self.shown(row)
 
     def _of(self, row: Any) -> object:
@@ -95,24 +95,24 @@ class Column(Generic[_Row]):
 
 
 def json_only(*names: str, **meanings: str) -> tuple[Column[Any], ...]:
-    """Columns that only JSON has: fields of the row, by their names; behind them such with a meaning of their own."""
+    """Columns for JSON only: fields of the row, by their names; then fields with a meaning of their own."""
     return tuple(Column(name, None, meaning=told) for name, told in (dict.fromkeys(names, "") | meanings).items())
 
 
 def text_only(heading: str, shown: Callable[[_Row], object], meaning: str) -> Column[_Row]:
-    """A column that only people see."""
+    """A column for people only."""
     return Column(None, heading, shown=shown, meaning=meaning)
 
 
 class Table(Generic[_Row]):
-    """A table that a command prints: a line a row for people, an object a row in JSON.
+    """A table that a command prints: a line for each row for people, an object for each row in JSON.
 
     Args:
-        title: what a row is, for the reference.
+        title: the name of a row, for the reference.
         columns: its columns, in the order of JSON.
         row: the class of its rows, as ``module:name``; the class isn't imported for it.
-        nothing: what people read if there are no rows; None: the headings.
-        more: which names JSON objects have besides: the rows are mappings, and printed whole.
+        nothing: the text for people if there are no rows; None: the headings.
+        more: the further names of JSON objects: the rows are mappings, and printed whole.
         base: the table that it extends.
     """
 
@@ -134,16 +134,16 @@ class Table(Generic[_Row]):
         self._shown = _for_people(columns)
 
     def is_of(self, row: object) -> bool:
-        """Whether a row is of the class of its rows."""
+        """Whether a row has the class of its rows."""
         return self.row == f"{type(row).__module__}:{type(row).__qualname__}"
 
     @property
     def headings(self) -> tuple[str, ...]:
-        """The headings that people see, in their order."""
+        """The headings for people, in their order."""
         return tuple(str(one.title) for one in self._shown)
 
     def cells(self, row: _Row) -> tuple[object, ...]:
-        """What people see of a row: a cell for each heading."""
+        """The cells of a row for people, one for each heading."""
         return tuple(one.seen(row) for one in self._shown)
 
     def extended(self, title: str, *columns: Column[_Row], first: Sequence[Column[_Row]] = ()) -> Table[_Row]:
@@ -151,13 +151,13 @@ class Table(Generic[_Row]):
         return Table(title, *first, *self.columns, *columns, row=self.row, nothing=self.nothing, base=self)
 
     def only(self, *headings: str, nothing: str | None = _NOTHING) -> Table[_Row]:
-        """The same table, of which people see these columns only; JSON is the same."""
+        """The same table with only these columns for people; JSON is the same."""
         found = Table(self.title, *self.columns, row=self.row, nothing=nothing, more=self.more)
         found._shown = [one for one in self._shown if one.title in headings]
         return found
 
     def without(self, *headings: str) -> Table[_Row]:
-        """The same table, of which people don't see these columns; JSON is the same."""
+        """The same table without these columns for people; JSON is the same."""
         return self.only(*(one for one in self.headings if one not in headings), nothing=self.nothing)
 
     def object_of(self, row: _Row, /, **given: object) -> dict[str, object]:
@@ -212,7 +212,7 @@ def json_option(told: str, *tables: Table[Any]) -> Callable[[_Command], _Command
 
     Args:
         told: its help.
-        tables: what the command prints.
+        tables: the tables that the command prints.
     """
     return click.option("--json", "json_", is_flag=True, help=told, cls=JsonOption, tables=tables)
 
@@ -241,7 +241,7 @@ def in_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> Itera
 
 
 def _for_people(columns: Sequence[Column[_Row]]) -> list[Column[_Row]]:
-    """The columns that people see, in their order."""
+    """The columns for people, in their order."""
     found = [one for one in columns if one.title is not None and one.after is None]
     for one in columns:
         if one.after is not None:

@@ -1,4 +1,4 @@
-"""``seriatim box tick``: the work that is due even if nobody receives."""
+"""``seriatim box tick``: do work that is due even without a receiver."""
 
 from __future__ import annotations
 

@@ -29,18 +29,18 @@ class Transaction(Protocol):
 
     @property
     def connection(self) -> psycopg.Connection:
-        """What is written through it commits with the messages."""
+        """The psycopg connection; writes through it commit with the messages."""
 
     @property
     def delivery(self) -> Delivered | None:
-        """What was received in it last."""
+        """The last delivery that was received in it."""
 
 
 def in_hand(tx: Transaction) -> Delivered:
-    """What was received.
+    """The delivery in hand.
 
     Raises:
-        UsageError: nothing was.
+        UsageError: nothing was received.
     """
     found = tx.delivery
     if found is None:
@@ -51,15 +51,16 @@ def in_hand(tx: Transaction) -> Delivered:
 
 
 def given_messages(given: Received | Delivered) -> Sequence[Received]:
-    """The messages that a handler was given: one, or those of a batch."""
+    """The messages that a handler gets: one, or those of a batch."""
     return [given] if isinstance(given, Received) else given.messages
 
 
 def idempotency_key(delivered: Delivered, message: Received) -> str:
-    """32 hexadecimal digits, the same whenever the same message is handed on from the same place.
+    """32 hexadecimal digits, always the same for the same message from the same place.
 
-    The place is queue, group, incarnation and ordinal. The id tells messages of two boxes apart, and the body one that an
-    operator has edited from what it was: a receiver that has refused it once shall look at it again.
+    The place is queue, group, incarnation and ordinal. The id distinguishes messages of two boxes, and the body
+    distinguishes an edited message from the original: a receiver that has refused the original should check the edited
+    one again.
     """
     place = [delivered.queue, delivered.group, delivered.incarnation, message.ordinal, message.message_id]
     return hashlib.sha256(json.dumps(place).encode() + b"\0" + message.body).hexdigest()[:32]

@@ -1,11 +1,11 @@
-"""One exchange of HTTP: a message is posted and an answer is read, with one deadline for all of it.
+"""One HTTP exchange: post a message and read the answer, with one deadline for all of it.
 
-The time-outs of HTTP libraries begin anew with every byte, so a peer that sends one now and then is waited for without
-end. Here connecting (to find the address of a name included), the handshake of TLS, sending, interim answers, headers
-and body share one moment by which all has to be done. The protocol and the pool of connections are httpcore's: what it
-takes for a time-out and only hands down to its network is that moment, of the monotonic clock.
+The time-outs of HTTP libraries begin anew with every byte, so a peer that sends a byte now and then can make them wait
+for ever. Here connecting (including the look-up of the host), the TLS handshake, sending, interim answers, headers
+and body share one deadline. The protocol and the connection pool are httpcore's: its time-out parameter, which
+it only passes to its network layer, is used for the deadline, a time of the monotonic clock.
 
-Nothing else is done behind one's back: no proxy, redirect, cookie or encoding.
+There is no proxy, redirect, cookie or encoding.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _BREAKS = (httpcore.TimeoutException, httpcore.NetworkError, httpcore.ProtocolEr
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back: its status, its headers, and the first 64 KiB of its body."""
+    """An answer: its status, its headers, and the first 64 KiB of its body."""
 
     status: int
     headers: httpx.Headers
@@ -43,19 +43,19 @@ class Answer:
 
 
 class Broken(Exception):
-    """There is no whole answer: the peer wasn't reached, took too long, broke off, or speaks no HTTP. Says which."""
+    """There is no complete answer: the peer wasn't reached, took too long, broke off, or doesn't speak HTTP; the text says which."""
 
 
 class NotSent(Exception):
-    """The request is nothing that HTTP can say."""
+    """The request isn't valid HTTP."""
 
 
 class Exchange:
     """Posts to one address. Threads share it, and its connections.
 
     Args:
-        url: where to.
-        deadline_s: seconds for one exchange, from the name of the host to the last byte of the answer.
+        url: the address.
+        deadline_s: seconds for one exchange, from looking up the host to the last byte of the answer.
     """
 
     def __init__(self, url: httpx.URL, deadline_s: float) -> None:
@@ -77,15 +77,15 @@ class Exchange:
         )
 
     def post(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """The answer to a message.
+        """Post a message, and return the answer.
 
         Args:
-            headers: ASCII; those for the host and the length are added.
-            body: what is posted.
+            headers: ASCII; the headers for the host and the length are added.
+            body: the body.
 
         Raises:
-            Broken: there is no whole answer in time.
-            NotSent: a header can't be one.
+            Broken: there is no complete answer in time.
+            NotSent: a header is invalid.
         """
         given = {name.lower() for name in headers}
         sent = {**{name: value for name, value in self._own.items() if name.lower() not in given}, **headers}
@@ -109,7 +109,7 @@ class Exchange:
 
 
 class _Network(httpcore.NetworkBackend):
-    """Connections for which a time-out is a moment of the monotonic clock."""
+    """A network layer whose time-outs are times of the monotonic clock."""
 
     def connect_tcp(
         self,
@@ -132,7 +132,7 @@ class _Network(httpcore.NetworkBackend):
 
 
 class _Stream(httpcore.NetworkStream):
-    """One of them."""
+    """A connection of this network layer."""
 
     def __init__(self, stream: httpcore.NetworkStream) -> None:
         self._stream = stream
@@ -173,7 +173,7 @@ class _Stream(httpcore.NetworkStream):
 
 
 def _left(moment: float | None, late: type[httpcore.TimeoutException]) -> float:
-    """Seconds until a moment; raises `late` once it is over."""
+    """Seconds until a time; raises `late` if it is over."""
     assert moment is not None  # noqa: S101 -- all that is asked for here has a deadline
     left = moment - time.monotonic()
     if left <= 0:
@@ -182,7 +182,7 @@ def _left(moment: float | None, late: type[httpcore.TimeoutException]) -> float:
 
 
 def _addresses(host: str, port: int, moment: float | None) -> list[str]:
-    """The numbers of a host. The system looks them up without a time-out, so another thread waits for it."""
+    """The addresses of a host. The system looks them up without a time-out, so another thread waits for it."""
     told: Queue[list[str] | Exception] = Queue()
 
     def ask() -> None:
@@ -202,7 +202,7 @@ def _addresses(host: str, port: int, moment: float | None) -> list[str]:
 
 
 def _beginning(pieces: Iterable[bytes]) -> bytes:
-    """The first bytes of an answer; all of it where it is short, so that the connection can be used again."""
+    """The first bytes of an answer; a short answer is read to its end, so that the connection can be used again."""
     found = bytearray()
     for piece in pieces:
         found += piece

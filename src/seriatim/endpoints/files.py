@@ -1,4 +1,4 @@
-"""The file port: writes each message's body into a file of its own, at least once, under a name that stays the same."""
+"""The file port: writes each message's body into its own file, at least once, under a name that stays the same."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _SUFFIX = re.compile(r"(\.[A-Za-z0-9_-]{1,16}){0,3}", re.ASCII)
 class FilePort:
     """A handler that writes files: ``FOLDER/GROUP/INCARNATION-ORDINAL.SUFFIX``, for queues without groups ``FOLDER/ID.SUFFIX``.
 
-    A file is there whole or not at all. Names sort in the order of the group.
+    A file appears only when it is complete. Names sort in the order of the group.
 
     Args:
-        folder: where to; it has to be there.
-        suffix: how the names end, such as ``.json``.
+        folder: the folder; it has to exist.
+        suffix: the end of the names, such as ``.json``.
 
     Raises:
-        UsageError: a suffix that can't be, or no such folder.
+        UsageError: the suffix is invalid, or there is no such folder.
     """
 
     def __init__(self, folder: str | Path, *, suffix: str = "") -> None:
@@ -43,10 +43,10 @@ class FilePort:
         self._suffix = suffix
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
-        """Write what was given, one message after another; each is on the disk when it returns.
+        """Write the given messages, one after another; each is on the disk when it returns.
 
         Raises:
-            Transient: the system refuses; says why.
+            Transient: the file system refuses; has the reason.
         """
         delivered = in_hand(tx)
         for message in given_messages(given):
@@ -80,7 +80,7 @@ class FilePort:
 
 
 def _name(text: str) -> str:
-    """A text as the name of a file: no two have one, and none leads elsewhere or is hidden."""
+    """A text as the name of a file: different texts have different names, and no name leads elsewhere or is hidden."""
     quoted = quote(text, safe="").replace("~", "%7E")
     quoted = re.sub(r"^\.", "%2E", quoted)
     if len(quoted) <= _LONGEST:
@@ -89,7 +89,7 @@ def _name(text: str) -> str:
 
 
 def _keep(folder: Path) -> None:
-    """Have the names in a folder on the disk."""
+    """Sync a folder, so that its names are on the disk."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(number)

@@ -1,4 +1,4 @@
-"""The HTTP port: posts each message as a CloudEvent, at least once, with a key by which the receiver recognises a repetition."""
+"""The HTTP port: posts each message as a CloudEvent, at least once, with an idempotency key for the receiver."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class HttpPort:
     Threads share one, and its connections.
 
     Args:
-        url: where to; ``http`` or ``https``.
-        headers: further ones, such as ``Authorization``.
-        source: how the event's ``source`` begins, a URI; default: ``/queues/NAME``. The group follows it,
-            ``/groups/GROUP``, because each group has an order of its own.
-        extensions: further attributes of the event, by their names (a-z and 0-9): the names of the properties to give.
+        url: the address; ``http`` or ``https``.
+        headers: further headers, such as ``Authorization``.
+        source: the beginning of the event's ``source``, a URI; default: ``/queues/NAME``. The group follows it,
+            ``/groups/GROUP``, because each group has its own order.
+        extensions: further attributes of the event, by their names (a-z and 0-9): the names of their properties.
         timeout: seconds for a message, from looking up the host to the last byte of the answer.
 
     Raises:
-        UsageError: a value that can't be.
+        UsageError: a value is invalid.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class HttpPort:
         self._lock = threading.Lock()
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
-        """Post what was given, one message after another.
+        """Post the given messages, one after another.
 
         Raises:
-            Transient: there is no whole answer in time, or it is 408, 425, 429 or 500 and above; it says itself when
-                to come again, if it does.
-            Business: it answers with any other status outside of 200 to 299.
+            Transient: there is no complete answer in time, or its status is 408, 425, 429 or 500 and above; with the
+                delay that the answer requests, if any.
+            Business: the answer has any other status outside of 200 to 299.
         """
         delivered = in_hand(tx)
         for message in given_messages(given):
@@ -162,7 +162,7 @@ class HttpPort:
         return found | {"Idempotency-Key": idempotency_key(delivered, message)}
 
     def _source_of(self, delivered: Delivered) -> str:
-        """Whose events are in order among each other: those of a group, since it was forgotten last."""
+        """The source, whose events are in order: a group, since it was forgotten last."""
         source = self._source or f"/queues/{quote(delivered.queue, safe='')}"
         if delivered.group is None:
             return source
@@ -172,7 +172,7 @@ class HttpPort:
 
 
 def _header(value: Property) -> str:
-    """A value as CloudEvents write it into a header."""
+    """A value in the form of CloudEvents headers."""
     match value:
         case bool():
             text = str(value).lower()
@@ -184,12 +184,12 @@ def _header(value: Property) -> str:
 
 
 def _in_a_line(body: bytes) -> str:
-    """The beginning of an answer."""
+    """The beginning of an answer, in one line."""
     return " ".join(body[: 4 * _SHOWN].decode(errors="replace").split())[:_SHOWN]
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds until the same may be tried again, if the answer says so: a number, or a moment of its own clock."""
+    """Seconds until a retry, if the answer requests a delay: a number, or a time of the receiver's clock."""
     said = headers.get("Retry-After", "").strip()
     if said.isascii() and said.isdigit() and len(said) < 10:
         return min(float(said), _LONGEST_PAUSE_S)

@@ -13,15 +13,15 @@ _NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "dialog"
 
 
 class QueuePort:
-    """A handler that hands on: a new message with the type, body, parts and properties, whose ``parent_id`` is the old id.
+    """A handler that publishes a new message with the same type, body, parts and properties, whose ``parent_id`` is the old id.
 
     Args:
         queue: the name of the other queue.
-        ordinal: the property that gets the ordinal under which the message left, so that the other queue can go by it as
-            its sequence; a message type has to declare it as a long. None: none does.
+        ordinal: the property that gets the ordinal under which the message left, so that the other queue can use it as
+            its sequence; a message type has to declare it as a long. None: no property.
 
     Raises:
-        UsageError: a name that can't be.
+        UsageError: a name is invalid.
     """
 
     def __init__(self, queue: str, *, ordinal: str | None = None) -> None:
@@ -29,7 +29,7 @@ class QueuePort:
         self._ordinal = None if ordinal is None else checked_name(ordinal, "a property (ordinal)")
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> list[Message]:
-        """What is to be published."""
+        """The messages to publish."""
         return [self._onward(message) for message in given_messages(given)]
 
     def _onward(self, message: Received) -> Message:

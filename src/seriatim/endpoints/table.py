@@ -1,4 +1,4 @@
-"""The table port: a row for each message, in the box's own database exactly once, or in another one at least once."""
+"""The table port: a row for each message, in the box's own database exactly once, or in another database at least once."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ _OWN: Mapping[str, Callable[[Delivered, Received], Any]] = {
 
 
 class TablePort:
-    """A handler that inserts rows, or updates those that are there.
+    """A handler that inserts rows, or updates existing rows.
 
     Args:
         table: its name, or ``schema.name``.
-        columns: what goes into each column: the name of a property, or one of ``body``, ``body_text`` (decoded), ``content_type``,
-            ``epoch``, ``group``, ``incarnation``, ``late``, ``location``, ``message_id``, ``ordinal``, ``queue``, ``received_at``,
-            ``sequence``, ``ticket``, ``type``. What a message doesn't have is NULL.
-        key: the columns of a unique index: a row that is there is updated. Empty: rows are inserted.
+        columns: the source of each column: the name of a property, or one of ``body``, ``body_text`` (decoded),
+            ``content_type``, ``epoch``, ``group``, ``incarnation``, ``late``, ``location``, ``message_id``,
+            ``ordinal``, ``queue``, ``received_at``, ``sequence``, ``ticket``, ``type``. Missing values are NULL.
+        key: the columns of a unique index: an existing row is updated. Empty: rows are inserted.
         dsn: another PostgreSQL; None: the box's own.
 
     Raises:
-        UsageError: a name that can't be, no columns, or a key that isn't among them.
+        UsageError: a name is invalid, there are no columns, or a key isn't among them.
     """
 
     def __init__(
@@ -98,11 +98,11 @@ class TablePort:
             )  # fmt: skip
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
-        """Write what was given, in one statement for all of it.
+        """Write the given messages, in one statement for all of them.
 
         Raises:
-            Business: a body that isn't text and is to be.
-            Transient: the other PostgreSQL can't be reached, or breaks off.
+            Business: a body that has to be text isn't.
+            Transient: the other PostgreSQL can't be reached, or the connection breaks.
             UsageError: the port is closed.
         """
         delivered = in_hand(tx)
@@ -147,7 +147,7 @@ def _place(dsn: str) -> str:
     """Host, port and database of a DSN.
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is no DSN.
     """
     try:
         parts = conninfo_to_dict(dsn)

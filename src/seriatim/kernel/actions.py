@@ -1,6 +1,6 @@
 """The effects of operators' actions on one group. Each takes the state of a single group and returns an `Outcome`.
 
-Owns the effects; which action fits which state is the table in ``states.py``.
+The table of the actions that each state allows is in ``states.py``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["abort", "close", "reset", "resume", "retry", "skip_hole", "skip_mess
 
 
 def state_of(policy: Policy, state: State) -> GroupState:
-    """What the group shows."""
+    """The state that the group shows."""
     hole = overdue = False
     if isinstance(policy, Standard):
         hole = bool(holes.holes(policy, state)[0][0])
@@ -30,7 +30,7 @@ def state_of(policy: Policy, state: State) -> GroupState:
 
 
 def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Nothing leaves, no clock runs, arriving messages are taken in."""
+    """Nothing leaves, no clock runs, arriving messages are accepted."""
     require(Action.SUSPEND, state_of(policy, state), group)
     groups = state.groups
     flags = (groups.flags | Flag.SUSPENDED) & ~int(Flag.FIXED)
@@ -40,13 +40,13 @@ def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 
 def resume(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Goes on: held late ones leave first, flagged, then what may; clocks begin anew."""
+    """Resume the group: held late messages leave first, flagged, then others that may; clocks begin anew."""
     require(Action.RESUME, state_of(policy, state), group)
     return _free(policy, state, now, Flag.SUSPENDED)
 
 
 def retry(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Lets a faulted group go on with the message that failed; clocks begin anew."""
+    """Let a faulted group go on with the message that failed; clocks begin anew."""
     require(Action.RETRY, state_of(policy, state), group)
     return _free(policy, state, now, Flag.FAULTED)
 
@@ -65,9 +65,9 @@ def _settled(policy: Policy, before: State, changed: State, now: int, decided: D
 
 
 def skip_message(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Sets aside the first late message that holds up the group; with the last one of them the group goes on.
+    """Set aside the first late message that stops the group; after the last such message the group goes on.
 
-    Of a faulted group the message that failed was released before: the engine has it and sets it aside, and the group
+    In a faulted group the failed message was released before: the engine has it and sets it aside, and the group
     goes on.
     """
     shown = state_of(policy, state)
@@ -91,7 +91,7 @@ def skip_message(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 
 def skip_hole(policy: Policy, state: State, now: int, group: str, through: int | None = None) -> Outcome:
-    """Records the missing numbers up to `through` (default: the whole hole) as skipped; what waits behind them leaves."""
+    """Record the missing numbers up to `through` (default: the whole hole) as skipped; the messages behind them leave."""
     require(Action.SKIP_HOLE, state_of(policy, state), group)
     if not isinstance(policy, Standard):
         raise ActionRefused("cannot skip a hole: only the policy standard has holes", where=f"group {group!r}")
@@ -117,7 +117,7 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
 
 
 def reset(policy: Policy, state: State, now: int, group: str, following: int) -> Outcome:
-    """Goes on at another number. Forward: what is held below it becomes late, what is passed over counts as skipped."""
+    """Go on at another number. Forward: held messages below it become late, and passed numbers count as skipped."""
     shown = state_of(policy, state)
     require(Action.RESET, shown, group)
     if not isinstance(policy, Standard):
@@ -155,7 +155,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """All that is held becomes dead; what failed is queued, and goes with it, so the group is faulted no more."""
+    """Make all held messages dead. The engine makes queued messages dead, also the failed one, so the group isn't faulted."""
     require(Action.ABORT, state_of(policy, state), group)
     dead = _set_aside(state.held, Disposition.DEAD, Reason.ABORTED, now)
     groups = state.groups.with_columns(
@@ -168,7 +168,7 @@ def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 
 def close(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """From now on what comes is late; what is held stays, and can be aborted."""
+    """Close the group: later messages are late; held messages stay, and can be aborted."""
     shown = state_of(policy, state)
     require(Action.CLOSE, shown, group)
     if shown is GroupState.CLOSED:
@@ -184,7 +184,7 @@ def _whole(number: int, group: str) -> int:
     """A number that an operator names.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it isn't a whole number.
     """
     if isinstance(number, bool) or not isinstance(number, int | np.integer):
         raise UsageError(f"{shown(number)} is not a whole number", where=f"group {shown(group)}")

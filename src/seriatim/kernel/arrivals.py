@@ -18,10 +18,10 @@ class Arrivals(Columns):
     """Messages with a valid key and sequence, sorted by group, within a group in order of arrival.
 
     * `group`: the row of its group.
-    * `sequence`: its number (microseconds where a `BestEffort` goes by time; for `Fifo` its `ref`).
+    * `sequence`: its number (microseconds if a `BestEffort` orders by time; for `Fifo` its `ref`).
     * `ref`: the engine's name for it; ascends in order of arrival, over all batches.
     * `time`: when it arrived, microseconds, never falling within a group.
-    * `size`: the size of its set that it tells, or `NOT_SAID`. For `UnitOfWork`.
+    * `size`: the size of its set, if the message contains it, or `NOT_SAID`. For `UnitOfWork`.
     """
 
     group: Ints
@@ -32,6 +32,6 @@ class Arrivals(Columns):
 
     @classmethod
     def empty(cls) -> Arrivals:
-        """None."""
+        """No arrivals."""
         none = empty_ints()
         return cls(none, none, none, none, none)

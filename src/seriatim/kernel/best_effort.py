@@ -1,4 +1,4 @@
-"""`BestEffort`: ascending within rounds. A round is what is collected together and leaves together."""
+"""`BestEffort`: ascending within rounds. A round is a set of messages that are collected together and leave together."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["due", "end_round", "fire", "quiet", "settle", "take"]
 
 
 def _window(policy: BestEffort) -> tuple[int, int]:
-    """Microseconds until the highest is fixed, and from then to the release."""
+    """The microseconds until the highest sequence is fixed, and from then to the release."""
     window = micros(policy.window or 0)
     return window, round(window * policy.buffer)
 
 
 def quiet(policy: BestEffort, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """Which arrivals can be taken in one go: no timer can fire between them. Of each group a prefix."""
+    """The arrivals that can be judged together, because no timer can fire between them: a prefix of each group."""
     if not clocked or policy.window is None:
         return np.ones(len(arrivals), np.bool_)
     group = arrivals.group
@@ -34,7 +34,7 @@ def quiet(policy: BestEffort, state: State, arrivals: Arrivals, *, clocked: bool
 
 
 def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
-    """Collects arrivals between which nothing fires (see `quiet`)."""
+    """Collect arrivals between which no timer fires (see `quiet`)."""
     groups, group, sequence = state.groups, arrivals.group, arrivals.sequence
     closed = groups.has(Flag.CLOSED)[group]
     late = closed | (sequence < groups.next[group])
@@ -102,7 +102,7 @@ def _unfix(state: State) -> State:
 
 
 def due(policy: BestEffort, state: State) -> Ints:
-    """When each group's round is fixed or released next; `FOREVER` where no clock runs."""
+    """The time when each group's round is fixed or released next; `FOREVER` if no clock runs."""
     window, buffer = _window(policy)
     groups = state.groups
     after = np.where(groups.has(Flag.FIXED), window + buffer, window)
@@ -110,7 +110,7 @@ def due(policy: BestEffort, state: State) -> Ints:
 
 
 def fire(policy: BestEffort, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fires what is due at or before `until` (a moment for each group)."""
+    """Fire the timers that are due at or before `until` (a time for each group)."""
     released = [no_messages()]
     while True:
         moments = due(policy, state)
@@ -128,7 +128,7 @@ def fire(policy: BestEffort, state: State, until: Ints) -> tuple[State, Decided,
 
 
 def _fix(state: State, ripe: Bools, moments: Ints) -> State:
-    """Fixes the highest collected sequence of the rounds whose window is over."""
+    """Fix the highest collected sequence of the rounds whose window is over."""
     groups, held = state.groups, state.held
     tops = np.flatnonzero(last_per_group(held.group))
     highest = groups.mark.copy()
@@ -141,9 +141,9 @@ def _fix(state: State, ripe: Bools, moments: Ints) -> State:
 
 
 def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -> tuple[State, Decided]:
-    """Lets held rows go, ends their groups' rounds, and begins the next one where messages wait.
+    """Release held rows, end their groups' rounds, and begin the next round if messages wait.
 
-    `cause` are the arrivals that ended the rounds, by group; None: it was their time.
+    `cause` are the arrivals that ended the rounds, by group; None: their time was over.
     """
     groups, held = state.groups, state.held
     leaving = held.take(out)
@@ -177,7 +177,7 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
 
 
 def end_round(policy: BestEffort, state: State, cause: Ints) -> tuple[State, Decided]:
-    """Without a window a round is one call: the lowest `max_rows` of each group leave, the rest is due at once.
+    """Without a window a round is one call: the lowest `max_rows` messages of each group leave, the others are due at once.
 
     `cause`: the last arrival of each group.
     """
@@ -189,7 +189,7 @@ def end_round(policy: BestEffort, state: State, cause: Ints) -> tuple[State, Dec
 
 
 def settle(policy: BestEffort, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """After a group was resumed: late ones leave, and what else it holds begins a round, or leaves without a window."""
+    """After a group was resumed: late messages leave, and the other held messages begin a round, or without a window leave."""
     state, late = free_late(state, now)
     remain = np.bincount(state.held.group, minlength=len(state)) > 0
     since = np.where(remain & ~state.stopped(), now, NEVER)

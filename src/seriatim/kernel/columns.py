@@ -1,7 +1,7 @@
-"""Columns and the few array operations the rules are written in. Knows nothing of messages or policies.
+"""Columns and the few array operations of the rules. This module knows nothing about messages or policies.
 
 Sorted by group means: rows of one group are neighbours, groups ascend. Nearly every function here
-asks for that and keeps it.
+requires that and keeps it.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Columns:
         return type(self)(*[getattr(self, name)[rows] for name in self.__match_args__])
 
     def put(self, rows: NDArray[Any], other: Self) -> Self:
-        """The same table with some rows exchanged for those of another."""
+        """The same table with some rows replaced by rows of another table."""
         columns = {name: getattr(self, name).copy() for name in self.__match_args__}
         for name, column in columns.items():
             column[rows] = getattr(other, name)
         return type(self)(**columns)
 
     def with_columns(self, **columns: NDArray[Any]) -> Self:
-        """The same table with some columns exchanged."""
+        """The same table with some columns replaced."""
         kept = {name: getattr(self, name) for name in self.__match_args__}
         return type(self)(**(kept | columns))
 
@@ -104,20 +104,20 @@ def order_by(group: Ints, sequence: Ints) -> Ints:
 
 
 def spans(group: Ints, groups: int) -> tuple[Ints, Ints]:
-    """Where each group's rows start and end (exclusive), for rows sorted by group."""
+    """The start and the end (exclusive) of each group's rows, for rows sorted by group."""
     edges = np.searchsorted(group, np.arange(groups + 1))
     return edges[:-1], edges[1:]
 
 
 def first_per_group(group: Ints) -> Bools:
-    """Which rows are the first of their group, for rows sorted by group."""
+    """A mask of the rows that are the first of their group, for rows sorted by group."""
     first = np.ones(len(group), np.bool_)
     np.not_equal(group[1:], group[:-1], out=first[1:])
     return first
 
 
 def last_per_group(group: Ints) -> Bools:
-    """Which rows are the last of their group, for rows sorted by group."""
+    """A mask of the rows that are the last of their group, for rows sorted by group."""
     last = np.ones(len(group), np.bool_)
     np.not_equal(group[1:], group[:-1], out=last[:-1])
     return last

@@ -1,4 +1,4 @@
-"""The law of conservation: every message that came in is accounted for. Executable, for tests and for ``doctor``."""
+"""The law of conservation: every received message is accounted for. Executable, for tests and for ``doctor``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Counts(Mapping[str, int]):
         return 1 + len(_WORDS)
 
     def check(self, where: str = "") -> None:
-        """Checks that the numbers obey the law of conservation.
+        """Check that the numbers obey the law of conservation.
 
         Raises:
             InvariantBroken: they don't add up.

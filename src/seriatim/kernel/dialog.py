@@ -1,8 +1,8 @@
-"""The states of a dialog's side, and what every verb does in every state: the table that code, schema and docs share.
+"""The states of a dialog's side, and the effect of every verb in every state: the table that code, schema and docs share.
 
-A dialog has two sides, each with a state of its own. What a person or a program does to a side is a verb; what the other
-side, a timer or the clock does to it is told by a verb, too, so that one table has all of it. The schema of a message
-box has the same rows, by which its functions decide within one round trip; a test compares them.
+A dialog has two sides, each with its own state. An action of a person or a program on a side is a verb; an action of
+the other side, a timer or the clock on it is a verb, too, so that one table contains all of them. The schema of a
+message box has the same rows, so that its functions decide within one round trip; a test compares them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ CLOSED_KEPT_S = 1800
 
 
 class DialogState(StrEnum):
-    """Where one side of a dialog is."""
+    """The state of one side of a dialog."""
 
     STARTED_OUTBOUND = "SO"
     STARTED_INBOUND = "SI"
@@ -68,7 +68,7 @@ LABELS: Mapping[DialogState, tuple[str, str]] = {
 
 
 class Verb(StrEnum):
-    """What happens to a side: first what it does itself, then what it doesn't."""
+    """The verbs: first the actions of a side itself, then the actions on it from outside."""
 
     SEND = "send"
     RECEIVE = "receive"
@@ -86,12 +86,12 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a verb does in a state.
+    """The effect of a verb in a state.
 
     Args:
         becomes: the state afterwards.
-        tells: the message that comes of it: to the other side where the verb is this side's own, else to this side.
-        refusal: why it is refused, in words; then nothing changes.
+        tells: the resulting message: to the other side if the verb is this side's own, else to this side.
+        refusal: the reason for a refusal, in words; then nothing changes.
     """
 
     becomes: DialogState
@@ -109,7 +109,7 @@ def _row(
     tells: Mapping[DialogState, str] | None = None,
     refused: Mapping[DialogState, str] | None = None,
 ) -> dict[DialogState, Rule]:
-    """A rule for every state: one that isn't in `to` stays as it is."""
+    """A rule for every state: a state that isn't in `to` stays as it is."""
     says, refusals = tells or {}, refused or {}
     return {state: Rule(to.get(state, state), says.get(state), refusals.get(state)) for state in DialogState}
 
@@ -139,13 +139,13 @@ RULES: Mapping[tuple[Verb, DialogState], Rule] = {
 
 
 def rows() -> Iterator[tuple[str, str, str, str | None, str | None]]:
-    """The rules as rows of text: verb, state, the state afterwards, the message that comes of it, the refusal."""
+    """The rules as rows of text: verb, state, the state afterwards, the resulting message, the refusal."""
     for (verb, state), rule in RULES.items():
         yield verb.value, state.value, rule.becomes.value, rule.tells, rule.refusal
 
 
 def as_table() -> str:
-    """The rules as a table of Markdown: a row a verb, a column a state."""
+    """The rules as a table of Markdown: a row for each verb, a column for each state."""
     lines = ["| | " + " | ".join(f"`{state}`" for state in DialogState) + " |"]
     lines.append("|---" * (len(DialogState) + 1) + "|")
     lines += [f"| {verb} | " + " | ".join(_cell(RULES[verb, state]) for state in DialogState) + " |" for verb in Verb]

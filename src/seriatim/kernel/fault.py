@@ -32,7 +32,7 @@ _BUG_ATTEMPTS = 2
 
 
 class FaultKind(StrEnum):
-    """Why a handler failed."""
+    """The kind of a handler's failure."""
 
     #: Something was away, or busy: a retry may succeed.
     TRANSIENT = "transient"
@@ -50,7 +50,7 @@ class FaultKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How a queue tries again; times in microseconds.
+    """The retry rule of a queue; times in microseconds.
 
     Args:
         attempts: how often a message is handed to a handler, the first time included.
@@ -134,15 +134,15 @@ def attempts_of(retry: Retry, kind: FaultKind) -> int:
 
 
 def retry_delay(retry: Retry, kind: FaultKind, attempt: int, wanted: int | None, chance: float) -> int | None:
-    """How long a message waits before it is tried again, in microseconds; None: it isn't by itself.
+    """The delay before a message is retried, in microseconds; None: it isn't retried automatically.
 
-    What kills its worker or takes too long is tried again at once: nobody else was in its way.
+    A message that kills its worker or takes too long is retried at once: no other system was involved.
 
     Args:
         retry: the queue's rule.
-        kind: why the handler failed.
-        attempt: which one failed, from 1.
-        wanted: what the handler asked for, microseconds; it goes before the rule.
+        kind: the kind of the failure.
+        attempt: the number of the failed attempt, from 1.
+        wanted: the delay that the handler requested, microseconds; it overrides the rule.
         chance: a number from 0 to 1 that makes the jitter.
     """
     if attempt >= attempts_of(retry, kind):
@@ -157,9 +157,9 @@ def retry_delay(retry: Retry, kind: FaultKind, attempt: int, wanted: int | None,
 
 
 def fault(state: State, now: int) -> Outcome:
-    """The one group of a state stops: a handler failed for good at the first message that waits to be handed out.
+    """Stop the one group of a state: a handler failed for good at the first message that waits to be handed out.
 
-    Nothing leaves, no clock runs, arriving messages are taken in.
+    Nothing leaves, no clock runs, arriving messages are accepted.
     """
     groups = state.groups
     flags = (groups.flags | Flag.FAULTED) & ~int(Flag.FIXED)

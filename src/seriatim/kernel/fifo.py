@@ -1,4 +1,4 @@
-"""`Fifo` and `Unordered`: by arrival, or in no order. Hold nothing unless their group is stopped."""
+"""`Fifo` and `Unordered`: by arrival, or in no order. They hold no message unless the group is stopped."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["due", "fire", "quiet", "settle", "take"]
 
 
 def quiet(policy: Fifo | Unordered, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """All: there are no timers."""
+    """All arrivals: there are no timers."""
     return np.ones(len(arrivals), np.bool_)
 
 
 def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
-    """Lets everything go that its group lets go."""
+    """Release all arrivals of groups that aren't stopped."""
     groups, group = state.groups, arrivals.group
     closed = groups.has(Flag.CLOSED)[group]
     stopped = state.stopped()[group] & ~closed
@@ -63,7 +63,7 @@ def fire(policy: Fifo | Unordered, state: State, until: Ints) -> tuple[State, De
 
 
 def settle(policy: Fifo | Unordered, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """After a group was resumed: what came meanwhile leaves."""
+    """After a group was resumed: messages that arrived meanwhile leave."""
     free = ~state.stopped()[state.held.group]
     leaving = state.held.take(free)
     state, released = _leave(state, leaving, now[leaving.group], timed=True)

@@ -1,23 +1,25 @@
-"""Filters: boolean expressions over a message's properties, as typed values. Owns their meaning.
+"""Filters: boolean expressions over a message's properties, as typed values; this module defines their meaning.
 
 A filter is TRUE, FALSE or unknown, and a message passes if it is TRUE. The trees here are what a filter *is*; its text
 is parsed in ``pipeline``, `filter_eval` computes it over arrays, and Spark over columns, to the same last bit.
 
-*Null.* A property that a message doesn't have is unknown. What is computed from an unknown value is unknown, with
+*Null.* A property that a message doesn't have is unknown. A value computed from an unknown value is unknown, with
 these exceptions: ``FALSE AND unknown`` is FALSE, ``TRUE OR unknown`` is TRUE, and ``IS NULL`` is never unknown.
 ``x IN (…)`` is ``x = … OR x = …``.
 
-*Long* is int64. What overflows is unknown. ``-x`` is ``0 - x``, also for decimals, so that of the lowest long is too.
+*Long* is int64. An overflow is unknown. ``-x`` is ``0 - x``, also for decimals, so the negated lowest long is unknown
+too.
 
 *Decimal* is exact, at most 38 digits. ``+ - *`` have as many digits as the result can have. Where these would be more
-than 38, the operands are held to what fits (for ``*`` the one with more digits), and one that doesn't is unknown; so
-nothing is ever rounded. A number with a point, ``0.1``, is a decimal. A whole number that is no long is one too.
+than 38, the operands are limited to the digits that fit (for ``*`` the operand with more digits), and an operand that
+doesn't fit is unknown; so nothing is ever rounded. A number with a point, ``0.1``, is a decimal, and so is a whole
+number that is no long.
 
 *Double* is IEEE 754. NaN equals itself and is greater than all other doubles; -0.0 equals 0.0.
 
-*Mixed.* Long with decimal: compared and computed as decimals. With a double: the other one becomes the nearest double.
-``/`` is always computed with doubles. ``%`` has the sign of the dividend. Both are unknown where the divisor is zero.
-``&`` is for longs. Nothing else is converted: text is never compared with a number.
+*Mixed.* Long with decimal: compared and computed as decimals. With a double: the other operand becomes the nearest
+double. ``/`` is always computed with doubles. ``%`` has the sign of the dividend. Both are unknown if the divisor is
+zero. ``&`` is for longs. Nothing else is converted: text is never compared with a number.
 
 *String* is Unicode without lone surrogates, compared as its bytes in UTF-8, which is the order of code points: case and
 accents count, and nothing is normalised. In ``LIKE``, ``_`` is one code point and ``%`` any number of them.
@@ -68,7 +70,7 @@ _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
 
 
 class Kind(StrEnum):
-    """What a value is, apart from a decimal's digits."""
+    """The kind of a value, apart from a decimal's digits."""
 
     STRING = "string"
     LONG = "long"
@@ -81,7 +83,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """The type of a property or an expression; `precision` and `scale` are a decimal's digits, in all and after the point."""
+    """The type of a property or an expression; `precision` and `scale` are a decimal's digits, in total and after the point."""
 
     kind: Kind
     precision: int = 0
@@ -108,15 +110,15 @@ _BY_NAME = {str(kind): kind for kind in (STRING, LONG, DOUBLE, BOOLEAN, TIMESTAM
 
 
 def decimal(precision: int, scale: int) -> Type:
-    """The type of decimals with so many digits in all, and after the point."""
+    """The type of decimals with these numbers of digits: in total, and after the point."""
     return Type(Kind.DECIMAL, precision, scale)
 
 
 def type_from(written: str) -> Type:
-    """The type that a declaration calls so, e.g. ``decimal(12,2)``.
+    """The type with this name in a declaration, e.g. ``decimal(12,2)``.
 
     Raises:
-        FilterError: it is none.
+        FilterError: there is no such type.
     """
     if (found := _BY_NAME.get(written)) is not None:
         return found
@@ -155,9 +157,9 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Convert:
-    """A long as decimal or double, a decimal as double, or a decimal held to fewer digits before the point.
+    """A long as decimal or double, a decimal as double, or a decimal limited to fewer digits before the point.
 
-    What doesn't fit is unknown. The scale of a decimal stays, that of a long is 0.
+    A value that doesn't fit is unknown. A decimal keeps its scale; a long gets the scale 0.
     """
 
     operand: Expression

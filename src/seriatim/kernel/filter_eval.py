@@ -1,7 +1,7 @@
-"""Filters over arrays: what `filter` means, computed for all messages at once.
+"""Filters over arrays: the meaning of `filter`, computed for all messages at once.
 
-A column is an array of values and an array that says which of them are known; what stands where nothing is known is
-never looked at. Arrays of length 1 stand for any number of messages, as NumPy broadcasts them.
+A column is an array of values and an array that says which of them are known; values in unknown places are
+never read. Arrays of length 1 stand for any number of messages, as NumPy broadcasts them.
 
 ==========  =====================================================================================
 string      objects, Python's ``str``
@@ -78,12 +78,12 @@ def evaluate(
 
     Args:
         expression: the filter, a condition.
-        columns: each property that the filter names, as the module's description says.
-        n: how many messages; or the rows and columns of a table, of which columns and parameters are a part each.
-        parameters: what stands for each parameter of a shape, for every message.
+        columns: each property that the filter names, in the form of this module's docstring.
+        n: the number of messages; or the rows and columns of a table, of which columns and parameters are a part each.
+        parameters: the value of each parameter of a shape, for every message.
 
     Returns:
-        For which messages it is TRUE, and for which it is known (TRUE or FALSE).
+        The messages for which it is TRUE, and the messages for which it is known (TRUE or FALSE).
     """
     with np.errstate(all="ignore"):
         found = _evaluated(expression, _Given(columns, {}, parameters))
@@ -92,7 +92,7 @@ def evaluate(
 
 
 class Filters:
-    """Many filters over the same messages: what several of them have in common is computed once.
+    """Many filters over the same messages: common parts are computed once.
 
     Args:
         expressions: the filters.
@@ -104,7 +104,7 @@ class Filters:
         self._common = [term for term, count in terms.most_common(_MOST_COMMON) if count > 1]
 
     def true(self, columns: Mapping[str, Values], n: int) -> Iterator[Bools]:
-        """For each filter, for which of `n` messages it is TRUE; `columns` as for `evaluate`."""
+        """For each filter, those of the `n` messages for which it is TRUE; `columns` as for `evaluate`."""
         given = _Given(columns, dict.fromkeys(self._common))
         with np.errstate(all="ignore"):
             for expression in self._expressions:
@@ -114,7 +114,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class _Given:
-    """What an expression is computed from; `common` are those to be remembered, None until they are computed."""
+    """The input of an expression; `common` are the shared parts, None until they are computed."""
 
     columns: Mapping[str, Values]
     common: dict[Expression, Values | None]
@@ -182,12 +182,12 @@ def _stored(kind: Type) -> type[Any]:
 
 
 def _blank(kind: Type) -> Any:
-    """What stands where nothing is known."""
+    """The value in unknown places."""
     return "" if kind.kind is Kind.STRING else 0
 
 
 def _filled(given: Values, kind: Type) -> Values:
-    """A column whose unknown values can be computed with all the same."""
+    """A column with a usable value in unknown places."""
     stored = _stored(kind)
     values = given.values
     if values.dtype == np.object_ and not given.known.all():
@@ -216,7 +216,7 @@ def _nearest(values: NDArray[Any], kind: Type) -> NDArray[Any]:
 
 
 def _each(compute: Callable[[Any], Any], values: NDArray[Any], stored: type[Any]) -> NDArray[Any]:
-    """What a function gives for each of the values, as Python has them."""
+    """Apply a function to each of the values, as Python objects."""
     return np.fromiter(map(compute, values.ravel().tolist()), stored, values.size).reshape(values.shape)
 
 

@@ -1,11 +1,11 @@
-"""Filters as functions of one message: what `filter` means, computed with Python's own values.
+"""Filters as functions of one message: the meaning of `filter`, computed with Python's own values.
 
-For one message NumPy takes longer to be called than to compute, twenty to thirty microseconds for a comparison;
-a function takes about one. A test holds that both, and Spark, find the same.
+For one message a call of NumPy takes longer than the computation, twenty to thirty microseconds for a comparison;
+a function takes about one. A test checks that both, and Spark, have the same results.
 
-A value is None where it is unknown; else str, int, float or bool as `filter_eval`'s table of columns says, a decimal
-being the whole number of its last digits. Whole numbers of Python's are exact, so only what is too large for a long or
-a decimal has to be looked for.
+A value is None if it is unknown; else str, int, float or bool as in `filter_eval`'s table of columns; a decimal
+is the whole number of its last digits. Python's whole numbers are exact, so only values that are too large for a long
+or a decimal have to be detected.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _whole(operator: str) -> _Pair:
 
 
 def _remainder(a: int, b: int) -> int | None:
-    """With the sign of the dividend; Python's own has that of the divisor."""
+    """The remainder with the sign of the dividend; Python's own has the sign of the divisor."""
     if b == 0:
         return None
     rest = abs(a) % abs(b)
@@ -196,7 +196,7 @@ def _comparison(operator: str, left: Type, right: Type) -> _Pair:
 
 
 def _of_doubles(operator: str) -> _Pair:
-    """NaN equals itself and is greater than all others."""
+    """Compare doubles: NaN equals itself and is greater than all others."""
     match operator:
         case "=":
             return lambda a, b: a == b or (math.isnan(a) and math.isnan(b))

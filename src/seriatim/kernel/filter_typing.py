@@ -1,6 +1,7 @@
-"""Building filters: which operands fit together, what is converted, and how many digits a result has.
+"""Build filters: the rules for operands, for conversions, and for the number of digits of a result.
 
-Owns the rules of types that `filter` tells; each function raises `FilterError` without a place, which only the text has.
+This module implements the rules of types that `filter` describes; each function raises `FilterError` without a place,
+because only the text has places.
 """
 
 from __future__ import annotations
@@ -41,10 +42,10 @@ _LEAST_WHOLE = 12
 
 
 def number(text: str) -> Constant:
-    """The constant that digits stand for: a long, a decimal if it has a point or is no long, a double with an exponent.
+    """The constant for digits: a long, a decimal if it has a point or is no long, a double with an exponent.
 
     Raises:
-        FilterError: more digits than a decimal has, or beyond the doubles.
+        FilterError: there are more digits than a decimal can have, or the number is too large for a double.
     """
     if "e" in text.lower():
         value = float(text)
@@ -63,10 +64,10 @@ def number(text: str) -> Constant:
 
 
 def condition(term: Expression) -> Expression:
-    """`term`, if it is TRUE, FALSE or unknown.
+    """Check that `term` is a condition, and return it.
 
     Raises:
-        FilterError: it is something else.
+        FilterError: it isn't TRUE, FALSE or unknown.
     """
     if term.type.kind is Kind.NULL:
         return Constant(None, BOOLEAN)
@@ -76,7 +77,7 @@ def condition(term: Expression) -> Expression:
 
 
 def all_of(terms: Iterable[Expression]) -> Expression:
-    """All `terms` as one; that term itself, if there is one only."""
+    """The conjunction of all `terms`; a single term itself."""
     flat: list[Expression] = []
     for term in map(condition, terms):
         flat.extend(term.terms if isinstance(term, And) else (term,))
@@ -84,7 +85,7 @@ def all_of(terms: Iterable[Expression]) -> Expression:
 
 
 def any_of(terms: Iterable[Expression]) -> Expression:
-    """One of `terms`; that term itself, if there is one only."""
+    """The disjunction of all `terms`; a single term itself."""
     flat: list[Expression] = []
     for term in map(condition, terms):
         flat.extend(term.terms if isinstance(term, Or) else (term,))
@@ -92,10 +93,10 @@ def any_of(terms: Iterable[Expression]) -> Expression:
 
 
 def compared(operator: Literal["=", "<>", "<", "<=", ">", ">="], left: Expression, right: Expression) -> Expression:
-    """``left operator right``. Equality with a constant is an `In` with one value, so that there is one form of it.
+    """``left operator right``. Equality with a constant is an `In` with one value, so that there is only one form.
 
     Raises:
-        FilterError: the two are not comparable.
+        FilterError: the operands are not comparable.
     """
     if operator == "<>":
         return Not(compared("=", left, right))
@@ -114,10 +115,10 @@ def compared(operator: Literal["=", "<>", "<", "<=", ">", ">="], left: Expressio
 
 
 def listed(operand: Expression, values: Sequence[Constant]) -> Expression:
-    """``operand IN (values)``: each value becomes one of the operand's type; one that it can't equal is left out.
+    """``operand IN (values)``: each value is converted to the operand's type; values that can never be equal are left out.
 
     Raises:
-        FilterError: a value that is not comparable with the operand.
+        FilterError: a value is not comparable with the operand.
     """
     null = False
     own: dict[str | int | float | bool, None] = {}
@@ -144,7 +145,7 @@ def is_null(operand: Expression) -> Expression:
 
 
 def like(operand: Expression, pattern: str, escape: str = "\\") -> Expression:
-    r"""``operand LIKE pattern``; `escape` stands before a ``%``, ``_`` or itself that is meant as such.
+    r"""``operand LIKE pattern``; `escape` before ``%``, ``_`` or itself makes that character literal.
 
     Raises:
         FilterError: the operand is no string, or the escape character stands before something else.
@@ -175,7 +176,7 @@ def negated(operand: Expression) -> Expression:
     """``-operand``.
 
     Raises:
-        FilterError: it is no number.
+        FilterError: the operand is no number.
     """
     if operand.type.kind is Kind.NULL:
         return operand
@@ -195,7 +196,7 @@ def calculated(operator: Literal["+", "-", "*", "/", "%", "&"], left: Expression
     """``left operator right``.
 
     Raises:
-        FilterError: an operand is no number, ``&`` is not between longs, or the result has more digits than there are.
+        FilterError: an operand is no number, ``&`` is not between longs, or the result has too many digits.
     """
     if left.type.kind is Kind.NULL and right.type.kind is Kind.NULL:
         return left
@@ -260,14 +261,14 @@ def _too_many(operator: str, left: Expression, right: Expression) -> FilterError
 
 
 def _held(operand: Expression, whole: int) -> Expression:
-    """A decimal with at most so many digits before the point."""
+    """A decimal with at most the given number of digits before the point."""
     if operand.type.whole <= whole:
         return operand
     return Convert(operand, decimal(max(whole + operand.type.scale, 1), operand.type.scale))
 
 
 def _comparable(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    """Both, with a type for a bare NULL; not converted yet."""
+    """Both operands, with a type for a bare NULL; not converted yet."""
     if left.type.kind is Kind.NULL and right.type.kind is Kind.NULL:
         return Constant(None, LONG), Constant(None, LONG)
     left, right = _typed(left, right.type), _typed(right, left.type)
@@ -278,7 +279,7 @@ def _comparable(left: Expression, right: Expression) -> tuple[Expression, Expres
 
 
 def _alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
-    """Two comparable expressions as the same kind."""
+    """Two comparable expressions, converted to the same kind."""
     if left.type.kind is right.type.kind:
         return left, right
     if DOUBLE in (left.type, right.type):
@@ -313,7 +314,7 @@ def _as_decimal(operand: Expression) -> Expression:
 
 
 def _same(constant: Constant, kind: Type) -> str | int | bool | None:
-    """The constant as a value of that type; None if it isn't one."""
+    """The constant as a value of that type; None if there is no such value."""
     value = constant.value
     if isinstance(value, float) or kind.kind not in (Kind.LONG, Kind.DECIMAL) or not isinstance(value, int):
         return None if isinstance(value, float) else value

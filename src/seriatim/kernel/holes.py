@@ -1,6 +1,6 @@
-"""The holes of `Standard` groups: which there are, when they are due, and what happens then (rule 5 of the design).
+"""The holes of `Standard` groups: finding them, their times, and the effect when they are due (rule 5 of the design).
 
-A hole is the run of missing numbers from `next` to the lowest held one.
+A hole is the run of missing numbers from `next` to the lowest held number.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["due", "events_between", "fire", "holes"]
 
 
 def due(policy: Standard, state: State) -> Ints:
-    """When each group's next report is due; `FOREVER` where no clock runs."""
+    """The time when each group's next report is due; `FOREVER` if no clock runs."""
     groups = state.groups
     if policy.hole_timeout is None:
         return np.full(len(state), FOREVER, np.int64)
@@ -33,10 +33,10 @@ def due(policy: Standard, state: State) -> Ints:
 
 
 def fire(policy: Standard, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Fires what is due at or before `until` (a moment for each group).
+    """Fire the timers that are due at or before `until` (a time for each group).
 
-    One call does what any number of smaller ones would: the k-th hole of a group that skips is due k full
-    periods after the first, so how many fire is a division.
+    One call has the same effect as any number of smaller calls: the k-th hole of a group that skips is due k full
+    periods after the first, so a division gives the number of holes that fire.
     """
     groups = state.groups
     late = due(policy, state) <= until
@@ -50,7 +50,7 @@ def fire(policy: Standard, state: State, until: Ints) -> tuple[State, Decided, E
 
 
 def _report(policy: Standard, state: State, reports: Ints, timeout: int) -> tuple[State, Decided, Events]:
-    """Reports overdue holes that nobody skips; with the last report the group is timed out."""
+    """Report overdue holes that aren't skipped automatically; with the last report the group is timed out."""
     groups = state.groups
     rows, nth = expand(np.maximum(reports - groups.reports, 0))
     _, first, last = holes(policy, state)
@@ -68,7 +68,7 @@ def _report(policy: Standard, state: State, reports: Ints, timeout: int) -> tupl
 def _skip(
     policy: Standard, state: State, late: Bools, elapsed: Ints, timeout: int, total: int
 ) -> tuple[State, Decided, Events]:
-    """Skips holes whose last report is due, as many of each group as fit into the time that has passed."""
+    """Skip holes whose last report is due, as many in each group as fit into the time that has passed."""
     groups, held, step = state.groups, state.held, policy.increment
     period = timeout * total
     starts = first_per_group(held.group)
@@ -143,7 +143,7 @@ def _skip(
 
 
 def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
-    """Which groups have a hole, and its first and last number."""
+    """The groups with a hole, and its first and last number."""
     held = state.held.take(~state.held.late)
     rows = np.flatnonzero(first_per_group(held.group)) if len(held) else empty_ints()
     last = empty_ints(len(state))
@@ -155,7 +155,7 @@ def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
 
 
 def events_between(policy: Standard, before: State, after: State) -> Events:
-    """What a call did to holes: filled those whose `next` has moved, opened those that are new."""
+    """The events of a call: a hole is filled if its `next` has moved, and opened if it is new."""
     was, was_first, was_last = holes(policy, before)
     is_, is_first, is_last = holes(policy, after)
     same = was & is_ & (was_first == is_first)

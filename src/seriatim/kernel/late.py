@@ -12,7 +12,7 @@ __all__ = ["free_late"]
 
 
 def free_late(state: State, now: Ints) -> tuple[State, Decided]:
-    """Lets the held late ones of groups that are not stopped go, flagged, in order of arrival."""
+    """Release the held late messages of groups that are not stopped, flagged, in order of arrival."""
     groups, held = state.groups, state.held
     free = held.late & ~state.stopped()[held.group]
     if not free.any():

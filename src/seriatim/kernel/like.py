@@ -1,10 +1,10 @@
 """``LIKE``: whether a text consists of some segments with anything between them.
 
-The segments between the first and the last are each taken where they come first and not looked for again, which is
-right for them. A segment without ``_`` is found by Python's own search, which takes time in proportion to the text. One
-with ``_`` is found by a regular expression where the text is short; in a long one that would take the text's length
-times the segment's, so there the places at which it can begin are kept as the bits of one number, of which each of the
-segment's characters takes some away.
+Each segment between the first and the last is matched at its first place and not looked for again, which is
+correct for them. Python's own search finds a segment without ``_``, in time proportional to the text. A regular
+expression finds a segment with ``_`` in a short text. In a long text that would take the text's length
+times the segment's, so there the possible places of its begin are kept as the bits of one number, and each
+character of the segment removes some of them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 
 __all__ = ["LONG_SEGMENT", "like", "like_regex"]
 
-#: Regular expressions take time in proportion to a text's length times that of a segment behind its begin. Up to so many
-#: characters that is as good as in proportion to the text.
+#: A regular expression takes time proportional to the length of the text times the length of a segment. Up to this number
+#: of characters the time is practically proportional to the text.
 LONG_SEGMENT = 32
 
-# Up to so many steps a regular expression is faster.
+# Up to this number of steps a regular expression is faster.
 _FEW_STEPS = 2**16
-# So many places are looked at together, to bound what a segment costs that is found near by.
+# The number of places that are checked together, which limits the cost of a segment that is found near by.
 _PLACES = 2**16
 
 _Segment = Sequence[str | None]
 
 
 def like(segments: Sequence[_Segment]) -> Callable[[str], bool]:
-    """A function that tells whether a text is like that; in a segment None is any one code point."""
+    """A function that tests whether a text matches; in a segment None is any one code point."""
     first, *middle = segments
     begins, least = _at(first), sum(map(len, segments))
     if not middle:
@@ -53,7 +53,7 @@ def like(segments: Sequence[_Segment]) -> Callable[[str], bool]:
 
 
 def like_regex(segments: Sequence[_Segment]) -> str:
-    """The regular expression, of Python's and of Java's, for all of a text, with ``.`` standing for any code point."""
+    """The regular expression for a whole text, for Python and Java, in which ``.`` matches any code point."""
     first, *middle = ["".join(map(_regex_of, segment)) for segment in segments]
     if not middle:
         return first
@@ -68,7 +68,7 @@ def _regex_of(character: str | None) -> str:
 
 
 def _at(segment: _Segment) -> Callable[[str, int], bool]:
-    """Whether a segment stands at a place of a text."""
+    """Whether a segment matches at a place of a text."""
     if None not in segment:
         plain = "".join(filter(None, segment))
         return lambda text, place: text.startswith(plain, place)
@@ -77,7 +77,7 @@ def _at(segment: _Segment) -> Callable[[str, int], bool]:
 
 
 def _runs(segment: _Segment) -> list[tuple[int, str]]:
-    """What of a segment is text, and where in it."""
+    """The texts in a segment, with their places."""
     runs: list[tuple[int, str]] = []
     for place, character in enumerate(segment):
         if character is None:
@@ -90,7 +90,7 @@ def _runs(segment: _Segment) -> list[tuple[int, str]]:
 
 
 def _finder(segment: _Segment) -> Callable[[str, int, int], int]:
-    """Where in a text the first occurrence of a segment ends that lies between two places; -1: there is none."""
+    """The end of the first occurrence of a segment between two places of a text; -1: there is none."""
     length = len(segment)
     if None not in segment:
         plain = "".join(filter(None, segment))
@@ -117,7 +117,7 @@ def _finder(segment: _Segment) -> Callable[[str, int, int], int]:
 
 
 def _first(text: str, segment: _Segment) -> int:
-    """Where in a text a segment stands first; -1: nowhere."""
+    """The first place of a segment in a text; -1: there is none."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
     where: dict[str, int] = {}
     left = (1 << max(len(text) - len(segment) + 1, 0)) - 1

@@ -1,12 +1,13 @@
-"""Finding the filters that messages pass, in memory. Owns the index that `route`'s rules are kept in.
+"""Find the filters that messages pass, in memory; this module has the index of `route`'s rules.
 
-A message's own values lead, by a dictionary for each property, to the few rules that are worth trying; rules without an
-equality are worth it for every message. What is left to try is tried for many rules at once, those of one shape
-together, with their constants as columns. Three ways lead to the same result, for what is tried
+A message's own values lead, by a dictionary for each property, to the few rules that may be TRUE; rules without an
+equality have to be tried for every message. The remaining terms are tried for many rules at once, the rules of one
+shape together, with their constants as columns. Three ways lead to the same result, for terms that are tried
 
 * few times: one by one, as functions;
 * for messages that lead to few rules each: as pairs of a message and a rule, over arrays;
-* for all rules of a *crowd*, which share a value (or have none): over tables, a row a message and a column a rule.
+* for all rules of a *crowd*, which share a value (or have none): over tables, with a row for each message and a column
+  for each rule.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ _MOST_TRIED = 2**17
 
 
 class Matcher:
-    """Filters, made ready for being looked up; never changes, so threads may share it.
+    """Filters, prepared for lookups; never changes, so threads may share it.
 
     Args:
-        filters: what messages may pass, e.g. what ``pipeline.filters.parsed`` gives, all read with the same types of
-            properties. Their numbers are their places here.
+        filters: the filters, e.g. from ``pipeline.filters.parsed``, all parsed with the same types of properties. Their
+            numbers are their places here.
 
     Attributes:
         properties: the properties that the filters name, and their types.
@@ -83,8 +84,8 @@ class Matcher:
         """The filters that are TRUE for messages.
 
         Args:
-            columns: at least `properties`, in the form that ``filter_eval.evaluate`` takes.
-            n: how many messages.
+            columns: at least `properties`, in the form for ``filter_eval.evaluate``.
+            n: the number of messages.
 
         Returns:
             A pair for each filter that is TRUE for a message: the message's row, from 0, and the filter's number, both
@@ -117,7 +118,7 @@ class Matcher:
         return every[first_per_group(every)] if self._repeats else every
 
     def _passed(self, messages: _Messages, led: Iterable[tuple[_Table, Ints, Ints]]) -> Ints:
-        """The matches of rules that are in no crowd, as `_matches` gives them."""
+        """The matches of rules that are in no crowd, in the form of `_matches`."""
         candidates = [table.candidates(rows, codes) for table, rows, codes in led if len(rows)]
         if not candidates:
             return empty_ints()
@@ -126,7 +127,7 @@ class Matcher:
         return (rows[true] + messages.first) * self._filters + self._filter[tried[true]]
 
     def _true(self, messages: _Messages, rows: Ints, tried: Ints) -> Bools:
-        """Which pairs of a message and a rule are TRUE, for rules whose key holds."""
+        """The pairs of a message and a rule that are TRUE, for rules whose key holds."""
         shapes = self._shape[tried]
         true = shapes == 0
         open_ = np.flatnonzero(~true)
@@ -144,18 +145,18 @@ class Matcher:
         return true
 
     def _try_each(self, messages: _Messages, rows: Ints, tried: Ints, some: Ints, true: Bools) -> None:
-        """Puts into `true` which of `some` pairs are TRUE."""
+        """Set in `true` those of `some` pairs that are TRUE."""
         for place, row, rule in zip(some.tolist(), rows[some].tolist(), tried[some].tolist(), strict=True):
             true[place] = self._trials[rule].passes(messages.one(row))
 
 
 class _Shape:
-    """What is left to try of some rules, which differ in constants only.
+    """The remaining terms of rules that differ in constants only.
 
     Args:
-        number: the shape's own, from 1.
-        form: with parameters in place of constants.
-        constants: those of one of the rules.
+        number: the shape's number, from 1.
+        form: the expression, with parameters in place of constants.
+        constants: the constants of one of the rules.
     """
 
     def __init__(self, number: int, form: Expression, constants: Sequence[Constant]) -> None:
@@ -166,7 +167,7 @@ class _Shape:
         self._constants: list[tuple[Any, ...]] = []
 
     def trial(self, number: int, constants: Sequence[Constant]) -> _Trial:
-        """Adds a rule of filter `number`."""
+        """Add a rule of filter `number`."""
         values = tuple(constant.value for constant in constants)
         self._constants.append(values)
         return _Trial(number, self, len(self._constants) - 1, values)
@@ -178,7 +179,7 @@ class _Shape:
 
     @cached_property
     def _parameters(self) -> list[Values]:
-        """A column for each constant, a row for each slot."""
+        """The constants: a column for each constant, a row for each slot."""
         by_constant = zip(*self._constants, strict=True)
         return [column(values, kind) for values, kind in zip(by_constant, self._types, strict=True)]
 
@@ -187,12 +188,12 @@ class _Shape:
         return [Values(one.values[slots], one.known[slots]) for one in self._parameters]
 
     def pairs(self, messages: _Messages, rows: Ints, slots: Ints) -> Bools:
-        """Which pairs of a message and a rule's slot are TRUE."""
+        """The pairs of a message and a rule's slot that are TRUE."""
         true, _ = evaluate(self._form, messages.taken(self._form, rows), len(rows), self.parameters(slots))
         return true
 
     def table(self, messages: _Messages, rows: Ints, parameters: Sequence[Values], rules: int) -> Bools:
-        """A row a message and a column a rule: where it is TRUE."""
+        """A table of booleans: a row for each message and a column for each rule."""
         taken = messages.taken(self._form, rows[:, np.newaxis])
         true, _ = evaluate(self._form, taken, (len(rows), rules), parameters)
         return true
@@ -200,7 +201,7 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What is left to try of a rule of a filter; nothing, if there is no shape."""
+    """The remaining terms of a rule of a filter; none, if there is no shape."""
 
     filter: int
     shape: _Shape | None = None
@@ -255,7 +256,7 @@ class _Part:
         return self.shape.parameters(slots[np.newaxis, :]) if self.shape else []
 
     def table(self, messages: _Messages, rows: Ints) -> Bools:
-        """A row a message and a column a rule: where it is TRUE."""
+        """A table of booleans: a row for each message and a column for each rule."""
         if self.shape is None:
             return np.ones((len(rows), self.size), np.bool_)
         return self.shape.table(messages, rows, self._parameters, self.size)
@@ -264,7 +265,7 @@ class _Part:
 class _Table:
     """From the values of one property to rules.
 
-    The rules of a value have a code: they are ``rules[starts[code]:][:counts[code]]``. Those that are a crowd count 0.
+    The rules of a value have a code: they are ``rules[starts[code]:][:counts[code]]``. The rules of a crowd count 0.
     """
 
     def __init__(self, key: Property, by_value: Mapping[Any, Sequence[int]], trials: Sequence[_Trial]) -> None:
@@ -282,7 +283,7 @@ class _Table:
         self._crowd_rules = {code: by_value[value] for value, code in self._codes.items() if self._crowded[code]}
 
     def rows(self, messages: _Messages) -> tuple[Ints, Ints]:
-        """The messages that lead to any rules, ascending, and the codes of these."""
+        """The messages that lead to any rules, ascending, and the codes of these rules."""
         given = messages.column(self._key.name)
         known = np.flatnonzero(given.known)
         found = np.fromiter(map(self._codes.get, given.values[known].tolist(), repeat(-1)), np.int64, len(known))
@@ -290,12 +291,12 @@ class _Table:
         return known[led], found[led]
 
     def candidates(self, rows: Ints, codes: Ints) -> tuple[Ints, Ints]:
-        """Each message with each of the rules that it leads to and that are in no crowd."""
+        """Each message with each of its rules that are in no crowd."""
         repeated, nth = expand(self._counts[codes])
         return rows[repeated], self._rules[self._starts[codes][repeated] + nth]
 
     def crowds(self, rows: Ints, codes: Ints) -> list[tuple[_Crowd, Ints]]:
-        """The crowds that messages lead to, and which messages."""
+        """The crowds that messages lead to, and these messages."""
         if not self._any_crowd:
             return []
         crowded = np.unique(codes[self._crowded[codes]]).tolist()
@@ -341,7 +342,7 @@ class _Messages:
 
 
 class _Message(dict[str, Any]):
-    """A message's properties, as Python's values, None for unknown; each is read when it is first asked for."""
+    """A message's properties, as Python's values, None for unknown; each is read at its first use."""
 
     def __init__(self, messages: _Messages, row: int) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ __all__ = ["REASONS", "Decided", "Disposition", "EventKind", "Events", "Reason",
 
 
 class Disposition(IntEnum):
-    """What became of a message in one queue; the order is that of the law of conservation."""
+    """The disposition of a message in one queue, in the order of the law of conservation."""
 
     RELEASED = 0
     HELD = 1
@@ -30,7 +30,7 @@ class Disposition(IntEnum):
 
 
 class Reason(IntEnum):
-    """Why a message was not released, or why it is flagged."""
+    """The reason why a message was not released, or why it is flagged."""
 
     NONE = 0
     # invalid
@@ -108,7 +108,7 @@ REASONS: dict[Reason, str] = {
 
 
 class EventKind(IntEnum):
-    """What happened to a group."""
+    """The kind of a group's event."""
 
     HOLE_OPENED = 0
     HOLE_OVERDUE = 1
@@ -125,10 +125,10 @@ class EventKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decided(Columns):
-    """Messages that are decided, a row each; rows of one group that are released stand in the order they leave.
+    """Decided messages, a row for each; released rows of one group stand in the order in which they leave.
 
-    `cause` is the ``ref`` of the arrival that brought the decision about; where `timed` holds it was a timer or an
-    action instead, and `cause` its time. It orders decisions over groups.
+    `cause` is the ``ref`` of the arrival that caused the decision; if `timed` is true, a timer or an
+    action caused it, and `cause` is its time. `cause` orders decisions over groups.
     """
 
     group: Ints
@@ -155,7 +155,7 @@ class Decided(Columns):
         late: Bools | bool = False,
         timed: bool = False,
     ) -> Decided:
-        """Rows with a common disposition, or one each."""
+        """Rows with a common disposition, or with one for each row."""
         n = len(group)
         return cls(
             group=group,
@@ -172,7 +172,7 @@ class Decided(Columns):
 
 @dataclass(frozen=True, slots=True)
 class Events(Columns):
-    """What happened, a row each: the `group`, the range of numbers `first`..`last`, and when (microseconds)."""
+    """Events, a row for each: the `group`, the range of numbers `first`..`last`, and the time (microseconds)."""
 
     kind: Ints
     group: Ints
@@ -182,7 +182,7 @@ class Events(Columns):
 
     @classmethod
     def of(cls, kind: EventKind, group: Ints, first: Ints | None, last: Ints | None, at: Ints) -> Events:
-        """Rows of one kind; an event about no range has zeros."""
+        """Rows of one kind; an event without a range has zeros."""
         none = empty_ints(len(group))
         return cls(
             kind=np.full(len(group), int(kind), np.int64),
@@ -194,12 +194,12 @@ class Events(Columns):
 
 
 def no_messages() -> Decided:
-    """Nothing was decided."""
+    """No decided messages."""
     none = empty_ints()
     return Decided.of(none, none, none, Disposition.HELD, Reason.NONE, none)
 
 
 def no_events() -> Events:
-    """Nothing happened."""
+    """No events."""
     none = empty_ints()
     return Events.of(EventKind.CLOSED, none, none, none, none)

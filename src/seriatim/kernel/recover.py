@@ -1,4 +1,4 @@
-"""When a faulted group is retried by itself, before it is left to an operator."""
+"""The times at which a faulted group is retried automatically, before it is left to an operator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Recover", "recovery_at"]
 
 @dataclass(frozen=True, slots=True)
 class Recover:
-    """How a queue recovers: at most so often, after so long (microseconds), which grows by a factor each time."""
+    """The recovery rule of a queue: the most recoveries, the delay (microseconds), and the factor by which it grows each time."""
 
     limit: int
     delay: int
@@ -18,12 +18,12 @@ class Recover:
 
 
 def recovery_at(recover: Recover, done: int, failed_at: int) -> int | None:
-    """When the next recovery is due, microseconds; None: there is none any more.
+    """The time of the next recovery, microseconds; None: there is none any more.
 
     Args:
         recover: the queue's rule.
-        done: how many recoveries there were with this message.
-        failed_at: when it failed last, microseconds.
+        done: the number of recoveries with this message so far.
+        failed_at: the time of its last failure, microseconds.
     """
     if done >= recover.limit:
         return None

@@ -10,7 +10,7 @@ __all__ = ["Place", "place"]
 
 
 class Place(StrEnum):
-    """Where it goes."""
+    """The place of a requeued message."""
 
     #: It leaves with the ordinal that it was given before.
     ORDINAL = "ordinal"
@@ -23,16 +23,16 @@ class Place(StrEnum):
 def place(
     policy: Policy, following: int, sequence: int | None, ordinal: int | None, *, intact: bool, rejected: bool = False
 ) -> Place:
-    """Where a message goes that is dead, late, a duplicate or rejected.
+    """The place of a message that is dead, late, a duplicate or rejected.
 
     Args:
-        policy: how its queue orders; not `Unordered`, which has no order to go back to.
-        following: the `next` of its group: what is below it has left, or was passed over.
-        sequence: its own; None where the queue doesn't go by that.
-        ordinal: the one that it was given when it was released; None where it never was.
-        intact: whether it is certain that nothing of its group was delivered that was released after it.
-        rejected: its group had no room for it. Its number isn't remembered, so that it may have come again since: only
-            the rules can tell.
+        policy: the queue's policy; not `Unordered`, which has no order to go back to.
+        following: the `next` of its group: lower numbers have left, or were skipped.
+        sequence: its sequence; None if the queue's policy doesn't use it.
+        ordinal: its ordinal from its release; None if it was never released.
+        intact: whether certainly no message of its group was delivered that was released after it.
+        rejected: whether its group had no room for it. Its number isn't remembered, so that it may have come again
+            since: only the rules can decide.
     """
     if rejected:
         return Place.ARRIVAL

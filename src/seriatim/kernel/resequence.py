@@ -1,14 +1,14 @@
 """The kernel's interface: engines call it with messages and with the time. Pure: the state goes in and comes out.
 
-**Theory of operation.** The rules are stated for one message at a time; here a batch is worked on at once, by
+**Theory of operation.** The rules are stated for one message at a time; here a batch is processed at once, by
 cutting each group's messages into *quiet* stretches: prefixes between which no timer can fire and no capacity can
 overflow. Within a stretch every rule is an operation on arrays; almost always one stretch is the whole batch.
-The groups that need more are cut out of the state and go round again, so a few of them don't cost the others.
+The groups that need more stretches are cut out of the state and go round again, so they don't slow down the others.
 
-    offer     takes messages; fires nothing
-    advance   fires all that is due
+    offer     takes messages; fires no timer
+    advance   fires all due timers
     call      a micro-batch or a receive: an offer followed by an advance, judged as one
-    replay    event time: each message at its own time, what is due before it fires before it
+    replay    event time: each message at its own time, after the timers that are due before it
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _RULES: dict[type[Any], ModuleType] = {
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came of a call: the state after it, the messages that it decided, what happened to groups.
+    """The result of a call: the new state, the decided messages, the events of groups.
 
-    Of each group the released rows of `decided` stand in the order in which they leave.
+    The released rows of a group in `decided` stand in the order in which they leave.
     """
 
     state: State
@@ -52,7 +52,7 @@ class Outcome:
 
 
 def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
-    """The state of so many new groups; `first` are their first numbers where they differ from the policy's."""
+    """The state of new groups; `first` are their first numbers if they differ from the policy's."""
     match policy:
         case Standard(start=int(start)):
             return State.new(groups, first=start if first is None else first)
@@ -67,13 +67,13 @@ def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
 
 
 def due(policy: Policy, state: State) -> Ints:
-    """When the next timer of each group is due, microseconds; `FOREVER` where none runs."""
+    """The time of each group's next timer, microseconds; `FOREVER` if none runs."""
     moments: Ints = _RULES[type(policy)].due(policy, state)
     return moments
 
 
 def offer(policy: Policy, state: State, arrivals: Arrivals) -> Outcome:
-    """Takes messages and fires nothing. Without a window this is one round of the groups that it touches."""
+    """Take messages, and fire no timer. Without a window this is one round of the groups that it touches."""
     after, decided, events = _pass(policy, state, arrivals, clocked=False)
     if _rounds_are_calls(policy):
         ends = last_per_group(arrivals.group)
@@ -85,14 +85,14 @@ def offer(policy: Policy, state: State, arrivals: Arrivals) -> Outcome:
 
 
 def advance(policy: Policy, state: State, now: int | Ints) -> Outcome:
-    """Fires all that is due at or before `now` (microseconds; perhaps of each group), in order of due time."""
+    """Fire all timers that are due at or before `now` (microseconds; one time, or one for each group), in order of due time."""
     return Outcome(*_fire(policy, state, np.full(len(state), now, np.int64)))
 
 
 def call(policy: Policy, state: State, arrivals: Arrivals, now: int) -> Outcome:
     """An offer followed by an advance, judged as one call: a micro-batch, a receive.
 
-    Without a window what is left of a round is due at once, but not in the call that was the round.
+    Without a window the rest of a round is due at once, but not in the call that was the round.
     """
     first = offer(policy, state, arrivals)
     until = np.full(len(state), now, np.int64)
@@ -103,7 +103,7 @@ def call(policy: Policy, state: State, arrivals: Arrivals, now: int) -> Outcome:
 
 
 def replay(policy: Policy, state: State, arrivals: Arrivals, until: int) -> Outcome:
-    """Takes messages each at its own time, firing what is due before each, and then advances to `until`."""
+    """Take each message at its own time, after firing the timers that are due before it, and then advance to `until`."""
     if _rounds_are_calls(policy):
         return call(policy, state, arrivals, until)
     after, decided, events = _pass(policy, state, arrivals, clocked=True)
@@ -112,13 +112,13 @@ def replay(policy: Policy, state: State, arrivals: Arrivals, until: int) -> Outc
 
 
 def settle(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """Lets go what may leave after an operator's action, and begins the clocks anew; `now` for each group."""
+    """Release the messages that may leave after an operator's action, and restart the clocks; `now` for each group."""
     result: tuple[State, Decided, Events] = _RULES[type(policy)].settle(policy, state, now)
     return result
 
 
 def why_held(policy: Policy, state: State) -> Ints:
-    """The `Reason` why each held row is held."""
+    """The `Reason` for each held row."""
     waits = Reason.BEHIND_HOLE if isinstance(policy, Standard) else Reason.COLLECTING
     reason = np.where(state.stopped()[state.held.group], Reason.GROUP_STOPPED, waits)
     return np.where(state.held.late, Reason.LATE_HELD, reason)
@@ -130,7 +130,7 @@ def _fire(policy: Policy, state: State, until: Ints) -> tuple[State, Decided, Ev
 
 
 def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) -> tuple[State, Decided, Events]:
-    """Takes all arrivals, stretch by stretch."""
+    """Take all arrivals, stretch by stretch."""
     rules = _RULES[type(policy)]
     decided, events = [no_messages()], [no_events()]
     while True:
@@ -162,7 +162,7 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
 
 
 def _before_first(state: State, arrivals: Arrivals) -> Ints:
-    """For each group the last moment before its first arrival."""
+    """For each group the last time before its first arrival."""
     first = first_per_group(arrivals.group)
     until = np.full(len(state), NEVER, np.int64)
     until[arrivals.group[first]] = arrivals.time[first] - 1

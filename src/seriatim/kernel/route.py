@@ -1,11 +1,11 @@
-"""Finding the filters that a message passes without trying them all. Owns how a filter is taken apart for that.
+"""Find the filters that a message passes without trying them all; this module splits filters for that.
 
 A filter such as ``type = 'order' AND amount >= 100`` is TRUE only for messages of one type: with all such equalities in
-a table, a message's own values lead to the few filters that are worth trying. What is left to try, ``amount >= 100``,
-is the same for thousands of filters but for its constants: with these taken out they have one *shape*.
+a table, a message's own values lead to the few filters that may be TRUE. The remaining terms, ``amount >= 100``,
+are the same for thousands of filters except for constants: without the constants they have one *shape*.
 
-This is sound because a message passes only where a filter is TRUE: an OR is TRUE if one of its terms is, an AND if all
-are, and ``=`` is TRUE exactly where the two values are equal, for every type whose equal values are the same value.
+This is sound because a message passes only if a filter is TRUE: an OR is TRUE if one of its terms is, an AND if all
+are, and ``=`` is TRUE exactly if the two values are equal, for every type whose equal values are the same value.
 That excludes doubles (-0.0 equals 0.0); and booleans are left out because they lead nowhere.
 """
 
@@ -118,19 +118,19 @@ def properties(expression: Expression) -> Iterator[Property]:
 
 
 def nodes(expression: Expression) -> Iterator[Expression]:
-    """An expression and all that it consists of."""
+    """An expression and all its sub-expressions."""
     yield expression
     for inner in _operands(expression):
         yield from nodes(inner)
 
 
 def of_types(expression: Expression, types: Sequence[str]) -> Expression:
-    """The filter that passes what the other one does and is of one of the types."""
+    """The filter for messages that pass the other filter and have one of the types."""
     return all_of([In(_TYPE, tuple(types)), expression])
 
 
 def named_types(expression: Expression) -> set[str]:
-    """The types of messages that a filter names, whether it wants them or not."""
+    """The types of messages that a filter names, whether it matches them or not."""
     compared = (node for node in nodes(expression) if isinstance(node, In) and node.operand == _TYPE)
     return {str(value) for node in compared for value in node.values}
 
@@ -180,7 +180,7 @@ def _shape(expression: Expression, taken: list[Constant]) -> Expression:  # noqa
 
 
 def _roomy(side: Expression, other: Expression) -> Expression:
-    """A constant beside a comparison, whose digits don't matter there, with room for others."""
+    """A constant beside a comparison, where its digits don't matter, with room for other constants."""
     if not isinstance(side, Constant) or side.type.kind is not Kind.DECIMAL or side.type.precision > _SHORT:
         return side
     room = _COMPARED - max(side.type.scale, other.type.scale)

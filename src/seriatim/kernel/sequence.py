@@ -1,4 +1,4 @@
-"""Keys and sequences: which are valid, and what number a sequence stands for."""
+"""Keys and sequences: their validity, and the number of a sequence."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
 
 def key_problem(key: object) -> Reason:
-    """What is wrong with a group key; `Reason.NONE` if nothing is."""
+    """The problem with a group key; `Reason.NONE` if it is valid."""
     if key is None or key in ("", b""):
         return Reason.KEY_MISSING
     try:
@@ -40,16 +40,16 @@ def key_problem(key: object) -> Reason:
 
 
 def ticket_position(epoch: int, number: int, last_number: int = LAST_NUMBER) -> int:
-    """One number for a ticket: contiguous over turn-overs, so that all rules apply to tickets as they are."""
+    """One number for a ticket, contiguous over turn-overs, so that all rules apply to tickets unchanged."""
     return epoch * last_number + number
 
 
 def position(policy: Policy, sequence: object) -> int | Reason:
-    """The int64 that a sequence stands for, or why it is none.
+    """The int64 for a sequence, or the reason why there is none.
 
     Args:
-        policy: says whether it goes by time.
-        sequence: an integer, Python's or NumPy's; a ticket as ``(epoch, number)``; where the policy goes by time, seconds
+        policy: the policy, which decides whether the sequence is a time.
+        sequence: an integer of Python or NumPy; a ticket as ``(epoch, number)``; if the policy orders by time, seconds
             or a datetime (a naive one counts as UTC).
     """
     if isinstance(sequence, np.integer):

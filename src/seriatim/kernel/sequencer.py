@@ -168,7 +168,7 @@ class Sequencer:
     # ---- the operator's hand
 
     def suspend(self, group: Key, now: float | None = None) -> Outcome:
-        """Suspends a group: it takes messages in, but releases none.
+        """Suspends a group: it accepts messages, but releases none.
 
         Raises:
             ActionRefused: the group is closed. Each action raises it in a state in which it isn't allowed.
@@ -289,7 +289,7 @@ class Sequencer:
         return _joined(outcome, self._apply(list(rows), columns, judge)) if columns else outcome
 
     def _read(self, key: Key, sequence: Any, value: Any) -> tuple[Reason, int, int]:
-        """What is wrong with a message, its number, and the size of its set that it tells."""
+        """The problem with a message, its number, and the size of its set if the message contains it."""
         if isinstance(self.policy, Unordered):
             return Reason.NONE, 0, NOT_SAID
         reason = key_problem(key)
@@ -329,7 +329,7 @@ class Sequencer:
         return self._settle([_raw(group)], action(self.policy, state, self._move(now), str(group), *arguments))
 
     def _settle(self, keys: list[Key], outcome: kernel.Outcome, arrived: tuple[Ints, Ints] | None = None) -> Outcome:
-        """Keeps the new states and says in the user's words what was decided; `arrived`: refs and times, ascending."""
+        """Store the new states, and return the decisions in the user's terms; `arrived`: refs and times, ascending."""
         due = kernel.due(self.policy, outcome.state).tolist()
         for key, state, moment in zip(keys, outcome.state.split(), due, strict=True):
             self._groups[key] = state
@@ -361,7 +361,7 @@ class Sequencer:
 
 
 def _in_time(decided: Decided, arrived: tuple[Ints, Ints] | None) -> Decided:
-    """In the order in which it would have come about one message at a time; a timer comes after arrivals of its time."""
+    """Sort as if messages had been judged one at a time; a timer comes after arrivals of its time."""
     at, cause = decided.cause, np.where(decided.timed, FOREVER, decided.cause)
     if arrived is not None:
         refs, times = arrived
@@ -383,7 +383,7 @@ def _tuples(items: Iterable[Any], size: int, form: str) -> Iterable[tuple[Any, .
 
 
 def _size(policy: Policy, number: int, value: Any) -> int:
-    """The size of its set that a message tells."""
+    """The size of its set that a message contains."""
     if not isinstance(policy, UnitOfWork):
         return NOT_SAID
     if policy.last is not None:
@@ -394,7 +394,7 @@ def _size(policy: Policy, number: int, value: Any) -> int:
 
 
 def _property(what: Any, value: Any) -> Any:
-    """A key of the value, or a function of it; None where there is none."""
+    """A key of the value, or the result of a function; None if there is none."""
     if callable(what):
         return what(value)
     return value.get(what) if isinstance(value, Mapping) else None
@@ -406,7 +406,7 @@ def _raw(key: Key) -> Key:
 
 
 def _as_given(policy: Policy, position_: int) -> float | int:
-    """A sequence as users give it."""
+    """A sequence in the user's form."""
     return seconds(position_) if isinstance(policy, BestEffort) and policy.by == "time" else position_
 
 

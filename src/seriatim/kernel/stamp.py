@@ -4,9 +4,9 @@ A location's tickets are one run of *positions* 1, 2, 3 …, cut into epochs of 
 
     position = epoch * last_number + number        epoch = 0, 1, 2 …        1 <= number <= last_number
 
-So nothing but the next position of a location has to be remembered, and a turn-over is no event: it lies in how a
-position is written. `sequence.ticket_position` is the way back. Which of two messages arrived first is told by
-keys that say it for any two messages of a location; where they don't, there is no order and the caller is told.
+So only the next position of a location has to be remembered, and a turn-over is no event: it is part of the notation of
+a position. `sequence.ticket_position` converts back. Keys decide which of two messages of a location arrived first; if
+they are equal there is no order, and the caller gets both messages.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Tickets(Columns):
 
 
 def tickets(position: Ints, last_number: int | Ints) -> Tickets:
-    """The tickets at some positions (from 1); `last_number` is one for all or one a row."""
+    """The tickets at some positions (from 1); `last_number` is one number for all rows or one for each row."""
     epoch, number = np.divmod(position - 1, last_number)
     return Tickets(epoch, number + 1)
 
 
 def stamp(following: Ints, location: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """Gives the messages of a batch their positions.
+    """Give the messages of a batch their positions.
 
     Args:
-        following: of each location the position that its next message gets.
+        following: for each location the position of its next message.
         location: the location of each message, a row of `following`.
-        order: the rows of the messages, sorted by location, within one in order of arrival.
+        order: the rows of the messages, sorted by location, and within a location in order of arrival.
 
     Returns:
         The position of each message, in the order of `location`; and `following` after the batch.
@@ -56,14 +56,14 @@ def stamp(following: Ints, location: Ints, order: Ints) -> tuple[Ints, Ints]:
 
 
 def by_arrival(location: Ints, keys: Sequence[Ints]) -> tuple[Ints, tuple[int, int] | None]:
-    """Puts messages in order of arrival.
+    """Sort messages in order of arrival.
 
     Args:
         location: the location of each message, from 0.
-        keys: what the order goes by, the first one first; ascending.
+        keys: the keys of the order, the first key first; ascending.
 
     Returns:
-        The rows sorted by location and then by the keys; and two rows that are equal in all of these, if there are
+        The rows sorted by location and then by the keys; and two rows that are equal in all keys, if there are
         any: then the order is not total.
     """
     if not len(location):
@@ -79,7 +79,7 @@ def by_arrival(location: Ints, keys: Sequence[Ints]) -> tuple[Ints, tuple[int, i
 
 
 def _combined(columns: Sequence[Ints]) -> Ints:
-    """One number a row that sorts as the columns do, one after another."""
+    """One number for each row that sorts like the columns, one after another."""
     combined, room = empty_ints(len(columns[0])), 1
     for column in columns:
         lifted, span = _from_zero(column)

@@ -1,9 +1,9 @@
 """`Standard`: contiguous numbers per group. The rules 1 to 6 of the design, on arrays.
 
-After sorting what is held together with what arrives by (group, number), a message leaves exactly if its
-number equals ``next + increment * rank`` in its group: no loop over groups or messages. What depends on the
-order of arrival (which of two equal numbers is first, which arrival set a run free, when a hole opened)
-follows from the positions of the arrivals, which are carried along.
+After sorting held and arriving messages together by (group, number), a message leaves exactly if its
+number equals ``next + increment * rank`` in its group: no loop over groups or messages. Results that depend on the
+order of arrival (which of two equal numbers is first, which arrival released a run, when a hole opened)
+follow from the positions of the arrivals, which are carried along.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _MAX = 2**63 - 1
 
 
 def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """Which arrivals can be taken in one go: no timer can fire between them, nor the capacity overflow.
+    """The arrivals that can be judged together, because no timer can fire between them, and no capacity can overflow.
 
-    Of each group a prefix, at least its first arrival. `clocked`: timers fire between messages (event time).
+    They are a prefix of each group, at least its first arrival. `clocked`: timers fire between messages (event time).
     """
     may = np.ones(len(arrivals), np.bool_)
     if clocked and policy.hole_timeout is not None:
@@ -77,7 +77,7 @@ def _within_capacity(capacity: int, state: State, arrivals: Arrivals) -> Bools:
 
 
 def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
-    """Takes in arrivals between which nothing fires (see `quiet`)."""
+    """Judge arrivals between which no timer fires (see `quiet`)."""
     state = _begin(policy, state, arrivals)
     disposition, reason = _judge(policy, state, arrivals)
     late_held = _hold_late(policy, state, arrivals, disposition)
@@ -110,7 +110,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
 
 
 def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
-    """Marks the groups as begun; with ``start="first"`` their first valid arrival says where they begin."""
+    """Mark the groups as begun; with ``start="first"`` they begin at the number of their first valid arrival."""
     groups = state.groups
     flags, columns = groups.flags.copy(), {}
     if policy.start == "first":
@@ -127,7 +127,7 @@ def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
 
 
 def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
-    """Disposition and reason of each arrival as far as they don't depend on the others; else HELD."""
+    """Disposition and reason of each arrival as far as they don't depend on other arrivals; else HELD."""
     groups, group, sequence = state.groups, arrivals.group, arrivals.sequence
     step, first = policy.increment, groups.first[group]
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
@@ -157,9 +157,9 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
 
 
 def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints) -> Bools:
-    """Applies ``late=``: which late arrivals would be held.
+    """Apply ``late=``, and return the late arrivals that would be held.
 
-    Delivered ones are marked RELEASED; in a group that nothing leaves they are held like suspended ones.
+    Delivered late arrivals are marked RELEASED; in a stopped group they are held, as with ``late="suspend"``.
     """
     held = np.zeros(len(arrivals), np.bool_)
     if policy.late == "set_aside":
@@ -172,7 +172,7 @@ def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: 
 
 
 def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
-    """For each group the arrival from which on nothing leaves: the first late one that is held."""
+    """For each group the arrival from which on nothing leaves: the first late arrival that is held."""
     rows = np.flatnonzero(late_held)[::-1]  # backwards, so that the first of a group is written last
     cut = np.full(len(state), len(arrivals), np.int64)
     cut[arrivals.group[rows]] = rows
@@ -182,7 +182,7 @@ def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
 def _reject(
     policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints, late_held: Bools
 ) -> None:
-    """Turns away from full groups what would be held. `next` is never rejected, a repeated number is a duplicate."""
+    """Reject arrivals that full groups would have to hold. `next` is never rejected, a repeated number is a duplicate."""
     if policy.capacity is None:
         return
     full = np.bincount(state.held.group, minlength=len(state)) >= policy.capacity
@@ -208,7 +208,7 @@ def _is_held(state: State, group: Ints, sequence: Ints) -> Bools:
 
 
 def _repeats(held: Held) -> Bools:
-    """Rows that repeat the number before them. Late ones are not compared: a late number may come again."""
+    """Rows that repeat the number before them. Late rows are not compared: a late number may come again."""
     rows = np.flatnonzero(~held.late) if held.late.any() else np.arange(len(held))
     group, sequence = held.group[rows], held.sequence[rows]
     again = np.zeros(len(held), np.bool_)
@@ -227,17 +227,17 @@ def release(
     cut: Ints | None = None,
     now: Ints | None = None,
 ) -> tuple[State, Decided]:
-    """Lets go what may leave, and sets the clocks of the holes that are left.
+    """Release the messages that may leave, and set the clocks of the remaining holes.
 
     Args:
         policy: the rules.
-        state: with what arrived among what is held.
-        position: for each held row the arrival it is, -1 for those held before.
-        arrivals: what the positions point into.
+        state: the state, with arrivals among the held messages.
+        position: for each held row its arrival, -1 for rows held before.
+        arrivals: the arrivals that the positions refer to.
         delivered: positions of late arrivals that leave at once.
         why: the reasons why they are late.
-        cut: for each group the arrival from which on nothing leaves: a late one that suspends it.
-        now: for each group the moment that counts for rows held before (timers, actions).
+        cut: for each group the arrival from which on nothing leaves: a late arrival that suspends it.
+        now: for each group the time that counts for rows held before (timers, actions).
     """
     groups, held, step = state.groups, state.held, policy.increment
     suspends = np.zeros(len(state), np.bool_) if cut is None else cut < len(arrivals)
@@ -288,17 +288,17 @@ def release(
 
 
 def _at(values: Ints, positions: Ints) -> Ints:
-    """Values at positions; where a position is -1, anything."""
+    """Values at positions; any value if a position is -1."""
     return values[np.maximum(positions, 0)] if len(values) else np.zeros(len(positions), np.int64)
 
 
 def _clocks(
     state: State, waiting: Ints, place: Ints, left: Ints, moment: Ints, arrivals: Arrivals, now: Ints | None
 ) -> tuple[Ints, Ints]:
-    """When the hole of each group opened, and how often it was reported; `NEVER` where there is none.
+    """The time when each group's hole opened, and the number of its reports; `NEVER` if there is none.
 
-    It opens at the arrival after which something waits and `next` is missing: the later of the first
-    one that waits and the last one that set something free; anew whenever `next` has moved.
+    A hole opens at the arrival after which messages wait and `next` is missing: the later of the first arrival
+    that waits and the last arrival that released messages; anew whenever `next` has moved.
     """
     groups, count = state.groups, len(state)
     none = len(arrivals)
@@ -322,7 +322,7 @@ def _clocks(
 
 
 def settle(policy: Standard, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """After an operator's action: late ones leave, then what may, and the clocks of the holes begin anew."""
+    """After an operator's action: late messages leave, then others that may, and the clocks of the holes begin anew."""
     state, late = free_late(state, now)
     state = state.with_groups(clock=np.maximum(state.groups.clock, now))
     before = np.full(len(state.held), -1, np.int64)

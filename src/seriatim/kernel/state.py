@@ -1,7 +1,7 @@
 """The state of the groups of one queue, as columns.
 
-Owns the layout and how states are cut apart and put together; the rules that read and write it are
-in the module of each policy. A group is named by its row number here; which key that is, the engine knows.
+This module owns the layout, and splits and joins states; the rules that read and write it are
+in the module of each policy. A group is named by its row number here; the engine knows its key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOTHING = -(2**63)
 
 
 class Flag(IntFlag):
-    """The facts about a group that are either so or not."""
+    """The boolean facts about a group."""
 
     BEGUN = 1
     CLOSED = 2
@@ -36,25 +36,25 @@ class Flag(IntFlag):
 
     @classmethod
     def stopping(cls) -> int:
-        """While one of these holds nothing leaves."""
+        """The flags with which nothing leaves."""
         return int(cls.CLOSED | cls.SUSPENDED | cls.FAULTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Groups(Columns):
-    """A row a group.
+    """The groups, a row for each.
 
     * `flags`: see `Flag`.
     * `first`: `Standard`: the group's first number.
-    * `next`: `Standard`: the number that leaves next. `BestEffort`: the highest released in an earlier
-      round; what is below it is late.
-    * `mark`: `BestEffort`: the highest of the round, once `FIXED`. `UnitOfWork`: the size, 0 while nobody told it.
-      `Standard`: since when the run has been leaving, while `LEAVING`.
+    * `next`: `Standard`: the number that leaves next. `BestEffort`: the highest sequence released in an earlier
+      round; messages below it are late.
+    * `mark`: `BestEffort`: the highest sequence of the round, once `FIXED`. `UnitOfWork`: the size, 0 while unknown.
+      `Standard`: the time since which the run has been leaving, while `LEAVING`.
     * `last`: the last sequence that left, `NOTHING` before.
-    * `ordinal`: how many have left.
-    * `since`: when the running clock began (hole, round or set), `NEVER` if none runs.
-    * `reports`: `Standard`: how often the hole has been reported overdue.
-    * `clock`: the latest moment that this group has seen.
+    * `ordinal`: the number of messages that have left.
+    * `since`: the begin of the running clock (hole, round or set), `NEVER` if none runs.
+    * `reports`: `Standard`: the number of reports that the hole is overdue.
+    * `clock`: the latest time that this group has seen.
     """
 
     flags: Ints
@@ -68,16 +68,16 @@ class Groups(Columns):
     clock: Ints
 
     def has(self, flag: int) -> Bools:
-        """Which groups have the flag, or one of them."""
+        """The groups that have the flag, or one of them."""
         return (self.flags & flag) != 0
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Columns):
-    """Messages taken in and not decided, sorted by group and sequence, equal ones in order of arrival.
+    """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
 
     `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
-    ``late="suspend"``. `waits`: came after its round was fixed and belongs to the next one.
+    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round.
     """
 
     group: Ints
@@ -88,7 +88,7 @@ class Held(Columns):
 
     @classmethod
     def empty(cls) -> Held:
-        """None held."""
+        """No held messages."""
         none = empty_ints()
         return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_))
 
@@ -105,7 +105,7 @@ class Ranges(Columns):
     KEPT: ClassVar[int] = 64
 
     def contain(self, group: Ints, sequence: Ints) -> Bools:
-        """Which of the numbers lie in a range of their group."""
+        """The numbers that lie in a range of their group."""
         if not len(self) or not len(group):
             return np.zeros(len(group), np.bool_)
         starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
@@ -115,7 +115,7 @@ class Ranges(Columns):
         return found
 
     def add(self, more: Ranges) -> Ranges:
-        """With further ranges, of each group the last ones kept."""
+        """Add further ranges; of each group the last ranges are kept."""
         if not len(more):
             return self
         both = Ranges.concat([self, more])
@@ -124,7 +124,7 @@ class Ranges(Columns):
         return both.take(ends[both.group] - np.arange(len(both)) <= self.KEPT)
 
     def below(self, group: int, number: int) -> Ranges:
-        """What is left of one group's ranges below a number; other groups' are untouched."""
+        """The ranges, with one group's ranges cut off at a number; other groups' ranges are untouched."""
         mine = self.group == group
         kept = self.take(~mine | (self.first < number))
         mine = kept.group == group
@@ -136,7 +136,7 @@ Rows = TypeVar("Rows", Held, Ranges)
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The groups of one queue, what they hold, and which numbers they skipped."""
+    """The groups of one queue, their held messages, and their skipped numbers."""
 
     groups: Groups
     held: Held
@@ -144,7 +144,7 @@ class State:
 
     @classmethod
     def new(cls, groups: int, *, first: Ints | int = 0, size: int = 0, flags: int = 0) -> State:
-        """So many groups that have seen nothing; `first` is their first number, `size` that of their sets."""
+        """New groups; `first` is their first number, `size` the size of their sets."""
         numbers = np.full(groups, first, np.int64) if isinstance(first, int) else first
         none = empty_ints(groups)
         return cls(
@@ -167,11 +167,11 @@ class State:
         return len(self.groups)
 
     def with_groups(self, **columns: Ints) -> State:
-        """The same state with some columns of its groups exchanged."""
+        """The same state with some columns of its groups replaced."""
         return State(self.groups.with_columns(**columns), self.held, self.skipped)
 
     def stopped(self) -> Bools:
-        """The groups that nothing leaves."""
+        """The stopped groups, from which nothing leaves."""
         return self.groups.has(Flag.stopping())
 
     def select(self, rows: Ints) -> State:
@@ -186,7 +186,7 @@ class State:
         )
 
     def replace(self, rows: Ints, part: State) -> State:
-        """With the state of some groups exchanged: what `select` of the same `rows` gave, worked on."""
+        """Replace the state of some groups by the changed result of `select` for the same `rows`."""
         gone = np.zeros(len(self.groups), np.bool_)
         gone[rows] = True
         return State(
@@ -196,7 +196,7 @@ class State:
         )
 
     def append(self, more: State) -> State:
-        """With further groups behind these."""
+        """Append further groups."""
         return State.join([self, more])
 
     @classmethod

@@ -67,9 +67,9 @@ def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked
 
     Args:
         flags: its `Flag` bits (closed, suspended, faulted, complete).
-        hole: it waits for a missing number.
-        overdue: the last report about that hole is out, and nobody skips it.
-        locked: a worker has it.
+        hole: whether it waits for a missing number.
+        overdue: whether the last report about that hole was made, and it isn't skipped automatically.
+        locked: whether a worker has it.
     """
     facts = {
         # A set that is complete closes its group; where its handler failed there is still something to hand out.
@@ -85,7 +85,7 @@ def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked
 
 
 def allowed_in(state: GroupState) -> list[Action]:
-    """The actions that a group in this state takes."""
+    """The actions that are allowed on a group in this state."""
     return [action for action in Action if state in ALLOWED[action]]
 
 
@@ -95,7 +95,7 @@ def refusal(action: Action, state: str) -> str:
 
 
 def require(action: Action, state: GroupState, group: str) -> None:
-    """Checks that an action is allowed.
+    """Check that an action is allowed.
 
     Raises:
         ActionRefused: names the state and the actions that are allowed in it.

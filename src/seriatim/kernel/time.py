@@ -1,4 +1,4 @@
-"""Time in the kernel: int64 microseconds. Owns the conversion from what people write."""
+"""Time in the kernel: int64 microseconds; and the conversion from the forms that people write."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)\s*", re.ASCII)
 
 
 def micros(value: float | str) -> int:
-    """Microseconds of a duration or a moment.
+    """Microseconds of a duration or a time.
 
     Args:
         value: seconds as a number, or text such as ``"100s"``, ``"5m"``, ``"1.5h"``, ``"250ms"``, ``"7d"``.
 
     Raises:
-        UsageError: not a number, not finite, out of range, or an unknown unit.
+        UsageError: it isn't a number, isn't finite, is out of range, or has an unknown unit.
     """
     if isinstance(value, str):
         match = _DURATION.fullmatch(value)
@@ -54,5 +54,5 @@ def micros(value: float | str) -> int:
 
 
 def seconds(value: int) -> float:
-    """Seconds of a moment in microseconds."""
+    """Convert a time in microseconds to seconds."""
     return value / 1_000_000

@@ -1,7 +1,7 @@
 """The transitions between the states of a group: the effect of each action and event on the four facts behind the state.
 
-The table of ``states.py`` says which action fits which state; this one says what may come of it. The page of the
-documents is drawn from both, and tests hold the kernel and the box against them.
+The table of ``states.py`` has the actions that each state allows; this table has their possible results. A page of
+the documentation is made from both, and tests compare the kernel and the box with them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Hole(StrEnum):
 
 
 class Happening(StrEnum):
-    """What changes the state of a group though no operator does."""
+    """The events that change the state of a group without an operator."""
 
     TAKEN = "taken"
     LEFT = "left"
@@ -44,9 +44,9 @@ Cause = Action | Happening
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts that the state of a group is made of. Where nothing may leave no clock runs, and there is no hole.
+    """The facts behind the state of a group. While nothing may leave no clock runs, and there is no hole.
 
-    `complete`: a set that is complete; it has closed its group and leaves all the same.
+    `complete`: the group has a complete set, which has closed the group and leaves all the same.
     """
 
     closed: bool = False
@@ -63,7 +63,7 @@ class Facts:
 
     @property
     def state(self) -> GroupState:
-        """What the group shows."""
+        """The state that the group shows."""
         flags = Flag.CLOSED * self.closed | Flag.SUSPENDED * self.suspended | Flag.FAULTED * self.faulted
         flags |= Flag.COMPLETE * self.complete
         return shown_state(
@@ -86,7 +86,7 @@ def _all() -> Iterator[Facts]:
 
 
 def _goes_on(facts: Facts) -> Iterator[Facts]:
-    """What may be found where a group goes on: nothing missing, a hole with a fresh clock, or a set that is complete."""
+    """The possible situations of a group that goes on: nothing missing, a hole with a new clock, or a complete set."""
     yield facts
     if not facts.stopped:
         yield replace(facts, hole=Hole.OPEN)
@@ -102,7 +102,7 @@ def _skip_message(facts: Facts) -> Iterator[Facts]:
 
 
 def _moves(facts: Facts) -> Iterator[Facts]:
-    """`next` moves, or what waits in front does: a hole is gone, or there is another."""
+    """`next` moves, or the first waiting message changes: a hole is gone, or there is another hole."""
     yield facts
     if not facts.stopped:
         yield replace(facts, hole=Hole.NONE)
@@ -183,7 +183,7 @@ _EFFECTS: dict[Cause, Callable[[Facts], Iterator[Facts]]] = {
 
 
 def leads(state: GroupState, cause: Cause) -> frozenset[GroupState]:
-    """The states that a group may show after an action or a happening; none where that doesn't fit, or can't be."""
+    """The states that a group may show after an action or an event; none if it isn't allowed, or can't happen."""
     if isinstance(cause, Action) and state not in ALLOWED[cause]:
         return frozenset()
     return frozenset(after.state for facts in _all() if facts.state is state for after in _EFFECTS[cause](facts))

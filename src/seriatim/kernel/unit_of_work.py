@@ -15,7 +15,7 @@ __all__ = ["due", "fire", "quiet", "settle", "take"]
 
 
 def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """Which arrivals can be taken in one go: no time-out can fire between them. Of each group a prefix."""
+    """The arrivals that can be judged together, because no time-out can fire between them: a prefix of each group."""
     if not clocked or policy.timeout is None:
         return np.ones(len(arrivals), np.bool_)
     group = arrivals.group
@@ -27,7 +27,7 @@ def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool
 
 
 def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
-    """Takes in arrivals between which nothing fires (see `quiet`)."""
+    """Judge arrivals between which no timer fires (see `quiet`)."""
     disposition, reason = _judge(state, arrivals)
     # The first that can be one of the set starts the clock, even if the size, told later, shuts it out.
     first = np.flatnonzero(disposition == Disposition.HELD)[::-1]  # backwards: the first is written last
@@ -63,7 +63,7 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
 
 
 def _judge(state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
-    """Disposition and reason of each arrival as far as they don't depend on the others; else HELD."""
+    """Disposition and reason of each arrival as far as they don't depend on other arrivals; else HELD."""
     groups, group, sequence, size = state.groups, arrivals.group, arrivals.sequence, arrivals.size
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
@@ -84,9 +84,9 @@ def _judge(state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
 
 
 def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> tuple[State, Decided]:
-    """Takes the size from the first message that says so; what contradicts it from then on is invalid.
+    """Take the size from the first message that contains it; later messages that contradict it are invalid.
 
-    So is what was held above it before: it turns out to be no part of the set.
+    Messages that were held above it are invalid, too: they are no part of the set.
     """
     group = arrivals.group
     unknown = state.groups.mark == 0
@@ -132,7 +132,7 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
 
 
 def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held, Ints, Ints]:
-    """What is held with the arrivals that are still HELD, where those stand among the arrivals, and which repeat a number."""
+    """The held messages with the arrivals that are still HELD, the positions of these arrivals, and the repeated numbers."""
     rows = np.flatnonzero(disposition == Disposition.HELD)
     new = arrivals.take(rows)
     no = np.zeros(len(rows), np.bool_)
@@ -146,13 +146,13 @@ def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held,
 
 
 def _complete(state: State) -> Bools:
-    """Which sets have all their numbers."""
+    """The sets that have all their numbers."""
     count = np.bincount(state.held.group, minlength=len(state))
     return (state.groups.mark > 0) & (count == state.groups.mark) & ~state.groups.has(Flag.CLOSED)
 
 
 def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> tuple[State, Decided, Events]:
-    """Lets complete sets go and closes their groups; what caused it, and when, by group."""
+    """Release complete sets and close their groups; return the cause and the time, by group."""
     groups, held = state.groups, state.held
     out = full[held.group]
     leaving = held.take(out)
@@ -181,7 +181,7 @@ def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> 
 
 
 def due(policy: UnitOfWork, state: State) -> Ints:
-    """When each group's set times out; `FOREVER` where no clock runs."""
+    """The time when each group's set times out; `FOREVER` if no clock runs."""
     if policy.timeout is None:
         return np.full(len(state), FOREVER, np.int64)
     since = state.groups.since
@@ -189,7 +189,7 @@ def due(policy: UnitOfWork, state: State) -> Ints:
 
 
 def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided, Events]:
-    """Sets aside what is held of sets that were not complete in time, and closes their groups."""
+    """Set aside the held messages of sets that were not complete in time, and close their groups."""
     moments = due(policy, state)
     ripe = moments <= until
     if not ripe.any():
@@ -211,7 +211,7 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
 
 
 def settle(policy: UnitOfWork, state: State, now: Ints) -> tuple[State, Decided, Events]:
-    """After a group was resumed: a set that is complete leaves, the clock of another one begins anew."""
+    """After a group was resumed: a complete set leaves; the clock of an incomplete set begins anew."""
     remain = (np.bincount(state.held.group, minlength=len(state)) > 0) & ~state.stopped()
     clock = np.maximum(state.groups.clock, now)
     state = state.with_groups(since=np.where(remain, now, NEVER), clock=clock)

@@ -163,7 +163,7 @@ def _disk(folder: Path) -> Finding:
 
 
 def _standing(folder: Path) -> Path:
-    """The folder, or the nearest thing above it that is there."""
+    """The folder, or its nearest existing parent."""
     return next(one for one in (folder, *folder.absolute().parents) if one.exists())
 
 

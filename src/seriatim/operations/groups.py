@@ -270,7 +270,7 @@ def act(
 
 
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
-    """Suspend a group: it takes messages in, but hands none out. A locked group stops at the end of its turn.
+    """Suspend a group: it accepts messages, but hands none out. A locked group stops at the end of its turn.
 
     Raises:
         UsageError: there is no such queue or group, or the actor or the reason is missing.

@@ -57,7 +57,7 @@ def turn_on(box: MessageBox, *queues: str) -> list[Change]:
 
 
 def turn_off(box: MessageBox, *queues: str) -> list[Change]:
-    """Turn queues off: they take messages in, but hand none out. Raises `UsageError` for an unknown name."""
+    """Turn queues off: they accept messages, but hand none out. Raises `UsageError` for an unknown name."""
     with box.access.transaction() as transaction:
         return set_enabled(transaction, queues, enabled=False)
 

@@ -1,4 +1,4 @@
-"""Spark"s format ``seriatim`` made known to a session, as applications import it."""
+"""Register Spark's format ``seriatim`` in a session, as applications import it."""
 
 from seriatim.runtime.pipelines.box_format import register
 

@@ -1,4 +1,4 @@
-"""Stopping a run by SIGINT and SIGTERM: the first asks, the second insists."""
+"""Stop a run by SIGINT and SIGTERM: the first signal lets the batch in hand end, the second doesn't."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Stop:
         self._insisted = False
 
     def request(self) -> None:
-        """Stop when the batch in hand is done; called again: at once."""
+        """Stop when the present batch is done; a second call: at once."""
         self._insisted = self._requested_at is not None
         if self._requested_at is None:
             self._requested_at = time.monotonic()
@@ -32,28 +32,28 @@ class Stop:
 
     @property
     def requested(self) -> bool:
-        """Whether anyone asked."""
+        """Whether a stop was requested."""
         return self._requested_at is not None
 
     @property
     def at_once(self) -> bool:
-        """Whether the batch in hand is to be cancelled: someone insists, or it took too long."""
+        """Whether the present batch has to be cancelled: after a second request, or because it took too long."""
         waited = time.monotonic() - self._requested_at if self._requested_at is not None else 0.0
         return self._insisted or waited > PATIENCE_S
 
     @property
     def insisted(self) -> bool:
-        """Whether someone asked again."""
+        """Whether there was a second request."""
         return self._insisted
 
     def wait(self, seconds: float) -> None:
-        """Until something is requested, at most so long; a pause also when it was."""
+        """Wait for a request, at most for the given time; also a pause if there was one already."""
         if self._changed.wait(seconds):
             self._changed.clear()
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Take SIGINT and SIGTERM as requests while the block runs (in the main thread; elsewhere there are none)."""
+        """Take SIGINT and SIGTERM as requests while the block runs (in the main thread; other threads get no signals)."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return

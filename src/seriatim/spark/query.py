@@ -1,6 +1,6 @@
 """The query of a pipeline, up to its sink: receive, stamp, process, route, process, resequence.
 
-Owns the composition and what is measured at the entrance; each stage is a module of its own.
+This module composes the stages and counts messages at the entrance; each stage is a package of its own.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ def decided(
 
     Args:
         spark: the session.
-        pipeline: what to run.
-        buckets: into how many parts the state is cut.
+        pipeline: the pipeline.
+        buckets: the number of parts of the state.
         control: a folder for commands to the operator; see `let_time_run_out`.
         calling: how workers call the user's code.
 
     Returns:
-        The messages with what `resequence` adds to them, in packets; see `resequence/decided_packets.py`.
+        The messages with the columns of `resequence`, in packets; see `resequence/decided_packets.py`.
 
     Raises:
-        UsageError: a source, column or file of first numbers is not as it has to be.
+        UsageError: a source, a column or a file of first numbers is wrong.
     """
     start_from = [_first_numbers(spark, one, one.start_from) for one in pipeline.route if one.start_from is not None]
     stamped = stamp_locations(receive(spark, pipeline, calling=calling), pipeline.receive, buckets=buckets)
@@ -77,7 +77,7 @@ def decided(
 
 
 def _arrival(pipeline: Pipeline) -> list[str]:
-    """The columns by which messages arrived; total."""
+    """The columns of the order of arrival; a total order."""
     own = [pipeline.arrival] if pipeline.arrival else []
     if any(entry.stamp is None for entry in pipeline.receive):
         return [*own, *arrival(pipeline)]
@@ -88,7 +88,7 @@ def _arrival(pipeline: Pipeline) -> list[str]:
 
 
 def _commands(spark: SparkSession, control: Path) -> DataFrame:
-    """A stream of files with the ids of the buckets in which time is to run out.
+    """A stream of files with the ids of the buckets in which time has to run out.
 
     It is a source like any other, so a batch that runs again gets the same commands.
     """
@@ -98,7 +98,7 @@ def _commands(spark: SparkSession, control: Path) -> DataFrame:
 
 
 def let_time_run_out(control: Path, buckets: int) -> None:
-    """Command every bucket to let time run out: it releases, skips and gives up as if all its clocks had ended."""
+    """Command every bucket to let time run out: it releases and skips messages as if all its clocks had ended."""
     name = f"finish-{uuid.uuid4()}"
     hidden = control / f".{name}"
     hidden.write_text("".join(f"{bucket}\n" for bucket in bucket_ids(buckets)), encoding="utf-8")
@@ -106,21 +106,21 @@ def let_time_run_out(control: Path, buckets: int) -> None:
 
 
 def was_commanded(progress: Mapping[str, Any]) -> bool:
-    """Whether the micro-batch of a progress event took in commands; their source is the last one."""
+    """Whether the micro-batch of a progress event has read commands; their source is the last one."""
     return bool(progress["sources"][-1]["numInputRows"] > 0)
 
 
 def is_idle(progress: Mapping[str, Any]) -> bool:
-    """Whether no source had anything new when this was reported."""
+    """Whether no source had new data at the time of this report."""
     sources = progress["sources"]
     return all(source["numInputRows"] == 0 and source["startOffset"] == source["endOffset"] for source in sources)
 
 
 def _entered(messages: DataFrame, pipeline: Pipeline) -> DataFrame:
-    """Each message with the destinations that want it, counted before and after.
+    """Each message with its destinations, counted before and after routing.
 
-    Code under a destination takes a row for each. Without such code they are an array, and `resequence` repeats the
-    message: a row that Spark hands to Python costs more than one that is repeated there.
+    Code under a destination takes a row for each destination. Without such code the destinations are an array, and
+    `resequence` repeats the message: passing a row from Spark to Python costs more than repeating it there.
     """
     counted = messages.observe(_ROUTER, F.count(F.lit(1)).alias("received"))
     names = [destination.queue.name for destination in pipeline.route]
@@ -136,7 +136,7 @@ def _entered(messages: DataFrame, pipeline: Pipeline) -> DataFrame:
 
 
 def arrived_in(progress: Mapping[str, Any], pipeline: Pipeline) -> dict[str, int]:
-    """How many messages entered each destination in the micro-batch of a progress event."""
+    """The number of messages for each destination in the micro-batch of a progress event."""
     observed = progress["observedMetrics"].get(_OBSERVED)
     names = [destination.queue.name for destination in pipeline.route]
     if observed is None:
@@ -145,7 +145,7 @@ def arrived_in(progress: Mapping[str, Any], pipeline: Pipeline) -> dict[str, int
 
 
 def received_in(progress: Mapping[str, Any]) -> tuple[int, int]:
-    """How many messages the router got in the micro-batch of a progress event, and how many went to a destination."""
+    """The number of messages that the router got in the micro-batch of a progress event, and of those with a destination."""
     metrics = progress["observedMetrics"]
     if _ROUTER not in metrics or _OBSERVED not in metrics:
         return 0, 0

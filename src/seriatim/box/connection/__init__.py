@@ -1,1 +1,1 @@
-"""What a process knows of a box: its connections and pools, its identity, free room, where queues begin."""
+"""The state that a process keeps of a box: connections and pools, its identity, free room, the beginnings of queues."""

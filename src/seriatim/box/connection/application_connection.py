@@ -24,9 +24,9 @@ _LOCK = type(threading.Lock())
 
 
 class _Joined(psycopg.Connection[Any]):
-    """The same connection, in the same state, whatever cursors and loaders it was given: Django and SQLAlchemy give some.
+    """The application's connection without its own cursors and loaders; Django and SQLAlchemy set such.
 
-    It has the other one's attributes, not copies of them: what is begun here is begun there.
+    It shares the attributes of the original, so both have the same transaction.
     """
 
     def __init__(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
@@ -39,22 +39,22 @@ class _Joined(psycopg.Connection[Any]):
         return lock if isinstance(lock, _LOCK) else nullcontext()
 
     def __del__(self, *_: Any) -> None:
-        """Nothing: the application's connection goes on."""
+        """Do nothing: the application's connection stays open."""
 
     @property
     def adapters(self) -> AdaptersMap:
-        """The driver's."""
+        """The driver's adapters."""
         return psycopg.adapters
 
     def cursor(self, *_: Any, binary: bool = False, row_factory: Any = None, **__: Any) -> Any:
-        """A cursor of the driver's, which sends parameters apart from the statement."""
+        """A standard cursor of the driver, which sends parameters separately from the statement."""
         cursor = psycopg.Cursor(self, row_factory=row_factory or tuple_row)
         cursor.format = Format.BINARY if binary else Format.TEXT
         return cursor
 
 
 def as_ours(connection: psycopg.Connection[Any]) -> psycopg.Connection[Any]:
-    """The connection for statements of the box."""
+    """The application's connection, wrapped for the box's statements."""
     return connection if isinstance(connection, OwnConnection) else _Joined(connection)
 
 

@@ -1,4 +1,4 @@
-"""The connections of a process to one message box: pools, and the transactions that they give."""
+"""The connections of a process to one message box: connection pools, and transactions on their connections."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ DEFAULT_SCHEMA = "seriatim"
 VARIABLE = "SERIATIM_DSN"
 #: Where the embedded PostgreSQL keeps its data, below where the program was started.
 FOLDER = Path(".seriatim/postgres")
-#: PostgreSQL takes as many milliseconds as 32 bits have.
+#: PostgreSQL stores the milliseconds in 32 bits.
 _LONGEST_TURN_MS = 24 * 86_400 * 1000
-#: A session that needs another transaction, and can't do it in its own, waits so long for a connection that is free.
+#: How long a session that needs a second transaction, and can't use its own, waits for a free connection.
 _SPARE_S = 0.5
-#: What isn't used for so long is closed after as long again, so that other processes can have it: a server has few.
+#: A connection that is idle for this time is closed after the same time again, for other processes: a server has few.
 _IDLE_S = 15.0
-#: A pool tries for so long to make a connection, less and less often, and then begins again if somebody waits for one:
-#: so there is about one try a second, and one soon after the server is back, however long it was away.
+#: For this time a pool tries to make a connection, less and less often, and then begins again if a user waits for one:
+#: so there is about one attempt a second, and one soon after the server is back, however long it was unreachable.
 _TRY_S = 5.0
 #: PostgreSQL takes 63 characters as the name of an application: so many are left for the machine's.
 _LONGEST_MACHINE = 40
@@ -78,10 +78,10 @@ _FORKED = threading.Lock()
 
 
 class Closing:
-    """What is closed at the end of a ``with``."""
+    """A resource that is closed at the end of a ``with``."""
 
     def close(self) -> None:
-        """Let go of what it has."""
+        """Close the resource."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -94,7 +94,7 @@ class Closing:
 
 
 class Connections(Closing):
-    """The connections to a box whose schema is there, and of this version; `open` sees to that.
+    """The connections to a box; `open` has checked that the schema exists and has this version.
 
     Args:
         dsn: the PostgreSQL, with all secrets.
@@ -147,14 +147,14 @@ class Connections(Closing):
         self._finalizer = weakref.finalize(self, shared.give_back, most)
 
     def more(self, most: int, turn_limit: float | str | None) -> Self:
-        """So many more connections to the same box, for other work: all of them are lent to whoever needs one.
+        """Add connections to the same box, for other work; all users share all connections.
 
         Args:
-            most: so many more at once; until it is closed.
-            turn_limit: that of its transactions, as of `MessageBox.open`.
+            most: the number of additional connections, until the result is closed.
+            turn_limit: the limit of its transactions, as in `MessageBox.open`.
 
         Raises:
-            UsageError: they are closed, or were opened before the process was forked; or a limit that can't be.
+            UsageError: they are closed, or were opened before the process was forked; or the limit is invalid.
         """
         self._check_open()
         if turn_limit is not None:
@@ -179,9 +179,10 @@ class Connections(Closing):
         owner: bool = False,
         unrouted: str | None = None,
     ) -> Self:
-        """Open them; arguments and errors are those of `MessageBox.open`.
+        """Open the connections; arguments and errors are those of `MessageBox.open`.
 
-        `publish_notices` publishes what is noticed in transactions. With `owner`, only for a role that owns the box: `EnvironmentProblem` for others.
+        `publish_notices` publishes the notices of transactions. With `owner`, other roles than the box's owner get
+        `EnvironmentProblem`.
         """
         _check_most(most)
         if turn_limit is not None:
@@ -209,7 +210,7 @@ class Connections(Closing):
 
     @property
     def is_pooled(self) -> bool:
-        """Whether a pooler stands between, which may give each transaction another connection to the server."""
+        """Whether a connection pooler stands in between, which may give each transaction another connection to the server."""
         return self._shared.is_pooled
 
     @property
@@ -218,23 +219,23 @@ class Connections(Closing):
         return self._most
 
     def transaction(self) -> AbstractContextManager[OwnConnection]:
-        """One transaction, which commits at the end of the block and is rolled back by an exception.
+        """Begin a transaction: it commits at the end of the block; an exception rolls it back.
 
-        Errors of the driver are translated where it is begun and committed, not those of the block. A process that was
-        forked makes connections of its own.
+        The driver's errors are translated at the begin and the commit, not inside the block. A forked process makes its
+        own connections.
 
         Raises:
-            UsageError: they are closed, or the process was forked in the midst of the block.
-            Unavailable: no connection, or the transaction has to be repeated.
+            UsageError: they are closed, or the process was forked inside the block.
+            Unavailable: there is no connection, or the transaction has to be repeated.
         """
         self._check_open()
         return _Transaction(self._shared.pool, self.place, self._limit_ms)
 
     @contextmanager
     def spare(self) -> Iterator[OwnConnection | None]:
-        """A transaction for a session that has one already, on a connection that nobody waits for; None: there is none.
+        """Begin a second transaction for a session, on a connection that is free now; None if there is none.
 
-        A pooler may have none left for it, and tells nobody: so behind one there is none.
+        Always None behind a connection pooler, because a pooler doesn't tell whether it has a free connection.
         """
         self._check_open()
         if self.is_pooled or not self._shared.has_free():
@@ -247,7 +248,7 @@ class Connections(Closing):
             yield connection
 
     def close(self) -> None:
-        """Close them; the embedded PostgreSQL stops with its last user. Closing again does nothing."""
+        """Close the connections; the embedded PostgreSQL stops with its last user. A second call does nothing."""
         self._finalizer()
 
     def _check_open(self) -> None:
@@ -264,18 +265,18 @@ class Connections(Closing):
 
 
 class SharedPool:
-    """The pool of a process's connections to a box, for all who share it. The last of them closes it.
+    """The connection pool of a process for a box; several users share it, and the last user closes it.
 
     Args:
         dsn: the PostgreSQL, with all secrets.
         place: host, database and schema, for errors.
-        identity: which box it is.
-        server: the embedded PostgreSQL, if that is the one.
-        most: at most so many at once.
-        is_pooled: whether a pooler stands between.
+        identity: the box's identity.
+        server: the embedded PostgreSQL, if it is used.
+        most: the largest number of open connections.
+        is_pooled: whether a connection pooler stands in between.
 
     Attributes:
-        process: the process that has made it.
+        process: the process that made the pool.
     """
 
     def __init__(
@@ -293,22 +294,22 @@ class SharedPool:
         self._users = 1
 
     def here(self, most: int) -> SharedPool:
-        """Another one, for one user in a process that was forked from the one that has made this."""
+        """A new pool for one user in this process, which was forked from the process that made this pool."""
         return SharedPool(self._dsn, self._place, self._identity, self._server, most, is_pooled=self.is_pooled)
 
     def has_free(self) -> bool:
-        """Whether somebody may get a connection without waiting until another gives one back."""
+        """Whether a connection is available without waiting until another user returns one."""
         stats = self.pool.get_stats()
         return stats["pool_available"] > 0 or stats["pool_size"] < stats["pool_max"]
 
     def lend(self, most: int) -> None:
-        """So many more, for one more user."""
+        """Add connections for one more user."""
         with self._lock:
             self._users += 1
             self.pool.resize(0, self.pool.max_size + most)
 
     def give_back(self, most: int) -> None:
-        """A user has gone; the last one closes it."""
+        """Remove a user; the last user closes the pool."""
         forked = os.getpid() != self.process  # in a forked child the threads of the pool are gone
         with self._lock:
             self._users -= 1
@@ -324,7 +325,7 @@ class SharedPool:
 
 
 class _Transaction:
-    """One transaction, on a connection that a pool lends for it."""
+    """One transaction, on a connection of a pool."""
 
     __slots__ = ("_connection", "_interruption", "_limit_ms", "_place", "_pool", "_process", "_wait_s")
 
@@ -388,10 +389,10 @@ class _Transaction:
 
 @contextmanager
 def connected_once(dsn: str | None, schema: str) -> Iterator[tuple[psycopg.Connection, str]]:
-    """A connection for one transaction with the place of the box, whatever is there; arguments as of `Connections.open`.
+    """Connect for one transaction, whether the box exists or not; arguments as in `Connections.open`.
 
     Raises:
-        UsageError: not a DSN, or not the name of a schema.
+        UsageError: the DSN or the schema's name is invalid.
         EnvironmentProblem: PostgreSQL can't be reached or started.
     """
     server, dsn, place = _locate(dsn, checked_schema(schema))
@@ -424,14 +425,16 @@ def is_away(dsn: str | None) -> bool:
 
 
 def kept_connection(dsn: str, place: str) -> psycopg.Connection:
-    """A connection outside any pool and any transaction, for what lasts as long as it does: each statement commits.
+    """Connect outside any pool and any transaction, for locks and listeners that last as long as the connection.
+
+    Each statement commits.
 
     Args:
         dsn: the PostgreSQL, with all secrets.
         place: host, database and schema, for errors.
 
     Raises:
-        EnvironmentProblem: PostgreSQL can't be reached, or through a pooler, which keeps nothing for anybody.
+        EnvironmentProblem: PostgreSQL can't be reached, or only through a connection pooler, which keeps no locks.
     """
     with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
         connection = psycopg.connect(dsn, autocommit=True, **_settings(dsn))
@@ -444,7 +447,7 @@ def kept_connection(dsn: str, place: str) -> psycopg.Connection:
 
 
 def through_pooler(place: str) -> EnvironmentProblem:
-    """That a connection has to stay the same, and a pooler stands between, whichever way it pools: nobody tells that."""
+    """The error for a connection that has to stay the same, but leads through a connection pooler of unknown mode."""
     return EnvironmentProblem(
         "this needs a connection to PostgreSQL that stays the same, and a connection pooler stands between",
         where=place,
@@ -453,7 +456,7 @@ def through_pooler(place: str) -> EnvironmentProblem:
 
 
 def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, str]:
-    """The PostgreSQL to use: the server if it is the embedded one, the DSN, the place."""
+    """The PostgreSQL to use: the embedded server, if it is used; the DSN; the place."""
     given = dsn if dsn is not None else os.environ.get(VARIABLE)
     if given is not None:
         found = resolve(given)
@@ -464,7 +467,7 @@ def _locate(dsn: str | None, schema: str) -> tuple[EmbeddedServer | None, str, s
 
 @contextmanager
 def _connected(dsn: str, place: str) -> Iterator[psycopg.Connection]:
-    """A connection for one transaction, outside any pool: its errors come at once and say why."""
+    """Connect for one transaction, outside any pool, so that errors come at once and with their reason."""
     with reached(place, str(conninfo_to_dict(dsn).get("password") or os.environ.get("PGPASSWORD") or "")):
         connection = psycopg.connect(dsn, **_settings(dsn))
     try:
@@ -505,7 +508,7 @@ def _pool(
 
 
 def _try_again(pool: ConnectionPool[Any]) -> None:
-    """Who waits for a connection asks no more for one to be made; it is asked here."""
+    """Ask the pool to make another connection: its waiting users don't ask again."""
     if pool.get_stats().get("requests_waiting"):
         pool.check()
 
@@ -516,10 +519,10 @@ def _check_most(most: object) -> None:
 
 
 def _turn_limit_ms(limit: float | str) -> int:
-    """A limit in milliseconds.
+    """Convert a limit to milliseconds.
 
     Raises:
-        UsageError: PostgreSQL takes no such limit, or would take it for none.
+        UsageError: PostgreSQL doesn't accept the limit, or would take it for no limit.
     """
     if not 1 <= (limit_ms := round(micros(limit) / 1000)) <= _LONGEST_TURN_MS:
         raise UsageError(
@@ -529,7 +532,7 @@ def _turn_limit_ms(limit: float | str) -> int:
 
 
 def _set_up(identity: Identity, reach: Reach, pooled: bool, connection: OwnConnection) -> None:
-    """What a new connection knows, and has set."""
+    """Prepare a new connection: its state and its settings."""
     identity.remember(connection)
     set_for_transactions(connection)
     if pooled:

@@ -31,11 +31,11 @@ _FORMS = 'write "postgresql://user@host/database" or "host=… dbname=… user=�
 
 
 def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The DSN as libpq takes it.
+    """The DSN in libpq's form.
 
     Raises:
-        UsageError: it is not a DSN, or a variable that it names isn't set.
-        EnvironmentProblem: its file can't be read, or others can read it.
+        UsageError: it is not a DSN, or names a variable that isn't set.
+        EnvironmentProblem: its file can't be read, or other users can read it.
     """
     if not isinstance(dsn, str):
         raise UsageError(f"{type(dsn).__name__} is not a DSN", remedy=_FORMS)
@@ -56,10 +56,10 @@ def resolve(dsn: str, environment: Mapping[str, str] = os.environ) -> str:
 
 
 def without_secret(dsn: str | None) -> str | None:
-    """A DSN that is written down where it may be seen, in a pipeline file or among Spark's options.
+    """Check a DSN that other users may see, in a pipeline file or among Spark's options.
 
     Raises:
-        UsageError: it has a password in it, or is no DSN.
+        UsageError: it contains a password, or is no DSN.
     """
     if dsn is None or dsn.startswith("file:") or _VARIABLE.fullmatch(dsn.strip()):
         return dsn
@@ -91,7 +91,7 @@ def _check_driver(text: str) -> None:
 
 
 def place_of(dsn: str, schema: str, environment: Mapping[str, str] = os.environ) -> str:
-    """Host, database and schema of a resolved DSN: what errors and `repr` show of it."""
+    """Host, database and schema of a resolved DSN, for errors and `repr`."""
     parts = conninfo_to_dict(dsn)
     if service := parts.get("service"):
         return f"service {service}, schema {schema}"

@@ -10,13 +10,13 @@ __all__ = ["check_process"]
 
 
 def check_process(made_in: int) -> None:
-    """See that a session, a delivery or a connection is used in the process that has made it.
+    """Check that a session, a delivery or a connection is used in the process that made it.
 
     Args:
         made_in: the number of that process.
 
     Raises:
-        UsageError: this process was forked from it: both would write into one transaction.
+        UsageError: this process was forked from that process: both would write into one transaction.
     """
     if os.getpid() != made_in:
         raise UsageError(

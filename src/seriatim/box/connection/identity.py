@@ -24,12 +24,12 @@ _KEPT = "_seriatim_boxes"
 
 
 class Identity:
-    """Which box a process has opened. Threads may share it.
+    """The identity of the box that a process has opened. Threads may share it.
 
     Args:
         schema: its schema.
         place: host, database and schema, for errors.
-        known: as `identity_of` told it.
+        known: the result of `identity_of`.
     """
 
     def __init__(self, schema: str, place: str, known: str | None) -> None:
@@ -38,20 +38,20 @@ class Identity:
         self._known = known
 
     def remember(self, connection: psycopg.Connection) -> None:
-        """A connection leads to this box: it needn't be asked."""
+        """Note that a connection leads to this box, so that it needn't be checked."""
         vars(connection).setdefault(_KEPT, {})[self.schema] = self._known
 
     def check(
         self, connection: psycopg.Connection, own: Callable[[], AbstractContextManager[psycopg.Connection]]
     ) -> None:
-        """See that a connection leads to this box; each is asked once.
+        """Check that a connection leads to this box; each connection is checked once.
 
         Args:
-            connection: of the application's, or one that another box has made.
+            connection: a connection of the application, or of another box.
             own: a transaction on a connection of this box.
 
         Raises:
-            UsageError: it leads elsewhere, or is set so that values change on their way.
+            UsageError: it leads elsewhere, or its settings would change values.
         """
         kept = vars(connection).get(_KEPT, {})
         if self.schema in kept and kept[self.schema] == self._known:
@@ -72,11 +72,11 @@ class Identity:
 
 
 def identity_of(connection: psycopg.Connection, schema: str) -> str | None:
-    """Which box is in a schema, as text; None where there is no such schema. Every role may ask."""
+    """The identity of the box in a schema, as text; None if there is no such schema. Every role may call it."""
     return _asked(connection, schema)[0]
 
 
 def _asked(connection: psycopg.Connection, schema: str) -> tuple[str | None, tuple[str, str, int]]:
-    """Which box it is, and the settings that `check_values` looks at, in its order."""
+    """The identity of the box, and the settings that `check_values` reads, in its order."""
     identity, nulls, equals, digits = Statements(connection, schema).one("identity", schema=schema)
     return None if identity is None else str(identity), (nulls, equals, digits)

@@ -1,7 +1,7 @@
-"""A delivery in hand: which state it is in, and which event leads where. It belongs to the transaction of a connection.
+"""A delivery in hand: its states, and the events that change them. It belongs to the transaction of a connection.
 
-The connection tells of rollbacks, savepoints and statements that end the transaction; the delivery tells of its end; a
-worker lends it to a handler; a lease takes it over. All of them ask this, and nobody else keeps a state.
+The connection reports rollbacks, savepoints and statements that end the transaction; the delivery reports its end; a
+worker lends it to a handler; a lease takes it over. All of them read the state here, and none keeps a state of its own.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class State(Enum):
 
     @property
     def is_open(self) -> bool:
-        """Whether the delivery isn't done, and has to be put back."""
+        """Whether the delivery still has to be completed or put back."""
         return self in (State.OPEN, State.LEFT)
 
     @property
@@ -39,7 +39,7 @@ class State(Enum):
 
 
 class Event(Enum):
-    """What happens to a delivery."""
+    """An event of a delivery."""
 
     COMPLETED = "all of it is done"
     RETURNED = "it is put back, or what is left of it"
@@ -73,11 +73,11 @@ class InHand:
     """A delivery that was received in a transaction.
 
     Args:
-        delivery: which.
+        delivery: the delivery.
 
     Attributes:
-        state: what has become of it.
-        is_lent: whether a worker's handler has it: then nobody else may end it.
+        state: its state.
+        is_lent: whether a worker's handler has it: then only the worker may end it.
     """
 
     __slots__ = ("delivery", "is_lent", "state")
@@ -89,11 +89,11 @@ class InHand:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has to be ended in its transaction still."""
+        """Whether it still has to be completed or put back in its transaction."""
         return self.state.is_open
 
     def happens(self, event: Event) -> None:
-        """An event leads to another state.
+        """Apply an event to the state.
 
         Raises:
             InvariantBroken: the event can't happen in this state.
@@ -106,7 +106,7 @@ class InHand:
 
     @contextmanager
     def lent(self) -> Iterator[None]:
-        """Around a worker's handler: meanwhile nobody ends the delivery, and nothing is received in its session."""
+        """While a worker's handler runs, refuse to end the delivery, and to receive in its session."""
         self.is_lent = True
         try:
             yield

@@ -12,10 +12,10 @@ _SHARE, _AGE_S = 10, 1.0
 
 
 class FreeRoom:
-    """What a process knows of the room in the queues of a box. Threads may share it.
+    """The free room in the queues of a box, as a process knows it. Threads may share it.
 
-    A queue is counted, up to the number that it may have, and not for each message: while it has much room a tenth of
-    that is filled without looking again. So several processes may fill it a little beyond the number.
+    A process doesn't count a queue for each message: after a count it fills a tenth of the free room without counting
+    again. So several processes may together exceed the limit a little.
     """
 
     def __init__(self) -> None:

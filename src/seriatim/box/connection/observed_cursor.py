@@ -9,34 +9,34 @@ __all__ = ["seen"]
 
 
 class _Sees(Protocol):
-    """A connection of the box's own."""
+    """A connection that belongs to the box."""
 
     def see(self, query: Any) -> None:
         """Refuse a statement that may not be executed now."""
 
 
 class _Seen:
-    """What is put in front of a class of cursors, the application's own class, too."""
+    """A mixin for classes of cursors, also for the application's own class."""
 
     __slots__ = ()
 
     def execute(self, query: Any, *arguments: Any, **options: Any) -> Any:
-        """As the driver's."""
+        """Like the driver's method; the connection sees the statement first."""
         _see(self, query)
         return super().execute(query, *arguments, **options)  # type: ignore[misc] # of a cursor
 
     def executemany(self, query: Any, *arguments: Any, **options: Any) -> None:
-        """As the driver's."""
+        """Like the driver's method; the connection sees the statement first."""
         _see(self, query)
         super().executemany(query, *arguments, **options)  # type: ignore[misc] # as said
 
     def stream(self, query: Any, *arguments: Any, **options: Any) -> Any:
-        """As the driver's."""
+        """Like the driver's method; the connection sees the statement first."""
         _see(self, query)
         return super().stream(query, *arguments, **options)  # type: ignore[misc] # as said
 
     def copy(self, statement: Any, *arguments: Any, **options: Any) -> AbstractContextManager[Any]:
-        """As the driver's."""
+        """Like the driver's method; the connection sees the statement first."""
         _see(self, statement)
         return cast("AbstractContextManager[Any]", super().copy(statement, *arguments, **options))  # type: ignore[misc] # as said
 
@@ -51,7 +51,7 @@ _KINDS: dict[type[Any], type[Any]] = {}
 
 
 def seen(kind: type[Any]) -> type[Any]:
-    """A class of cursors whose statements the connection sees before they are sent."""
+    """Derive a class of cursors whose statements the connection sees before they are sent."""
     if (found := _KINDS.get(kind)) is None:
         found = kind if issubclass(kind, _Seen) else type(kind.__name__, (_Seen, kind), {"__slots__": ()})
         _KINDS[kind] = found

@@ -24,23 +24,23 @@ EVERYTHING = -(2**63)
 _SLACK_US = 1_000_000
 #: How much earlier the highest priority makes a message than the middle one: see ``entries.rank``.
 _HIGHEST_US = 50_000_000
-#: It is asked again after so many times as long as it took.
+#: A search is repeated after this many times its duration, within these limits in seconds.
 _PAUSES, SHORTEST_S, _LONGEST_S = 100, 1.0, 10.0
 
 
 class Heads:
-    """Where queues begin, as far as a process knows; threads may share it."""
+    """The known beginnings of queues, in one process; threads may share it."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, float]] = {}
 
     def of(self, queue: BoxQueue, ask: Callable[[BoxQueue], tuple[int, int]]) -> int:
-        """The rank from which on to look for the next message.
+        """The rank from which to search for the next message.
 
         Args:
-            queue: of which queue.
-            ask: answers with the lowest rank there is, at most that of a message which comes now, and how long it took
-                to find it, microseconds.
+            queue: the queue.
+            ask: returns the lowest rank in the queue, at most the rank of a message published now, and the time of this
+                search in microseconds.
         """
         now = time.monotonic()
         rank, until = self._known.get(queue.queue_id, (EVERYTHING, 0.0))
@@ -58,5 +58,5 @@ class Heads:
 
 
 def pause_s(took_us: int) -> float:
-    """How long to believe what took so many microseconds to find."""
+    """How long to use a result, seconds, by the time that its search took, microseconds."""
     return min(max(_PAUSES * took_us / 1_000_000, SHORTEST_S), _LONGEST_S)

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 __all__ = ["Reach"]
 
 _LOG = logging.getLogger("seriatim.box")
-#: What a pool warns of after a try, and after some; with its name. If other words come, they are just not kept from its log.
+#: A pool's warnings after one failed attempt, and after several. Warnings with other words aren't removed from the log.
 _TRY, _TRIES = "error connecting in %r: %s", "reconnection attempt in pool %r failed after %s sec"
 _NUMBERS = count(1)
 
@@ -32,20 +32,20 @@ class Reach:
         self._is_away = False
 
     def pool_name(self) -> str:
-        """A name for a pool, by which its tries are known to be those of this box."""
+        """A name for a pool, by which its log records are assigned to this box."""
         name = f"seriatim-{next(_NUMBERS)}"
         _REACHES[name] = self
         return name
 
     def failed(self, why: object) -> None:
-        """Tell of a try that failed: of the first one as a warning, of the others for who looks closely."""
+        """Log a failed attempt: the first as a warning, later ones at a lower level."""
         with self._lock:
             is_first, self._is_away = not self._is_away, True
         level = logging.WARNING if is_first else logging.DEBUG
         _LOG.log(level, "%s: no connection can be made, and it is tried again and again: %s", self._place, why)
 
     def made(self) -> None:
-        """Tell that there is a connection again, if there was none."""
+        """Log that connections can be made again, if they couldn't before."""
         with self._lock:
             was_away, self._is_away = self._is_away, False
         if was_away:
@@ -53,7 +53,7 @@ class Reach:
 
 
 class _Ours(logging.Filter):
-    """Keeps what our pools warn of their tries from the log, and tells of it in our words."""
+    """A log filter: removes the warnings of our pools, and logs our own in their place."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.msg not in (_TRY, _TRIES) or not isinstance(record.args, tuple):

@@ -53,7 +53,7 @@ _FORMATS = {b"s": Format.TEXT, b"b": Format.BINARY}
 #: Part of the names of statements: through a pooler, another process may have had the same connection.
 _PROCESS = secrets.token_hex(4).encode()
 _NUMBERS = itertools.count(1)
-#: What is on disk after this: all that was committed before it. The function writes a line of its own behind that.
+#: After this statement everything that was committed before it is on disk: the function appends a record and flushes the log.
 _FLUSH = b"SELECT pg_catalog.pg_logical_emit_message(FALSE, 'seriatim', '', TRUE)"
 _MAY_FLUSH = (
     b"SELECT coalesce(has_function_privilege("
@@ -62,7 +62,7 @@ _MAY_FLUSH = (
 
 
 class _Sent(NamedTuple):
-    """A statement for libpq: its text and parameters, and how these are written; whether the server keeps it by a name."""
+    """A statement for libpq: its text, its parameters and their formats; whether it is a prepared statement."""
 
     text: bytes
     values: list[abc.Buffer | None]
@@ -79,11 +79,12 @@ _CHAIN = _Sent(b"COMMIT AND CHAIN", [], (), kept=False)
 
 
 class OwnConnection(psycopg.Connection[Any]):
-    """A connection that a box has made, with what is known of it.
+    """A connection that a box has made, with its state.
 
-    While what was received hasn't ended it doesn't commit: the group would go on as if the messages had been handed out.
-    From `begin_anew` to `given_back` a session has it, and an application may execute SQL on it. What would end the
-    transaction or go back in it unseen is refused there: statements of that as text, and ``autocommit``.
+    It refuses to commit while a delivery is open: the group would go on as if the messages had been handed out.
+    From `begin_anew` to `given_back` a session uses it, and an application may execute SQL on it. Then it refuses
+    everything that would end the transaction, or roll it back to a savepoint, unseen: such statements as text, and
+    ``autocommit``.
 
     Attributes:
         in_hand: what was received last in its transaction; None: nothing.
@@ -122,11 +123,11 @@ class OwnConnection(psycopg.Connection[Any]):
 
     @property
     def blocks(self) -> int:
-        """How many transaction blocks are open, one within another."""
+        """The number of nested open transaction blocks."""
         return self._blocks
 
     def adapter(self) -> abc.Transformer:
-        """What reads rows and writes parameters as the application has set the connection."""
+        """The converter of rows and parameters, by the application's settings of the connection."""
         told = self.pgconn.parameter_status
         # What values depend on; the server tells of each change.
         if (settings := (told(b"client_encoding"), told(b"TimeZone"))) != self._adapted_to:
@@ -142,23 +143,23 @@ class OwnConnection(psycopg.Connection[Any]):
                 known.pop(text, None)
 
     def be_pooled(self) -> None:
-        """A pooler stands between: see `is_pooled`."""
+        """Note that a connection pooler stands in between: see `is_pooled`."""
         self.is_pooled = True
         self.prepare_threshold = None
 
     @property
     def server_pid(self) -> int:
-        """The number of PostgreSQL's process that does its transaction."""
+        """The number of the server process that runs its transaction."""
         if not self.is_pooled:
             return self.info.backend_pid
         with self.cursor(row_factory=tuple_row) as cursor:
             return int(cursor.execute("SELECT pg_backend_pid()").fetchall()[0][0])
 
     def begin_anew(self, limit_ms: int | None = None) -> None:
-        """Forget what somebody who had it before has set: whoever gets it now knows nothing of that.
+        """Reset all settings of the previous user.
 
         Args:
-            limit_ms: PostgreSQL ends it after so long without a statement in the midst of a transaction; None: never.
+            limit_ms: PostgreSQL closes the connection when it idles inside a transaction for this long; None: never.
 
         Raises:
             psycopg.Error: the connection is lost.
@@ -188,17 +189,17 @@ class OwnConnection(psycopg.Connection[Any]):
             yield from self._exec_command(settings_of(self.turn_limit_ms, local=True).as_bytes(self))
 
     def given_back(self) -> None:
-        """No session has it any more."""
+        """Note that no session uses the connection any more."""
         self._is_lent = False
 
     def cursor(self, *args: Any, **options: Any) -> Any:
-        """A cursor of the class that the connection was given, whose statements are seen."""
+        """A cursor of the connection's class; the connection sees its statements first."""
         cursor = super().cursor(*args, **options)
         cursor.__class__ = seen(type(cursor))
         return cursor
 
     def wait(self, gen: abc.PQGen[Any], *args: Any, **options: Any) -> Any:
-        """As the driver's: all that is sent goes through here.
+        """Like the driver's method; every statement passes here.
 
         Raises:
             UsageError: this process was forked from the one that has made the connection.
@@ -214,10 +215,10 @@ class OwnConnection(psycopg.Connection[Any]):
         return answer
 
     def see(self, query: Any) -> None:
-        """Look at a statement that is about to be sent.
+        """Inspect a statement before it is sent.
 
         Raises:
-            UsageError: it would end the transaction in which something was received, or go back in it.
+            UsageError: it would end a transaction with a delivery, or roll it back to a savepoint.
         """
         if not (effect := effect_of(self._text(query))):
             return
@@ -232,7 +233,7 @@ class OwnConnection(psycopg.Connection[Any]):
             )
 
     def _text(self, query: Any) -> str:
-        """A statement as text, whatever it was given as."""
+        """A statement of any type as text."""
         if isinstance(query, str):
             return query
         if isinstance(query, bytes):
@@ -251,10 +252,10 @@ class OwnConnection(psycopg.Connection[Any]):
         self.set_autocommit(value)
 
     def set_autocommit(self, value: bool) -> None:
-        """As the driver's.
+        """Like the driver's method.
 
         Raises:
-            UsageError: a session has the connection.
+            UsageError: a session uses the connection.
         """
         if self._is_lent and value:
             raise UsageError(
@@ -264,7 +265,7 @@ class OwnConnection(psycopg.Connection[Any]):
         super().set_autocommit(value)
 
     def tpc_begin(self, xid: Any) -> None:
-        """Two-phase transactions are an application's own.
+        """Refuse: the box has no two-phase transactions.
 
         Raises:
             UsageError: always.
@@ -275,10 +276,10 @@ class OwnConnection(psycopg.Connection[Any]):
         )
 
     def commit(self) -> None:
-        """Commit, as the driver does.
+        """Commit, like the driver's method.
 
         Raises:
-            UsageError: what was received in the transaction hasn't ended.
+            UsageError: the transaction has an open delivery.
         """
         check_process(self._process)
         if not self._blocks:  # there the driver refuses it
@@ -287,7 +288,7 @@ class OwnConnection(psycopg.Connection[Any]):
         self._committed = self.in_hand
 
     def rollback(self) -> None:
-        """Roll back, as the driver does; what was received in the transaction is lost."""
+        """Roll back, like the driver's method; deliveries of the transaction are lost."""
         super().rollback()
         self._go_back_to(None)
 
@@ -295,10 +296,10 @@ class OwnConnection(psycopg.Connection[Any]):
     def transaction(
         self, savepoint_name: str | None = None, force_rollback: bool = False
     ) -> Iterator[psycopg.Transaction]:
-        """A transaction, or a savepoint in one, as the driver's; what was received in it is lost if it is rolled back.
+        """Begin a transaction or a savepoint, like the driver's method; a rollback loses the deliveries that were received in it.
 
         Raises:
-            UsageError: it would commit, and what was received in it hasn't ended.
+            UsageError: it would commit, and has an open delivery.
         """
         is_whole, before = is_idle(self), self.in_hand
         was_open = before is not None and before.is_open
@@ -324,7 +325,7 @@ class OwnConnection(psycopg.Connection[Any]):
             )
 
     def _go_back_to(self, before: InHand | None, *, was_open: bool = False) -> None:
-        """What was received since is lost, and what was in hand then is so again."""
+        """After a rollback to a savepoint: later deliveries are lost, and the earlier delivery is in hand again."""
         if self.in_hand is not None and self.in_hand not in (before, self._committed):
             self.in_hand.happens(Event.ROLLED_BACK)
         if before is not None and was_open and not before.is_open:
@@ -334,12 +335,12 @@ class OwnConnection(psycopg.Connection[Any]):
 
 @cache
 def _decoded(query: bytes) -> str:
-    """A statement of bytes as text; there are few, the box's own."""
+    """A statement of bytes as text; only the box has such, and few."""
     return query.decode("utf-8", "replace")
 
 
 def has_pooler(connection: psycopg.Connection) -> bool:
-    """Whether a pooler stands between: it tells clients of a server's process that isn't the one which answers them."""
+    """Whether a connection pooler stands in between: then the server process that it names isn't the one that answers."""
     with connection.cursor(row_factory=tuple_row) as cursor:
         ((pid,),) = cursor.execute("SELECT pg_backend_pid()").fetchall()
     return bool(pid != connection.info.backend_pid)
@@ -351,14 +352,14 @@ def is_idle(connection: psycopg.Connection) -> bool:
 
 
 def is_in_transaction(connection: psycopg.Connection) -> bool:
-    """Whether a transaction has begun, and takes statements."""
+    """Whether a transaction has begun, and accepts statements."""
     return connection.pgconn.transaction_status == TransactionStatus.INTRANS
 
 
 def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
-    """Whether `commit_between` can be asked: a transaction has begun, and the driver sends nothing else meanwhile.
+    """Whether `commit_between` can be called: a transaction has begun, and the driver sends nothing else meanwhile.
 
-    Not where each transaction has to say first what it needs.
+    False if each transaction has to make its own settings first.
     """
     pgconn = connection.pgconn
     return (
@@ -370,26 +371,26 @@ def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
 
 
 def can_flush(connection: OwnConnection) -> bool:
-    """Whether `transact` can see to it that what was committed is on disk: since PostgreSQL 17, if the role may."""
+    """Whether `transact` can wait until a commit is on disk: since PostgreSQL 17, if the role may."""
     if connection.may_flush is None:
         connection.may_flush = bool(transact(connection, (_MAY_FLUSH, {})))
     return connection.may_flush
 
 
 def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) -> Any:
-    """Do one statement that is a transaction by itself.
+    """Execute one statement that is a transaction by itself.
 
     Args:
-        connection: one without a transaction; it needn't commit each statement by itself.
-        asked: what to do; what may be asked twice, and answers with one value.
-        flush: the statement commits without waiting until that is on disk; wait for it afterwards. So nobody who waits
-            for its locks waits for the disk, and those who come together are written together.
+        connection: a connection without an open transaction; it needn't be in autocommit mode.
+        asked: the statement; it may be executed twice, and returns one value.
+        flush: the statement commits without waiting for the disk, and the wait follows. So transactions that wait for
+            its locks don't wait for the disk, and simultaneous commits are written together.
 
     Returns:
-        what it answers.
+        the value.
 
     Raises:
-        psycopg.Error: what went wrong. Where the connection broke nobody knows whether it was done.
+        psycopg.Error: the error. If the connection broke, the statement may be executed or not.
     """
     sent = [_as_sent(connection.adapter(), asked)]
     if flush:  # what comes after the commit is another transaction, and all is answered at once
@@ -410,18 +411,18 @@ def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) ->
 
 
 def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
-    """Do the last thing in the transaction of a connection, commit, and ask the first thing in another transaction.
+    """Execute the last statement of a transaction, commit, and execute the first statement of the next transaction.
 
     Args:
-        connection: one that `is_between`.
-        last: what its rows are is not asked.
-        first: what may be asked twice.
+        connection: a connection for which `is_between` is true.
+        last: the last statement; its rows are ignored.
+        first: the first statement of the next transaction; it may be executed twice.
 
     Returns:
         the rows of `first`.
 
     Raises:
-        psycopg.Error: what went wrong first; what was to come after it is not done.
+        psycopg.Error: the first error; later steps are not executed.
     """
     adapter = connection.adapter()
     then = _as_sent(adapter, first)
@@ -445,7 +446,7 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
 
 
 def _exchange(connection: OwnConnection, sent: Iterable[_Sent]) -> tuple[list[PGresult], PGresult | None]:
-    """Do statements, one after another until one fails: the results, also of what made names known; what failed."""
+    """Execute statements one after another until one fails; returns the results, also of preparing statements, and the error."""
     known = connection.names
     fresh: dict[bytes, bytes] = {}
     with connection.lock:
@@ -478,12 +479,12 @@ def _exchange(connection: OwnConnection, sent: Iterable[_Sent]) -> tuple[list[PG
 
 
 def _failed(results: Iterable[PGresult]) -> PGresult | None:
-    """What went wrong first."""
+    """The first error."""
     return next((one for one in results if one.status == ExecStatus.FATAL_ERROR), None)
 
 
 def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
-    """Send what is queued, and read all that is answered; for `Connection.wait`."""
+    """Send the queued statements and read all results; a generator for `Connection.wait`."""
     results: list[PGresult] = []
     try:
         while pgconn.flush():
@@ -530,7 +531,7 @@ def _loaded(connection: OwnConnection, result: PGresult, make: Callable[[Iterabl
 
 @cache
 def _row_class(names: tuple[bytes | None, ...]) -> Any:
-    """The named tuples of a result with these columns."""
+    """The class of named tuples for a result with these columns."""
     columns = [(name or b"").decode() for name in names]
     return namedtuple("Row", columns, rename=True)  # noqa: PYI024 -- the columns are known when they come
 

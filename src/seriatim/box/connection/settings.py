@@ -52,7 +52,7 @@ _RESET = sql.SQL("RESET SESSION AUTHORIZATION; RESET ALL; ")
 
 
 def set_for_transactions(connection: psycopg.Connection) -> None:
-    """Have each transaction of a connection begin as the box needs it; nothing is sent, and no transaction has begun."""
+    """Set how each transaction of a connection begins; sends nothing, and no transaction may be open."""
     if connection.isolation_level is not IsolationLevel.READ_COMMITTED:
         connection.isolation_level = IsolationLevel.READ_COMMITTED
     if connection.read_only is not False:
@@ -62,12 +62,12 @@ def set_for_transactions(connection: psycopg.Connection) -> None:
 
 
 def set_on(connection: psycopg.Connection, turn_limit_ms: int | None = None, *, local: bool = False) -> None:
-    """Set what the box relies on, on a new connection of its own; in its transaction, unless each statement commits.
+    """Set the necessary settings on a new connection of the box; inside its transaction, unless it is in autocommit mode.
 
     Args:
         connection: the connection.
-        turn_limit_ms: PostgreSQL ends it after so many milliseconds without a statement in the midst of a transaction.
-        local: only in its transaction, because a pooler gives others the same connection of the server.
+        turn_limit_ms: milliseconds after which PostgreSQL closes a connection that idles inside a transaction.
+        local: only for this transaction, because a connection pooler shares the server's connection with others.
 
     Raises:
         psycopg.Error: the connection is lost.
@@ -76,7 +76,7 @@ def set_on(connection: psycopg.Connection, turn_limit_ms: int | None = None, *, 
 
 
 def set_turn_limit(connection: psycopg.Connection, turn_limit_ms: int | None) -> None:
-    """Set that limit alone, outside any transaction; None: as the server, the database or the role has it."""
+    """Set only the turn limit, outside any transaction; None: the default of the server, the database or the role."""
     value = sql.SQL("DEFAULT") if turn_limit_ms is None else sql.Literal(turn_limit_ms)
     text = sql.SQL("SET {} = {}").format(sql.Identifier(_LIMIT), value).as_bytes(connection)
     result = connection.pgconn.exec_(text)
@@ -85,22 +85,22 @@ def set_turn_limit(connection: psycopg.Connection, turn_limit_ms: int | None) ->
 
 
 def set_anew(connection: psycopg.Connection, turn_limit_ms: int | None = None) -> None:
-    """As `set_on`, on one on which somebody else may have set anything, a role for example, and commit."""
+    """Like `set_on`, for a connection whose previous user may have changed any setting, a role for example; then commit."""
     connection.execute(_RESET + settings_of(turn_limit_ms))
     connection.commit()
 
 
 def is_set(connection: psycopg.Connection) -> bool:
-    """Whether a connection is set as the box needs it, as far as PostgreSQL tells that by itself; nothing is sent."""
+    """Whether a connection has the necessary settings, among those that PostgreSQL reports by itself; sends nothing."""
     told = connection.pgconn.parameter_status
     return all((told(name) or b"").startswith(value) for name, value in _TOLD)
 
 
 def check_encoding(connection: psycopg.Connection) -> None:
-    """See that text comes and goes as it is, on a connection that an application has set; nothing is sent.
+    """Check that an application's connection doesn't change text; sends nothing.
 
     Raises:
-        UsageError: it doesn't.
+        UsageError: it does.
     """
     encoding = connection.pgconn.parameter_status(b"client_encoding")
     if encoding != b"UTF8":
@@ -111,10 +111,10 @@ def check_encoding(connection: psycopg.Connection) -> None:
 
 
 def check_values(array_nulls: str, transform_null_equals: str, extra_float_digits: int) -> None:
-    """See that values come and go as they are, by what a connection of an application's has of these settings.
+    """Check that an application's connection doesn't change values, by its settings.
 
     Raises:
-        UsageError: they don't; says what to set.
+        UsageError: it does; the error names the setting to change.
     """
     wrong = {
         "array_nulls": array_nulls != "on",
@@ -127,7 +127,7 @@ def check_values(array_nulls: str, transform_null_equals: str, extra_float_digit
 
 
 def settings_of(turn_limit_ms: int | None, *, local: bool = False) -> sql.Composed:
-    """The statement that sets what the box relies on; `local`: until the transaction ends."""
+    """The statement that makes the necessary settings; `local`: until the transaction ends."""
     wanted = dict(_RELIED_ON) | ({} if turn_limit_ms is None else {_LIMIT: str(turn_limit_ms)})
     return sql.SQL("SELECT ") + sql.SQL(", ").join(
         sql.SQL("set_config({}, {}, {})").format(name, value, local) for name, value in wanted.items()

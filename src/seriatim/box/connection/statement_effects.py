@@ -16,7 +16,7 @@ __all__ = ["Effect", "effect_of"]
 
 
 class Effect(Flag):
-    """What an SQL text does to the transaction in which it is executed."""
+    """The effect of an SQL text on the transaction in which it is executed."""
 
     NONE = 0
     #: It begins or ends one: ``BEGIN``, ``COMMIT``, ``END``, ``ROLLBACK``, ``ABORT``, ``PREPARE TRANSACTION``.
@@ -47,12 +47,12 @@ _REMEMBERED_CHARACTERS = 4096
 _CALL = re.compile("set_config", re.IGNORECASE)
 #: A call that sets something for the transaction only, and says so.
 _FOR_TRANSACTION = re.compile(r"set_config\s*\([^()]*,\s*true\s*\)", re.IGNORECASE)
-#: What a ``SET`` of these sets ends with the transaction.
+#: A ``SET`` with one of these words lasts until the end of the transaction.
 _OF_TRANSACTION = frozenset({"LOCAL", "TRANSACTION", "CONSTRAINTS"})
 
 
 def effect_of(text: str) -> Effect:
-    """What a text of one statement or several does to the transaction."""
+    """The effect of a text with one statement or several."""
     if len(text) <= _REMEMBERED_CHARACTERS:
         return _remembered(text)
     return _effect_of(text)
@@ -73,7 +73,7 @@ _remembered = lru_cache(maxsize=1024)(_effect_of)
 
 
 def _effect_of_one(words: list[str]) -> Effect:
-    """What one statement does, by its words."""
+    """The effect of one statement, by its words."""
     match words:
         case ["ROLLBACK" | "ABORT", *rest] if "TO" in rest[:2]:
             return Effect.GOES_BACK
@@ -89,7 +89,7 @@ def _effect_of_one(words: list[str]) -> Effect:
 
 
 def _statements(text: str) -> Iterator[list[str]]:
-    """The words of each statement in upper case, without those that are quoted."""
+    """The words of each statement in upper case, without quoted words."""
     words: list[str] = []
     depth = 0
     for kind, token in _tokens(text):
@@ -110,7 +110,7 @@ def _statements(text: str) -> Iterator[list[str]]:
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
-    """The words of a text, and where its statements stop."""
+    """The words of a text, and the ends of its statements."""
     at = 0
     while (found := _TOKEN.match(text, at)) is not None:
         at = found.end()
@@ -125,7 +125,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _behind_comment(text: str, at: int) -> int:
-    """Where a comment ends that began before `at`; one may stand in another."""
+    """The end of a comment that began before `at`; comments may be nested."""
     depth = 1
     while depth:
         if (found := _COMMENT_ENDS.search(text, at)) is None:

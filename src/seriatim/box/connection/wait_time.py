@@ -9,7 +9,7 @@ __all__ = ["patience"]
 
 
 def patience(wait: float | str) -> float:
-    """How many seconds to wait.
+    """Convert the argument to seconds.
 
     Raises:
         UsageError: it isn't a duration.

@@ -20,12 +20,12 @@ __all__ = ["apply", "drops_of"]
 
 
 def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Change]:
-    """Define what a file says, in the transaction.
+    """Apply the definitions of a file, in the transaction.
 
     Args:
-        statements: in whose transaction.
+        statements: the statements of the transaction.
         file: the box file.
-        prune: drop what it doesn't have.
+        prune: also drop definitions that aren't in the file.
 
     Raises:
         DeclarationError: the file is wrong.
@@ -53,10 +53,10 @@ def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Chan
 
 
 def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:
-    """What to drop, from names by what they are names of.
+    """Convert the arguments of `drop`: names by kind.
 
     Raises:
-        UsageError: something that isn't in a box, or isn't a name.
+        UsageError: a kind is unknown, or a name isn't a text.
     """
     found: list[tuple[Kind, str]] = []
     for word, names in named.items():

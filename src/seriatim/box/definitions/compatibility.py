@@ -18,7 +18,7 @@ __all__ = ["Redefinition", "check_fit", "check_lost", "check_types"]
 
 @dataclass(frozen=True, slots=True)
 class Redefinition:
-    """What was defined, what is now, and what of it was given, by what it is and its name."""
+    """The definitions before and after a change, and the declarations that were given, by kind and name."""
 
     before: Definitions
     after: Definitions
@@ -26,10 +26,10 @@ class Redefinition:
 
 
 def check_fit(redefined: Redefinition) -> None:
-    """Refuse what doesn't go together; but for what didn't before, and isn't given now.
+    """Refuse definitions that don't fit together, unless they didn't fit before and aren't given now.
 
     Raises:
-        UsageError: two types that don't agree, a queue or a filter that names what isn't there.
+        UsageError: two types disagree, or a queue or a filter names a missing definition.
     """
     after = redefined.after
     known = {(one.kind, one.name) for one in broken_in(redefined.before)} - set(redefined.given)
@@ -43,10 +43,10 @@ def check_fit(redefined: Redefinition) -> None:
 
 
 def check_types(redefined: Redefinition) -> None:
-    """Refuse given subscriptions of a role that name a type which it isn't granted.
+    """Refuse given subscriptions of a role that name a type that the role isn't granted.
 
     Raises:
-        UsageError: which subscription, and which type.
+        UsageError: names the subscription and the type.
     """
     after = redefined.after
     for name in sorted(name for kind, name in redefined.given if kind == "subscription"):
@@ -66,10 +66,10 @@ def check_types(redefined: Redefinition) -> None:
 
 
 def check_lost(before: Definitions, after: Definitions) -> None:
-    """Refuse that a property goes that something names which stays.
+    """Refuse to remove a property that a remaining definition names.
 
     Raises:
-        ActionRefused: which property of which type, and what names it.
+        ActionRefused: names the property, its type and its user.
     """
     owners = {name: kind for kind, one in before.types.items() for name in declared(one)}
     lost = owners.keys() - {name for one in after.types.values() for name in declared(one)}
@@ -84,7 +84,7 @@ def check_lost(before: Definitions, after: Definitions) -> None:
 
 
 def _naming(before: Definitions, after: Definitions) -> Iterator[tuple[str, frozenset[str] | set[str]]]:
-    """What names properties, and which. What is new is left to `check_fit`."""
+    """The definitions that name properties, and these properties; new definitions are left to `check_fit`."""
     for name, queue in after.queues.items():
         if name in before.queues and ("queue", name) not in router_of(before).unfit:
             yield f"queue {name!r}", named_by(queue.declared)

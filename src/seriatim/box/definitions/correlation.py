@@ -33,7 +33,7 @@ _UNFIT = frozenset({"epoch", "ticket", "received_at", "message_id", "type", "to"
 
 
 class ValueQuery(NamedTuple):
-    """Whether an instance of a queue has added that value of a property."""
+    """A query whether an instance of a queue has added a value of a property."""
 
     queue_id: int
     property: str
@@ -41,7 +41,7 @@ class ValueQuery(NamedTuple):
 
 
 class InstanceMatch(NamedTuple):
-    """The group of the instance that has, and the starting subscription that made it."""
+    """The result of a query: the instance's group, and the starting subscription that made the instance."""
 
     group: str
     subscription_id: int
@@ -52,7 +52,7 @@ Look = Callable[[Sequence[ValueQuery]], Sequence[InstanceMatch | None]]
 
 
 def looking(statements: Statements) -> Look:
-    """What looks into a box, in the transaction: one statement for a batch."""
+    """A function that searches in a box, in the transaction, with one statement for a batch."""
     return partial(_look, statements)
 
 
@@ -63,16 +63,17 @@ def _look(statements: Statements, asked: Sequence[ValueQuery]) -> list[InstanceM
 
 
 class Correlation:
-    """The properties by which messages are led to instances, as of one version of the definitions.
+    """The properties that lead messages to instances, in one version of the definitions.
 
     Args:
-        definitions: what is defined.
+        definitions: the definitions.
         properties: the properties of the box, and their types.
 
     Attributes:
-        names: by the name of a queue, the properties by which its instances are found besides their group; a queue
-            without is left out.
-        unfit: by their names the starting subscriptions whose queue or properties don't fit, and why: they lead nothing.
+        names: by queue name, the properties by which its instances are found besides their group; queues without such
+            properties are left out.
+        unfit: by name, the starting subscriptions whose queue or properties don't fit, with the reason: they lead no
+            messages.
     """
 
     def __init__(self, definitions: Definitions, properties: Mapping[str, Type]) -> None:
@@ -122,7 +123,7 @@ class Correlation:
     def asked(
         self, queue_id: int, names: Sequence[str], found: Mapping[str, Column], rows: Sequence[int]
     ) -> tuple[list[int], list[ValueQuery]]:
-        """What to look for, for some rows of a batch: the rows, and what is asked for each; a name after the other."""
+        """The queries for some rows of a batch: the rows and the query of each, one property after another."""
         places: list[int] = []
         wanted: list[ValueQuery] = []
         for name in names:
@@ -141,7 +142,7 @@ class Correlation:
 
 
 def key(value: Any, kind: Type) -> str:
-    """A value of a column as text, as the key of a group is written."""
+    """A value of a column as text, in the form of a group's key."""
     match kind.kind:
         case Kind.STRING:
             return str(value)
@@ -153,7 +154,7 @@ def key(value: Any, kind: Type) -> str:
 
 
 def key_of(value: Any, kind: Type) -> str | None:
-    """A value that an application gives, or has been given, as `key` writes it; None if it can't be of that type."""
+    """A value from or for an application, in the form of `key`; None if it can't have that type."""
     if value is None:
         return None
     try:

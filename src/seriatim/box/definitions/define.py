@@ -51,12 +51,12 @@ def define(
     """Define and drop, all or nothing, in the transaction.
 
     Returns:
-        what has changed, in the order in which it was done; empty if all was so already.
+        the changes, in the order in which they were made; empty if there were none.
 
     Raises:
-        UsageError: something that can't be defined or isn't there, or that doesn't fit what is there.
-        ActionRefused: what is in use, and can't be changed like that, or dropped; says by what.
-        Unavailable: transactions go on publishing that a change has to wait for.
+        UsageError: a definition is invalid, is missing, or doesn't fit the others.
+        ActionRefused: a definition is in use, so the change isn't possible; the error names the user.
+        Unavailable: a change has to wait for publishing transactions, and they don't end.
     """
     given, gone = _checked(definitions), list(dict.fromkeys(drops))
     statements.do("lock_definitions")
@@ -64,7 +64,7 @@ def define(
 
 
 def record(statements: Statements, changes: Sequence[Change]) -> None:
-    """Write down that the definitions have changed: whoever knows them reads them anew."""
+    """Record a new version of the definitions, so that all processes read them again."""
     note = "; ".join(map(str, changes))[:_LONGEST_NOTE]
     statements.do("record_change", changed=note)
 
@@ -80,7 +80,7 @@ def _checked(definitions: Iterable[Definition]) -> list[Definition]:
 
 
 class _Defining:
-    """One transaction that defines, under the lock of the definitions."""
+    """One call of `define`, under the lock of the definitions."""
 
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
@@ -230,7 +230,7 @@ class _Defining:
             self._execute("call_all_waiters", queue_ids=[queue_id])
 
     def _check_type(self, old: Definition | None, new: MessageType) -> None:
-        """Refuse another type for what a queue has judged by already."""
+        """Refuse another type for a property by which a queue has judged messages."""
         changed = retyped(old, new) if isinstance(old, MessageType) else set()
         for name, subscription in self._before.subscriptions.items():
             if wrong := sorted(changed & set(subscription.declared.correlate)):
@@ -290,7 +290,7 @@ class _Defining:
         return Change("dropped", kind, name)
 
     def _hold_publishers(self) -> None:
-        """See that nobody has published, and not committed yet, by what is about to go; until the transaction ends."""
+        """Wait until no open transaction has published by the definitions to be dropped, and keep it so until this transaction ends."""
         deadline = time.monotonic() + _PATIENCE_S
         while not self._held_publishers:
             held = self._statements.value("hold_publishers", patience_ms=_BRIEFLY_MS)

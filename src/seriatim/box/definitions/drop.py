@@ -28,7 +28,7 @@ _MANY = 1000
 
 
 def check_there(statements: Statements, before: Definitions, kind: Kind, name: str) -> None:
-    """Refuse to drop what isn't there."""
+    """Refuse to drop a missing definition."""
     if (kind.value, name) in before.unreadable:
         return
     known: Collection[str]
@@ -69,9 +69,9 @@ def check_queue(statements: Statements, queue: BoxQueue) -> None:
 
 
 def check_collected(statements: Statements, before: Definitions, name: str, doing: str) -> None:
-    """Refuse to take a subscription away that isn't started while messages wait that it has collected.
+    """Refuse to remove a subscription that isn't started while messages wait that it has collected.
 
-    Nobody would know any more that they aren't to be handed out.
+    Without the subscription nothing would show that they must not be handed out.
     """
     subscription_id, to = _place_of(before, name)
     parameters = {
@@ -93,17 +93,17 @@ def check_running(
     *,
     having: str | None = None,
 ) -> None:
-    """Refuse to take a starting subscription away while instances of it run: their messages would find nobody.
+    """Refuse to remove a starting subscription while instances of it run: their messages would have no handler.
 
     Args:
-        statements: in whose transaction.
-        before: what is defined.
+        statements: the statements of the transaction.
+        before: the definitions before the change.
         name: the subscription's name.
-        doing: what it can't do, in words.
-        having: only instances count that have added a value of this property; None: all.
+        doing: the refused change, in words.
+        having: count only instances that have added a value of this property; None: all instances.
 
     Raises:
-        ActionRefused: instances run; says how many.
+        ActionRefused: instances run; the error has their number.
     """
     one = before.subscriptions.get(name)
     if one is not None and one.declared.starts is None:
@@ -118,13 +118,13 @@ def check_running(
 
 
 def state_of(before: Definitions, name: str) -> str | None:
-    """The state of a subscription, also of one that can't be read."""
+    """The state of a subscription, even if its definition can't be read."""
     one = before.subscriptions.get(name)
     return before.unreadable["subscription", name].state if one is None else one.state
 
 
 def _place_of(before: Definitions, name: str) -> tuple[int | None, str]:
-    """The number of a subscription and the name of its queue, also of one that can't be read."""
+    """The number of a subscription and the name of its queue, even if its definition can't be read."""
     one = before.subscriptions.get(name)
     if one is None:
         broken = before.unreadable["subscription", name]
@@ -152,7 +152,7 @@ def _leading_to(statements: Statements, queue_id: int) -> list[str]:
 
 
 def _emptying(name: str) -> tuple[str, str, str]:
-    """What takes out of a queue what is to be handed out, what was set aside, and its history."""
+    """The commands that empty a queue: of messages to hand out, of set-aside messages, and of its history."""
     it = f"--queue {shlex.quote(name)}"
     return (
         "let workers empty it, or abort its groups",

@@ -38,18 +38,18 @@ class Known:
 
     @property
     def definitions(self) -> Definitions:
-        """As last read; of version -1 before."""
+        """The definitions as they were read last; before the first read an empty version -1."""
         return self._definitions
 
     def current(self, statements: Statements) -> Definitions:
-        """As the transaction sees them: read again if they have changed."""
+        """The definitions that the transaction sees, read again if they have changed."""
         version = statements.value("version")
         return self._definitions if version == self._definitions.version else self.read(statements)
 
     def read(self, statements: Statements) -> Definitions:
-        """Read them, as the transaction sees them.
+        """Read the definitions that the transaction sees.
 
-        Not for a transaction that defines: what it sees may be rolled back, and its version be given again.
+        Not for a transaction that defines: its definitions may be rolled back, and their version number be used again.
         """
         found = read_definitions(statements)
         with self._lock:
@@ -58,7 +58,7 @@ class Known:
 
 
 def read_definitions(statements: Statements) -> Definitions:
-    """The definitions, as the transaction sees them. One that can't be read stops no other."""
+    """Read the definitions that the transaction sees. A definition that can't be read stops no other."""
     rows = statements.rows("definitions")
     types: dict[str, MessageType] = {}
     queues: dict[str, BoxQueue] = {}
@@ -107,7 +107,7 @@ def _settings(definition: str, unreadable: dict[tuple[str, str], BrokenDefinitio
 
 
 def _read(kind: type[_Kind], name: str, definition: str) -> _Kind:
-    """A declaration from the text of its JSON.
+    """Parse the JSON text of a declaration.
 
     Raises:
         SchemaMismatch: it can't be read, or has another name.
@@ -126,10 +126,10 @@ _Leading = TypeVar("_Leading", Subscription, Service)
 
 
 def _leading(one: _Leading, queue: str | None) -> _Leading:
-    """A subscription or service, if its definition leads to the queue that it has.
+    """Check that the definition of a subscription or service names the queue that its row names.
 
     Raises:
-        SchemaMismatch: it doesn't.
+        SchemaMismatch: it names another queue.
     """
     said = one.to if isinstance(one, Subscription) else one.queue
     if said != queue:
@@ -138,5 +138,5 @@ def _leading(one: _Leading, queue: str | None) -> _Leading:
 
 
 def _stand_in(name: str) -> Queue:
-    """For a queue whose definition can't be read."""
+    """A substitute for a queue whose definition can't be read."""
     return Queue(name, policy=Unordered())

@@ -26,7 +26,7 @@ _TIMERS = ("hole_timeout", "hole_retries", "on_hole", "window", "buffer", "max_r
 
 
 def frozen(old: Queue, new: Queue) -> list[str]:
-    """The fields that differ and may not while the queue has groups."""
+    """The changed fields that may not change while the queue has groups."""
     found = [name for name in _FROZEN_OF_QUEUE if getattr(old, name) != getattr(new, name)]
     for before, after in _policies(old, new):
         found += [name for name in _frozen(before, after) if name not in found]
@@ -34,7 +34,7 @@ def frozen(old: Queue, new: Queue) -> list[str]:
 
 
 def _policies(old: Queue, new: Queue) -> list[tuple[Policy, Policy]]:
-    """What was the policy of each type, and what is it now; the one of all others first."""
+    """The old and the new policy of each type; first the policy of all other types."""
     kinds = dict.fromkeys([*old.policies, *new.policies])
     return [(old.policy, new.policy)] + [
         (old.policies.get(kind, old.policy), new.policies.get(kind, new.policy)) for kind in kinds
@@ -52,7 +52,7 @@ def _frozen(old: Policy, new: Policy) -> list[str]:
 
 
 def moves_timers(old: Queue, new: Queue) -> bool:
-    """Whether groups that wait have to be looked at again, because what they wait for has another end."""
+    """Whether waiting groups have to be judged again, because their timers have changed."""
     return any(
         getattr(before, name, None) != getattr(after, name, None)
         for before, after in _policies(old, new)
@@ -61,13 +61,13 @@ def moves_timers(old: Queue, new: Queue) -> bool:
 
 
 def retyped(old: MessageType, new: MessageType) -> set[str]:
-    """The properties that have another type now."""
+    """The properties with a changed type."""
     before, after = old.types(), new.types()
     return {name for name, kind in before.items() if after.get(name, kind) != kind}
 
 
 def judged_by(queue: Queue) -> set[str]:
-    """The properties whose values a queue has kept: groups, sequences and sizes."""
+    """The properties whose values a queue has stored: groups, sequences and sizes."""
     sizes = [one.size for one in queue.all_policies() if isinstance(one, UnitOfWork)]
     return {name for name in (queue.group, queue.sequence, *sizes) if isinstance(name, str)}
 

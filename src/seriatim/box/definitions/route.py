@@ -53,9 +53,9 @@ _MOST_REMEMBERED = 10_000
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """Where messages go: the rows of the messages, their queues, and the subscriptions that led there.
+    """The destinations of messages: the rows of the messages, their queues, and the subscriptions that led there.
 
-    `parts`: for each queue its number, the places that are its, and the rows of the messages there.
+    `parts`: for each queue its number, its places, and the rows of its messages.
     """
 
     rows: list[int]
@@ -66,26 +66,26 @@ class _Bound:
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """A batch, with the entries that it becomes, by the definitions of that version."""
+    """A batch with its entries, routed by the definitions of that version."""
 
     version: int
     typed: Typed
     entries: Entries
 
     def refusing(self, places: Iterable[int], why: str) -> Routed:
-        """The same, with some entries that are invalid for a reason."""
+        """The same batch, with some entries made invalid for a reason."""
         problems = list(self.entries.problems)
         for at in places:
             problems[at] = why
         return replace(self, entries=replace(self.entries, problems=problems))
 
     def notices(self, definitions: Definitions, messages: Sequence[Message], *, again: bool = False) -> list[Notice]:
-        """The notices of messages that were routed now, and are new to the box or to their queues.
+        """The notices for messages that were routed now, and are new to the box or to their queues.
 
         Args:
-            definitions: what is defined.
-            messages: as they were published.
-            again: they were unrouted before, and that was told then.
+            definitions: the definitions.
+            messages: the messages as they were published.
+            again: whether the messages were unrouted before, so that their notices were published then.
         """
         entries, queues = self.entries, {one.queue_id: name for name, one in definitions.queues.items()}
         wanted = set(entries.places)
@@ -104,17 +104,17 @@ class Routed:
 
 
 class Router:
-    """Routes by the definitions of one version; never changes, so threads may share it.
+    """A router by one version of the definitions. It never changes, so threads may share it.
 
-    What doesn't go with the rest is left out, and stops nothing else: a subscription that can't be used matches nothing,
-    what comes into a queue whose definition can't be used is invalid there, and messages of such a type are unrouted.
+    A definition that doesn't fit the others is ignored, and stops nothing else: an unusable subscription matches
+    nothing, messages for an unusable queue are invalid there, and messages of an unusable type are unrouted.
 
     Args:
-        definitions: what is defined.
+        definitions: the definitions.
 
     Attributes:
-        unfit: what doesn't go with the rest, by what it is and its name, and why.
-        roles_own: the numbers of the subscriptions that are not the owner's.
+        unfit: the definitions that don't fit, by kind and name, with the reason.
+        roles_own: the numbers of the subscriptions that belong to other roles than the owner.
     """
 
     def __init__(self, definitions: Definitions) -> None:
@@ -154,12 +154,12 @@ class Router:
 
     @cached_property
     def _asks(self) -> Bools:
-        """Whose filters ask for failures: a queue of everything would get what failed in it once more."""
+        """The subscriptions whose filters ask for failures; a queue for all messages would otherwise get its own failures again."""
         return np.array(self._asking, np.bool_)
 
     @cached_property
     def wants_failures(self) -> bool:
-        """Whether anybody asks for failures."""
+        """Whether any subscription asks for failures."""
         return bool(self._asks.any())
 
     @property
@@ -175,7 +175,7 @@ class Router:
 
     @property
     def needs_time(self) -> bool:
-        """Whether a filter looks at when a message is received."""
+        """Whether a filter reads the time when a message is received."""
         return "received_at" in self._needed
 
     def route(
@@ -185,16 +185,16 @@ class Router:
 
         Args:
             messages: the messages.
-            received_at: when they are received, if `needs_time`.
-            look: finds the running instances that lead messages by their values; None: there are none.
+            received_at: the time when they are received, if `needs_time`.
+            look: a function that finds the running instances to which values lead; None: there are none.
 
         Raises:
-            UsageError: a message is addressed to a queue that isn't there.
+            UsageError: a message is addressed to a missing queue.
         """
         return self.route_typed(self.typed(messages), received_at, look)
 
     def typed(self, messages: Sequence[Message]) -> Typed:
-        """Read messages by their types, which is the first half of `route`; raises nothing."""
+        """Convert the properties of messages by their types: the first half of `route`; raises nothing."""
         typed = self._types.typed(messages)
         if self._problems and any(one.type in self._problems for one in messages):
             wrong = [self._problems.get(one.type) for one in messages]
@@ -207,7 +207,7 @@ class Router:
         return typed
 
     def route_typed(self, typed: Typed, received_at: datetime | None = None, look: Look | None = None) -> Routed:
-        """The second half of `route`, with its arguments and errors: messages with a problem go nowhere."""
+        """Find the queues: the second half of `route`, with its arguments and errors. Messages with a problem have no queue."""
         found = columns(typed, self._needed, received_at=received_at)
         look = look if self._correlation.names else None
         led: dict[tuple[int, int], InstanceMatch] = {}
@@ -222,7 +222,7 @@ class Router:
         return Routed(self._version, typed, entries)
 
     def _bound_alone(self, typed: Typed, found: Mapping[str, Column], look: Look | None) -> _Bound | None:
-        """Where a message goes that comes by itself and that only filters lead: remembered, for many have the same few values."""
+        """The destinations of a single message that only filters lead; cached, because many messages have the same few values."""
         if len(typed.messages) != 1 or typed.problems[0] is not None or look is not None or "to" in typed.contexts[0]:
             return None
         values = (
@@ -239,7 +239,7 @@ class Router:
     def _bound(
         self, typed: Typed, found: Mapping[str, Column], look: Look | None
     ) -> tuple[_Bound, dict[tuple[int, int], InstanceMatch]]:
-        """Where messages go, and where running instances lead them."""
+        """The destinations of messages, by filters and by running instances."""
         fine = np.array([problem is None for problem in typed.problems], np.bool_)
         rows, filters = self._matcher.matches(_arrays(found, self._matcher.properties), len(typed.messages))
         chosen = fine[rows]
@@ -262,7 +262,7 @@ class Router:
         return self._once(rows[order], queues[order], ids[order]), led
 
     def _sound_types(self, definitions: Definitions) -> MessageTypes:
-        """The types that go together; of two that don't the later one by name is left out."""
+        """The types that fit together; of two types that don't fit, the later by name is left out."""
         types = dict(sorted(definitions.types.items()))
         for clash in clashes(definitions.types[name] for name in sorted(definitions.types)):
             if types.pop(clash.type, None) is not None:
@@ -270,14 +270,14 @@ class Router:
         return MessageTypes(types.values())
 
     def _problems_of_types(self, definitions: Definitions) -> dict[str, str]:
-        """By the names of the types that can't be used why their messages are unrouted."""
+        """By the name of each unusable type the reason why its messages are unrouted."""
         names = [name for kind, name in (*definitions.unreadable, *self.unfit) if kind == "type"]
         return {name: problem_text(f"the definition of the type {name!r} can't be used") for name in names}
 
     def _subscribed(
         self, definitions: Definitions
     ) -> tuple[list[BoxSubscription], list[tuple[str, Expression]], list[bool]]:
-        """The subscriptions that collect, their filters, and whether they ask for failures."""
+        """The collecting subscriptions, their filters, and whether they ask for failures."""
         found: list[BoxSubscription] = []
         filters: list[tuple[str, Expression]] = []
         asking: list[bool] = []
@@ -298,7 +298,7 @@ class Router:
         return found, filters, asking
 
     def _check_queues(self, definitions: Definitions) -> None:
-        """Find the queues that don't go with the properties."""
+        """Find the queues that don't fit the properties."""
         written = {name: str(kind) for name, kind in self._types.properties.items()}
         for name, queue in definitions.queues.items():
             if queue.problem is None and (wrong := next(misfits(queue.declared, written), None)) is not None:
@@ -306,14 +306,14 @@ class Router:
                 self.unfit["queue", name] = UsageError(wrong.what, where=where, remedy=wrong.remedy)
 
     def is_roles_own(self, subscriptions: str) -> bool:
-        """Whether only subscriptions of roles have led a message to a queue; they are as in `Entries.subscriptions`."""
+        """Whether only subscriptions of roles have led a message to a queue; the argument is as in `Entries.subscriptions`."""
         if not self.roles_own:
             return False
         ids = [int(one) for one in subscriptions[1:-1].split(",") if one]
         return bool(ids) and self.roles_own.issuperset(ids)
 
     def _problem_of(self, name: str) -> str | None:
-        """Why what comes into a queue is invalid, whatever it is."""
+        """The reason why all messages for a queue are invalid, if any."""
         if self._queues[name].problem is None and ("queue", name) not in self.unfit:
             return None
         return problem_text(f"the definition of the queue {name!r} can't be used")
@@ -322,7 +322,7 @@ class Router:
         return parsed(text, self._types.properties, where=where, unfit=UNFIT)
 
     def _needed_properties(self) -> dict[str, Type]:
-        """The properties that routing looks at."""
+        """The properties that routing reads."""
         names = set(self._matcher.properties)
         for queue in self._queues.values():
             one = queue.declared
@@ -336,7 +336,7 @@ class Router:
         return {name: self._types.properties[name] for name in names if name in self._types.properties}
 
     def _addressed(self, typed: Typed) -> list[tuple[int, int]]:
-        """The rows of messages that are addressed, and the numbers of their queues."""
+        """The rows of addressed messages, and the numbers of their queues."""
         found = []
         for row, context in enumerate(typed.contexts):
             if (to := context.get("to")) is not None:
@@ -346,7 +346,7 @@ class Router:
         return found
 
     def misaddressed(self, message_id: str, to: object) -> UsageError | None:
-        """What is wrong with where a message is addressed to; None: nothing, or it is addressed to no queue."""
+        """The problem with a message's address; None if there is no problem, or no address."""
         if to is None or to in self._queues:
             return None
         return UsageError(
@@ -363,9 +363,9 @@ class Router:
         queues: Ints,
         kinds: Sequence[Message],
     ) -> dict[tuple[int, int], InstanceMatch]:
-        """Where running instances lead messages, by row and queue: those that have no group of their own there.
+        """The groups to which running instances lead messages, by row and queue, for messages without a group of their own there.
 
-        A value of a property that the activation names earlier goes before one of a later.
+        If values of several properties match, the property that the starting subscription names first decides.
         """
         places: list[tuple[int, int]] = []
         asked: list[ValueQuery] = []
@@ -389,7 +389,7 @@ class Router:
         return led
 
     def _once(self, rows: Ints, queues: Ints, ids: Ints) -> _Bound:
-        """A message goes to a queue once, however many subscriptions led it there."""
+        """Merge duplicates: a message goes to a queue once, however many subscriptions led it there."""
         first = np.flatnonzero(first_per_group(rows * len(self._destinations) + queues))
         by = [
             tuple(one.tolist()) for one in (np.split(ids, first[1:]) if len(first) < len(ids) else ids.reshape(-1, 1))
@@ -425,7 +425,7 @@ class Router:
     def _columns_by_type(
         self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[InstanceMatch | None] | None
     ) -> _Columns:
-        """As `_columns_of`, of a queue that puts each type in order by itself: its groups begin with the type."""
+        """Like `_columns_of`, for a queue that orders each type by itself: its groups begin with the type."""
         kinds: list[str] = [str(kind) for kind in _picked(found, "type", rows)]
         made: list[list[Any]] = [[None] * len(rows) for _ in range(5)]
         for kind in dict.fromkeys(kinds):
@@ -483,7 +483,7 @@ class Router:
         rows: Sequence[int],
         sequences: Sequence[int | None],
     ) -> list[int | None]:
-        """How large the sets are that messages complete, where they say so."""
+        """The sizes of sets, for messages that contain the size."""
         if (last := self._lasts.get((name, policy))) is not None:
             whole = len(found[str(self._queues[name].declared.sequence)].values)
             given = _arrays(found, (each.name for each in properties(last)))
@@ -516,7 +516,7 @@ def _merged(made: Sequence[_Columns], places: Sequence[Sequence[int]], size: int
 
 
 def _picked(found: Mapping[str, Column], name: str | None, rows: Sequence[int]) -> list[Any]:
-    """The values of a property at some rows; None where it isn't known."""
+    """The values of a property at some rows; None if the property is unknown."""
     if name is None or name not in found:
         return [None] * len(rows)
     values = found[name].values
@@ -524,17 +524,17 @@ def _picked(found: Mapping[str, Column], name: str | None, rows: Sequence[int]) 
 
 
 def _arrays(found: Mapping[str, Column], names: Iterable[str]) -> dict[str, Values]:
-    """Some properties as filters take them."""
+    """Some properties in the form for filters."""
     return {name: found[name].arrays() for name in names}
 
 
 def router_of(definitions: Definitions) -> Router:
-    """What routes by definitions; made when it is first asked for."""
+    """The router for definitions; made at the first call."""
     return definitions.derived(Router)
 
 
 def broken_in(definitions: Definitions) -> tuple[BrokenDefinition, ...]:
-    """The definitions that can't be used, sorted: unreadable ones, and ones that contradict others."""
+    """The unusable definitions, sorted: definitions that can't be read, and definitions that contradict others."""
     unfit = {key: BrokenDefinition(*key, _said(error)) for key, error in router_of(definitions).unfit.items()}
     found = {**unfit, **definitions.unreadable}
     return tuple(found[key] for key in sorted(found))

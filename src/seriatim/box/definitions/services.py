@@ -26,7 +26,7 @@ __all__ = [
 
 
 def queues_for(given: Iterable[Definition], before: Definitions) -> Iterator[Queue]:
-    """The queues that services need which are neither there nor given."""
+    """The queues that services need and that neither exist nor are given."""
     there = {*before.queues, *(one.name for one in given if isinstance(one, Queue))}
     for one in given:
         if isinstance(one, Service) and one.queue not in there:
@@ -35,15 +35,15 @@ def queues_for(given: Iterable[Definition], before: Definitions) -> Iterator[Que
 
 
 def check_contract(old: Definition | None, new: Contract, *, broken: bool = False) -> None:
-    """Refuse to change a contract: dialogs under it go on by what it said.
+    """Refuse to change a contract, because its dialogs rely on it.
 
     Args:
-        old: the one of that name; None: there is none that can be read.
-        new: the other one.
-        broken: there is one that can't be read.
+        old: the present contract of that name; None if there is none that can be read.
+        new: the given contract.
+        broken: whether there is a contract of that name that can't be read.
 
     Raises:
-        ActionRefused: there is another one of that name.
+        ActionRefused: there is a different contract of that name.
     """
     if (new.name == DEFAULT and not (broken and new == default_contract())) or old is not None:
         raise ActionRefused(
@@ -53,11 +53,10 @@ def check_contract(old: Definition | None, new: Contract, *, broken: bool = Fals
 
 
 def check_services(before: Definitions, after: Definitions, given: Collection[str]) -> None:
-    """Refuse services that don't go with the queues and contracts, but for what isn't given, and is as it was.
+    """Refuse services that don't fit the queues and contracts, unless nothing of it is given or changed.
 
     Raises:
-        UsageError: a contract that isn't there, a queue that isn't `Fifo`, a subscription that leads to a queue which is
-            for dialogs alone.
+        UsageError: a contract is missing, a queue isn't `Fifo`, or a subscription leads to a queue for dialogs.
     """
     for name, service in after.services.items():
         where = f"service {name!r}"
@@ -92,7 +91,7 @@ def check_services(before: Definitions, after: Definitions, given: Collection[st
 def check_unused_contract(
     statements: Statements, before: Definitions, name: str, *, gone: set[tuple[Kind, str]]
 ) -> None:
-    """Refuse to drop a contract that a service accepts, or a dialog goes by."""
+    """Refuse to drop a contract that a service accepts, or a dialog uses."""
     if name == DEFAULT:
         raise ActionRefused(f"contract {name!r} can't be dropped: every box has it")
     users = sorted(
@@ -112,7 +111,7 @@ def check_unused_contract(
 
 
 def check_unused_service(statements: Statements, name: str, doing: str) -> None:
-    """Refuse what can't be done to a service that has dialogs; those that are closed are forgotten."""
+    """Refuse a change of a service that has open dialogs; closed dialogs are deleted."""
     if open_dialogs := _dialogs(statements, contract=None, service=name):
         raise ActionRefused(
             f"service {name!r} can't {doing}: it has {open_dialogs:,} dialogs", remedy="end them: seriatim dialogs"
@@ -121,7 +120,7 @@ def check_unused_service(statements: Statements, name: str, doing: str) -> None:
 
 
 def check_unused_queue(before: Definitions, name: str, *, gone: set[tuple[Kind, str]]) -> None:
-    """Refuse to drop a queue where messages for a service come."""
+    """Refuse to drop a queue that gets the messages of a service."""
     users = sorted(
         service for service, one in before.services.items() if one.queue == name and (Kind.SERVICE, service) not in gone
     )

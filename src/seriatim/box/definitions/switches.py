@@ -20,12 +20,12 @@ __all__ = ["set_activated", "set_enabled", "set_state"]
 def set_state(statements: Statements, names: Iterable[str], state: str) -> list[Change]:
     """Bring subscriptions into a state, all or none, in the transaction.
 
-    What a subscription collected that is started now can be handed out: groups that have some of it are looked at by
-    the next turn. What a turn has in its hands while one is stopped isn't taken back.
+    Messages that a started subscription has collected can be handed out now: the next turn judges their groups.
+    Messages that a turn has in hand while their subscription is stopped aren't taken back.
 
     Raises:
-        UsageError: no such subscription or state.
-        SchemaMismatch: the definition of one can't be read.
+        UsageError: there is no such subscription or state.
+        SchemaMismatch: the definition of a subscription can't be read.
     """
     if state not in STATES:
         raise UsageError(f"{shown(state)} is not a state of subscriptions", remedy=f"one of {', '.join(STATES)}")
@@ -48,7 +48,7 @@ def set_enabled(statements: Statements, names: Iterable[str], *, enabled: bool) 
     """Turn queues on or off, all or none, in the transaction.
 
     Raises:
-        UsageError: no such queue.
+        UsageError: there is no such queue.
     """
 
     def check(name: str, known: Definitions) -> None:
@@ -63,7 +63,7 @@ def set_activated(statements: Statements, names: Iterable[str], *, activated: bo
     """Turn the activation of queues on or off, all or none, in the transaction.
 
     Raises:
-        UsageError: no such queue, or one without an activation.
+        UsageError: there is no such queue, or it has no activation.
     """
 
     def check(name: str, known: Definitions) -> None:
@@ -84,7 +84,7 @@ def _set(
     value: Mapping[str, Any],
     check: Callable[[str, Definitions], None],
 ) -> list[tuple[str, tuple[Any, ...]]]:
-    """Set a value of each, by the statement `name_of`; those that had another, with the row that it gives."""
+    """Set a value of each name, with the statement `name_of`; returns the names that had another value, with the returned rows."""
     statements.do("lock_definitions")
     known = read_definitions(statements)
     given, changed = list(names), []

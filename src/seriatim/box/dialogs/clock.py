@@ -19,23 +19,23 @@ _DIALOGS = 256
 
 
 def fire_due(transaction: Transaction, apart: Begin, is_over: Callable[[], bool] = lambda: False) -> bool:
-    """Do what is due, if anything is; whether anything was done.
+    """Fire due timers and end expired dialogs; return whether there were any.
 
     Args:
-        transaction: the session's, in which it is looked.
-        apart: gives the transactions in which it is done, so that it is numbered, and can be received.
-        is_over: asked after each of these: whether to leave the rest to the next call.
+        transaction: the session's transaction, which only looks.
+        apart: returns the transactions that do the work, so that the new messages get numbers, and can be received.
+        is_over: is called after each transaction; True: leave the rest to the next call.
     """
     return transaction.value("is_due") and fire(transaction.access, apart, is_over) > 0
 
 
 def fire(access: Access, apart: Begin | None = None, is_over: Callable[[], bool] = lambda: False) -> int:
-    """Fire timers, and end what has outlived its lifetime; of how many dialogs. What others have is passed over.
+    """Fire timers and end expired dialogs; return the number of dialogs. Locked dialogs are skipped.
 
     Args:
         access: the box.
-        apart: gives transactions; None: the box.
-        is_over: asked after each of them: whether to leave the rest to the next call.
+        apart: returns transactions; None: use the box's.
+        is_over: is called after each transaction; True: leave the rest to the next call.
     """
     total, done = 0, _DIALOGS
     while done == _DIALOGS:
@@ -51,5 +51,5 @@ def fire(access: Access, apart: Begin | None = None, is_over: Callable[[], bool]
 
 
 def forget_closed(transaction: Transaction, older_than_s: float = CLOSED_KEPT_S) -> int:
-    """Forget the sides that were closed at least `older_than_s` seconds ago; gives their number."""
+    """Delete the sides that were closed at least `older_than_s` seconds ago, and return their number."""
     return int(transaction.value("forget_closed", older_than=timedelta(seconds=older_than_s)))

@@ -1,5 +1,5 @@
-"""Checks of dialog messages before a receiver gets them: does the message fit its type, is it the first in its dialog,
-was it rolled back too often.
+"""Checks of dialog messages before a receiver gets them: whether the message fits its type, whether it is the first in
+its dialog, and whether it was rolled back too often.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["accept", "first_of", "why_failed"]
 
 
 def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction) -> bool:
-    """Look at a delivery before anybody gets it.
+    """Check a delivery before it is handed out.
 
     Returns:
-        False where it is put back: a message wasn't what its type says, is set aside, and its dialog has failed; or its
-        first message was rolled back, perhaps too often, and its group is suspended.
+        False if it is put back: a message doesn't fit its type, is set aside, and its dialog has failed; or its first
+        message was rolled back, perhaps too often, so that its group is suspended.
     """
     for message in delivery.messages:
         if message.dialog is not None and (violation := _violation(message, definitions)) is not None:
@@ -51,7 +51,7 @@ def accept(transaction: Transaction, delivery: Delivery, definitions: Definition
 
 
 def first_of(transaction: Transaction, handle: UUID) -> int:
-    """Bring what is queued for a dialog before what is queued for others of its group; how much that is."""
+    """Put the queued messages of a dialog before those of other dialogs of its group; return their number."""
     return int(transaction.value("put_first", of_handle=handle))
 
 
@@ -61,5 +61,5 @@ def _violation(message: Received, definitions: Definitions) -> str | None:
 
 
 def why_failed(sequence: int | None, kind: str, violation: str) -> str:
-    """Why a dialog fails: what the error that ends it says."""
+    """The text of the error that ends a failed dialog."""
     return f"the message {sequence} isn't a {kind!r}: {violation}"

@@ -26,18 +26,19 @@ _LOG = logging.getLogger("seriatim.dialogs")
 def take_in_hand(
     transaction: Transaction, queue: BoxQueue, delivery: Delivery, begun: Sequence[UUID], apart: SeparateTransaction
 ) -> bool:
-    """Mark what is handed out, unless that is done, and count the rollback that it bears the mark of, if it does.
+    """Mark a delivery, unless it is marked already, and count the rollback that an earlier mark shows.
 
     Args:
-        transaction: in which the delivery is.
-        queue: whose it is; it says how many rollbacks there may be.
-        delivery: of a group.
-        begun: dialogs of which it has the first message.
-        apart: gives the transaction that counts.
+        transaction: the transaction of the delivery.
+        queue: its queue, with the allowed number of rollbacks.
+        delivery: the delivery, of one group.
+        begun: the dialogs whose first messages it contains.
+        apart: returns the transaction that counts.
 
     Returns:
-        False where the delivery is put back: that was one too many, and its group is suspended by its next turn; or there
-        is no other connection for the counting, which is committed first, and the delivery comes again without the mark.
+        False if the delivery is put back: there were too many rollbacks, and its group is suspended by the next turn;
+        or no other connection was free to count, so the count is committed first, and the delivery comes again without
+        the mark.
     """
     entry = {"of_queue": queue.queue_id, "of_group": delivery.group, "of_entry": delivery.entry_ids[0]}
     mark = delivery.mark

@@ -15,12 +15,12 @@ __all__ = ["transmit", "transmit_defined", "transmit_to"]
 
 
 def transmit_to(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
-    """Deliver what waits for a queue's services, as far as it has room; how many messages.
+    """Deliver the messages that wait for a queue's services, as far as it has room; return their number.
 
     Args:
-        transaction: the session's, in which it is looked.
-        queue: whose services.
-        apart: gives the transaction in which it is done, so that it is numbered, and can be received.
+        transaction: the session's transaction, which only looks.
+        queue: the queue.
+        apart: returns the transaction that delivers, so that the messages get numbers, and can be received.
     """
     if not queue.is_filled_later:
         return 0
@@ -31,11 +31,11 @@ def transmit_to(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
 
 
 def transmit_defined(transaction: Transaction, changes: Sequence[Change]) -> None:
-    """Deliver what waited for services and queues that were defined now."""
+    """Deliver the messages that waited for services and queues that were defined now."""
     if any(one.kind in (Kind.SERVICE, Kind.QUEUE) and one.what != "dropped" for one in changes):
         transmit(transaction)
 
 
 def transmit(transaction: Transaction) -> int:
-    """Deliver what can be; how many messages."""
+    """Deliver all waiting messages that can be delivered; return their number."""
     return int(transaction.value("transmit"))

@@ -20,15 +20,15 @@ _PATIENCE_S = 0.05
 
 
 def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
-    """Take the leases of a queue away that have run out, each in a transaction of its own.
+    """Revoke the expired leases of a queue, each in a separate transaction.
 
     Args:
-        transaction: to look with.
-        queue: whose leases.
-        apart: gives those transactions.
+        transaction: the transaction that looks.
+        queue: the queue.
+        apart: returns the separate transactions.
 
     Returns:
-        how many there were; another process may have taken some of them away.
+        the number of expired leases; another process may have revoked some of them.
 
     Raises:
         Unavailable: the transaction has to be repeated.

@@ -212,7 +212,7 @@ class _Noting:
         self._named = {"of_queue": queue.queue_id, "of_group": group or ""}
 
     def lock(self, patience_s: float) -> bool:
-        """Lock the group; a queue without groups has nothing to lock but the message, which `note` does."""
+        """Lock the group. In a queue without groups there is only the message to lock, which `note` does."""
         if self._group is None:
             return True
         patience_ms = max(1, round(patience_s * 1000))
@@ -221,7 +221,7 @@ class _Noting:
         return bool(locked)
 
     def put_back(self, delivery: Delivery) -> None:
-        """Put back what a turn has handed out, if that was committed, so that what is remembered of the group says so."""
+        """Put back the messages that a turn has handed out, if that was committed, so that the group's state is correct."""
         last = delivery.messages[-1].ordinal
         if last is None:
             return
@@ -260,8 +260,8 @@ class _Noting:
     def first(self, entry_id: int, *, anyway: bool = False) -> list[int]:
         """The messages that stop the group, if this entry is the first of them; they are judged before.
 
-        What came before it in a turn that was lost is queued before it again: then it isn't its time yet, unless it is to
-        be given up anyway.
+        Earlier messages of a lost turn are queued before it again: then it can't stop the group yet, unless it has
+        failed for good anyway.
         """
         if not self.queue.has_groups:
             return [entry_id]
@@ -295,5 +295,5 @@ class _Noting:
 
 
 def _kept(text: str) -> str:
-    """Text that PostgreSQL can keep."""
+    """Text that PostgreSQL can store."""
     return text[:_LONGEST].encode(errors="backslashreplace").decode().replace("\0", "\\0")

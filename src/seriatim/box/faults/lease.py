@@ -43,14 +43,14 @@ _PATIENCE_MS = 10_000
 
 
 class Lease:
-    """What a worker has in hand.
+    """A worker's lease.
 
     Attributes:
-        token: the fencing token, higher than that of every lease before.
+        token: the fencing token, higher than the token of every earlier lease.
         queue: the queue.
-        delivery: what it had at first.
-        done: so many messages of that, the first, are done.
-        lost: set when it is known that somebody took it away, or that it ran out.
+        delivery: the delivery at the beginning of the lease.
+        done: the number of its messages that are done, from the first on.
+        lost: set when the worker knows that the lease was revoked, or ran out.
     """
 
     def __init__(
@@ -67,21 +67,21 @@ class Lease:
 
     @property
     def left(self) -> int:
-        """How many messages aren't done."""
+        """The number of messages that aren't done."""
         return self._size - self.done
 
     @property
     def messages(self) -> Sequence[Received]:
-        """Those that aren't done, in order."""
+        """The messages that aren't done, in order."""
         return self.delivery.messages[self.done : self._size]
 
     @property
     def at_hand(self) -> int:
-        """The entry of the first that isn't done."""
+        """The entry of the first message that isn't done."""
         return self.delivery.entry_ids[min(self.done, self._size - 1)]
 
     def error(self) -> LeaseLost:
-        """That it isn't the worker's any more."""
+        """The error for a lease that the worker has lost."""
         where = f"queue {self.queue.declared.name!r}, group {self.delivery.group!r}"
         return LeaseLost(
             f"the lease {self.token} is lost: it ran out, or was taken away",
@@ -89,10 +89,10 @@ class Lease:
         )  # fmt: skip
 
     def check(self, transaction: Transaction) -> None:
-        """See that it is there; it may be lost a moment later.
+        """Check that the lease is valid; it may be lost a moment later.
 
         Raises:
-            LeaseLost: it isn't.
+            LeaseLost: it isn't valid.
         """
         held = {"of_queue": self.queue.queue_id, "of_token": self.token}
         if self.lost.is_set() or not transaction.value("is_held", **held):
@@ -103,13 +103,12 @@ class Lease:
         """Complete the next `count` messages, in the transaction.
 
         Args:
-            transaction: in which; nobody takes the lease away until it ends.
-            schema: of the box.
-            count: how many, one at least.
-            ends: whether the lease ends with that; it does anyway if nothing is left.
+            transaction: the transaction; until it ends the lease can't be revoked.
+            count: the number of messages, at least one.
+            ends: whether the lease ends now; it always ends when no message is left.
 
         Raises:
-            LeaseLost: it isn't the worker's any more. The transaction is to be rolled back.
+            LeaseLost: the worker has lost the lease. The transaction has to be rolled back.
         """
         held = {"of_queue": self.queue.queue_id, "of_token": self.token}
         if self.lost.is_set() or not transaction.value("settle_lease", **held, how_many=count, ends=ends):
@@ -118,11 +117,11 @@ class Lease:
         transaction.do("complete", **self._ends.between(self.done, self.done + count).done())
 
     def settled(self, count: int) -> None:
-        """That was committed."""
+        """Note that the completion was committed."""
         self.done += count
 
     def taken_back(self, transaction: Transaction) -> Delivery:
-        """What is left of it, to write down a failure in the transaction in which the lease was dropped."""
+        """The remaining messages, to record a fault in the transaction in which the lease was removed."""
         begin = self.done
 
         def end_after(count: int) -> None:
@@ -139,7 +138,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """A lease that has run out: its token, its group, the message that its handler had, and who that was."""
+    """An expired lease: its token, its group, the message that its handler had, and its worker."""
 
     token: int
     group: str | None
@@ -150,18 +149,18 @@ class ExpiredLease:
 def claim(
     transaction: Transaction, delivery: Delivery, size: int, worker: str, period_us: int, *, is_led: bool = False
 ) -> Lease:
-    """Make a lease of what was received in this transaction, and puts the rest back; it counts from the commit on.
+    """Make a lease of the first messages of a delivery, and put the others back; the lease is valid from the commit on.
 
     Args:
-        transaction: in which it was received.
-        delivery: all of it.
-        size: so many of it, the first, are claimed.
-        worker: whose it is.
-        period_us: how long it lasts unless it is renewed, microseconds.
-        is_led: whether it is for an instance.
+        transaction: the transaction of the delivery.
+        delivery: the whole delivery.
+        size: the number of messages to claim, from the first on.
+        worker: the name of the worker.
+        period_us: the time until the lease expires unless it is renewed, microseconds.
+        is_led: whether the message is for an instance.
 
     Raises:
-        UsageError: the message is of a dialog, or for an instance.
+        UsageError: the message belongs to a dialog, or is for an instance.
         Unavailable: the transaction has to be repeated.
     """
     queue = transaction.access.known.definitions.queue(delivery.queue)
@@ -177,10 +176,10 @@ def claim(
 
 
 def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
-    """Refuse a queue whose messages change more than themselves when they are handed out.
+    """Refuse a queue where handing out a message changes more than the message.
 
     Raises:
-        UsageError: it is a service's, or starting subscriptions lead to it.
+        UsageError: it is the queue of a service, or starting subscriptions lead to it.
     """
     if queue.serves or is_led:
         what = "serves dialogs" if queue.serves else "is led to by starting subscriptions"
@@ -191,7 +190,7 @@ def check_leasable(queue: BoxQueue, *, is_led: bool) -> None:
 
 
 def renew(transaction: Transaction, queue: BoxQueue, tokens: Iterable[int], period_us: int) -> frozenset[int]:
-    """Put off the end of leases of a queue. Returns those that are still there."""
+    """Renew leases of a queue. Returns the leases that still exist."""
     period = timedelta(microseconds=period_us)
     return frozenset(transaction.value("renew_leases", of_queue=queue.queue_id, tokens=list(tokens), period=period))
 
@@ -200,33 +199,32 @@ def drop(
     transaction: Transaction, queue: BoxQueue, token: int, *, expired: bool = False,
     patience_ms: int = _PATIENCE_MS,
 ) -> bool:  # fmt: skip
-    """Take a lease away: its messages are queued as before, and their group is locked by this transaction.
+    """Remove a lease: its messages are queued as before, and this transaction locks their group.
 
     Args:
-        transaction: in which.
-        schema: of the box.
-        queue: whose lease it is.
-        token: which.
-        expired: only if it has run out.
-        patience_ms: waits so long for a completion that is just committing.
+        transaction: the transaction.
+        queue: the queue of the lease.
+        token: the token of the lease.
+        expired: remove it only if it has run out.
+        patience_ms: the longest wait for a completion that is committing, milliseconds.
 
     Returns:
-        whether it was there.
+        whether the lease existed.
     """
     parameters = {"of_queue": queue.queue_id, "of_token": token, "expired": expired, "patience_ms": patience_ms}
     return bool(transaction.value("drop_lease", **parameters))
 
 
 def give_back(transaction: Transaction, queue: str, token: int) -> bool:
-    """Take a lease away whose worker ends: what isn't done is free when the transaction ends, and no attempt is counted.
+    """Remove the lease of a worker that ends: messages that aren't done are free when the transaction ends, and no attempt is counted.
 
     Args:
-        transaction: in which.
+        transaction: the transaction.
         queue: the queue's name.
-        token: which lease.
+        token: the token of the lease.
 
     Returns:
-        whether it was there.
+        whether the lease existed.
 
     Raises:
         UsageError: there is no such queue.
@@ -264,10 +262,10 @@ def fence(transaction: Transaction, queue: str, group: str, entry_id: int, worke
 
 
 def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
-    """Take a group away from the worker that has it in a lease, which can't complete it any more. For the owner.
+    """Take a group from the worker that has it in a lease; the worker can't complete its messages any more. For the owner.
 
     Returns:
-        whether one had.
+        whether a worker had the group.
     """
     parameters = {"queue_id": queue.queue_id, "group_key": group}
     found = transaction.maybe("lease_of_group", **parameters)
@@ -275,6 +273,6 @@ def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
 
 
 def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:
-    """The leases of a queue that have run out."""
+    """The expired leases of a queue."""
     rows = transaction.rows("expired_leases", of_queue=queue.queue_id)
     return [ExpiredLease(token, group, entry_id, worker) for token, group, entry_id, worker, _ in rows]

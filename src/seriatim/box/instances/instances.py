@@ -116,19 +116,19 @@ class Instance:
         self._ended = True
 
     def leads(self, message: Received) -> bool:
-        """Whether a message has one of the values that it has added; one of a property that nobody knows any more leads nothing."""
+        """Whether a message has a value that the instance has added. Values of properties that no longer exist don't count."""
         return any(
             name in self._types and key_of(message.context.get(name), self._types[name]) in texts
             for name, texts in self._added.items()
         )
 
     def save(self, transaction: Transaction) -> None:
-        """Write down what became of it, in the transaction; its group is locked.
+        """Store the instance's changes, in the transaction; its group is locked.
 
         Raises:
-            UsageError: a state that JSON doesn't have.
+            UsageError: JSON can't represent the state.
             ActionRefused: a value leads to another instance.
-            Unavailable: it isn't as it was found.
+            Unavailable: another transaction has changed the instance.
         """
         if self._ended:
             if not self.is_new:
@@ -183,9 +183,9 @@ class Instances:
     """The instances of one queue, in the transaction.
 
     Args:
-        transaction: in which.
-        queue: the queue's name, one to which starting subscriptions lead.
-        definitions: what is defined.
+        transaction: the transaction.
+        queue: the queue's name; starting subscriptions lead to it.
+        definitions: the definitions.
     """
 
     def __init__(self, transaction: Transaction, queue: str, definitions: Definitions) -> None:
@@ -194,11 +194,11 @@ class Instances:
         self._definitions = definitions
 
     def find(self, delivery: Delivery) -> tuple[Instance | None, bool]:
-        """The instance that the one message of a delivery is for, or that it starts.
+        """Find the instance for the one message of a delivery, or start it.
 
         Returns:
-            None where no instance runs and the message starts none. Whether the message is a stray: it was led to an
-            instance that has ended; then it is set aside, and the delivery is done.
+            the instance, or None if none runs and the message starts none; and whether the message is a stray: it was
+            led to an instance that has ended. A stray is set aside, and the delivery is done.
         """
         (message,) = delivery.messages
         group = str(delivery.group)
@@ -240,6 +240,6 @@ class Instances:
         return Instance(number, self._queue, group, made_by, definitions, (state, version), added)
 
     def _own_group(self, message: Received) -> str | None:
-        """The key that the message itself has."""
+        """The message's own group key."""
         name = str(self._queue.declared.group)
         return key_of(message.context.get(name), router_of(self._definitions).properties[name])

@@ -16,7 +16,7 @@ _uuid = lru_cache(maxsize=1_000)(UUID)
 
 
 def dialog_of(context: dict[str, Any], kind: str) -> Dialog | None:
-    """Take out of a message's context which dialog it is of; None where it isn't of one."""
+    """Remove the dialog from a message's context and return it; None if the message belongs to no dialog."""
     found = context.get("dialog")
     if not isinstance(found, dict):
         return None

@@ -14,9 +14,9 @@ __all__ = ["with_edits"]
 def with_edits(
     transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Any]
 ) -> Sequence[Any]:
-    """The rows of messages that are handed out, with the bodies that count.
+    """Put the edited bodies into rows of messages that are handed out.
 
-    Only what failed is edited, so what is handed out for the first time is asked nothing.
+    Only failed messages are edited, so nothing is read for messages that are handed out for the first time.
     """
     tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
     if not tried:

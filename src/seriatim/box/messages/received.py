@@ -27,7 +27,7 @@ _PROPERTIES = json.JSONDecoder(parse_float=Decimal)
 
 
 def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property]:
-    """The properties as they were published, from JSON; `types` are those of properties that JSON has no type for."""
+    """The properties as they were published, from JSON; `types` has the types that JSON doesn't have."""
     context: dict[str, Any] = _PROPERTIES.raw_decode(text)[0]
     for name, kind in (types or {}).items():
         if context.get(name) is not None:
@@ -36,7 +36,7 @@ def context_of(text: str, types: Mapping[str, str] | None) -> dict[str, Property
 
 
 def parts_of(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]) -> dict[int, tuple[Part, ...]]:
-    """The parts of messages, by their entries in a queue; it is asked for nothing where there are no entries."""
+    """The parts of messages, by their entries in a queue; without entries nothing is read."""
     found: dict[int, tuple[Part, ...]] = {}
     if entry_ids:
         for entry_id, *fields in transaction.rows("parts_of", of_queue=queue.queue_id, of_entries=list(entry_ids)):
@@ -53,7 +53,7 @@ def received_of(
     late: bool,
     parts: Sequence[Part] = (),
 ) -> Received:
-    """The message of a row that has the columns of the function ``handed``, with its parts."""
+    """Convert a row with the columns of the function ``handed``, and its parts, to a message."""
     properties = context_of(row.context, row.property_types)
     return Received(
         message_id=row.message_id,

@@ -41,9 +41,9 @@ _STOPPED_MS = 10_000
 _LAST_NEXT = 2**62
 #: Obeyed at the end of the turn of a group that is locked.
 _REQUESTED = (Action.SUSPEND, Action.RESUME)
-#: What is about all that a group holds.
+#: The actions that need all held messages of a group.
 _OF_ALL_HELD = (Action.ABORT, Action.RESET)
-#: After these something may be handed out that nobody was called for.
+#: After these actions messages may be ready of which no receiver was notified.
 _FREEING = frozenset(Action) - {Action.SUSPEND, Action.ABORT, Action.CLOSE}
 _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
     Action.SUSPEND: actions.suspend,
@@ -231,10 +231,9 @@ def _done(
 
 @dataclass(frozen=True, slots=True)
 class _Mended:
-    """What was done to the message of a faulted group before the kernel is asked.
+    """The change of a faulted group's message before the kernel is called.
 
-    `early`: what a group shows that isn't faulted: its message waited for its next attempt, and that it is tried now
-    is all.
+    `early`: the state of a group that isn't faulted: its message waited for its next attempt and is only retried now.
     """
 
     entry_ids: Sequence[int] = ()
@@ -243,10 +242,10 @@ class _Mended:
 
 
 def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> _Mended:
-    """What the kernel doesn't have: the message of a group that failed was released before.
+    """Change the failed message of a group, which the kernel doesn't have because it was released before.
 
     Raises:
-        UsageError: a body that can't be put in its place.
+        UsageError: the new body is invalid.
     """
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
         return _Mended()
@@ -270,13 +269,13 @@ def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> 
 
 
 def _noticed_holes(action: Action) -> tuple[EventKind, ...]:
-    """Which holes are told of after an action: not one that the operator has passed over."""
+    """The holes to notice after an action, except holes that the operator has skipped."""
     passed_over = action in (Action.SKIP_HOLE, Action.RESET)
     return (EventKind.TIMED_OUT,) if passed_over else (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
 
 
 def _unlocked(view: GroupView) -> GroupState:
-    """What a group shows to the one who has locked it."""
+    """The state of a group apart from this transaction's own lock."""
     if view.state is not GroupState.LOCKED:
         return view.state
     return GroupState.READY if view.hole_since is None else GroupState.WAITING
@@ -292,7 +291,7 @@ def _told(events: Events, group: str) -> tuple[Event, ...]:
 
 
 def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State], Outcome]:
-    """What the kernel does."""
+    """The kernel's action."""
     group, following = asked.group, asked.following
     if asked.action is Action.SKIP_HOLE:
         return lambda state: actions.skip_hole(policy, state, now, group, asked.through)
@@ -304,7 +303,7 @@ def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State],
 
 
 def _passed_over(asked: ActionRequest, policy: Policy, acted: ActionResult) -> dict[str, object]:
-    """The first and the last number that the group has passed over, for the operator log; nothing where it hasn't."""
+    """The first and the last skipped number, for the operator log; empty if none was skipped."""
     if asked.action is Action.SKIP_HOLE:
         events = acted.judged.events
         at = np.flatnonzero(events.kind == EventKind.HOLE_SKIPPED)[-1]  # others before it were due before the action

@@ -21,9 +21,9 @@ __all__ = ["FailedMessage", "edit", "failed", "see_now", "set_dead"]
 
 @dataclass(frozen=True, slots=True)
 class FailedMessage:
-    """The message that stops a group, or the set: its first message, all its entries, and whether it waits by itself.
+    """The message or set that stops a group: its first message, all its entries, and whether it waits for a retry.
 
-    `message`: without its body. `waits`: it failed, and is tried again at a moment that is to come.
+    `message`: without its body. `waits`: it failed, and the time of its retry is in the future.
     """
 
     message: Message
@@ -32,7 +32,7 @@ class FailedMessage:
 
 
 def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessage | None:
-    """What stops a faulted group, or what it tries next; None where it has released nothing."""
+    """The message that stops a faulted group, or that the group retries next; None if the group has released nothing."""
     parameters = {"queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(1)}
     rows = transaction.rows("failed", **parameters)
     if not rows:
@@ -49,15 +49,15 @@ def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessa
 
 
 def see_now(transaction: Transaction, what: FailedMessage) -> None:
-    """It may be handed out at once."""
+    """Allow the message to be handed out at once."""
     transaction.do("see_now", entry_ids=what.entry_ids)
 
 
 def edit(transaction: Transaction, definitions: Definitions, what: FailedMessage, body: bytes, actor: str) -> None:
-    """Put another body in the place of the one that failed. Its properties stay as they are.
+    """Replace the body of the failed message. Its properties stay as they are.
 
     Raises:
-        UsageError: a set failed, or the body is too large, or not what the message's type says.
+        UsageError: a set failed, or the body is too large, or doesn't fit the message's type.
     """
     where = f"message {what.message.message_id!r}"
     if len(what.entry_ids) > 1:
@@ -80,7 +80,7 @@ def edit(transaction: Transaction, definitions: Definitions, what: FailedMessage
 
 
 def set_dead(transaction: Transaction, queue: BoxQueue, group: str, what: FailedMessage) -> None:
-    """It is a dead letter."""
+    """Make the message a dead letter."""
     parameters = {
         "of_queue": queue.queue_id, "of_group": group, "of_entries": what.entry_ids,
         "why": REASONS[Reason.SKIPPED_BY_OPERATOR],

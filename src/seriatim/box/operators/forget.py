@@ -23,15 +23,15 @@ _PATIENCE_MS = 10_000
 
 
 def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) -> int:
-    """Forget one group, in the transaction; it is written down.
+    """Forget one group, in the transaction, and log it.
 
     Returns:
         the number of its new incarnation.
 
     Raises:
-        UsageError: the group isn't known.
+        UsageError: the group is unknown.
         ActionRefused: it has messages, its instance runs, or it is suspended.
-        Unavailable: somebody works on it, and goes on doing so.
+        Unavailable: a receiver keeps it locked.
     """
     where = f"queue {queue.declared.name!r}, group {shown(group)}"
     turns = Turns(transaction)
@@ -54,7 +54,7 @@ def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) 
 
 
 def _check_let_go(transaction: Transaction, queue: str, group: str) -> None:
-    """Refuse to forget what somebody counts on: the instance that runs for the group, or that it stays suspended."""
+    """Refuse to forget a group whose instance runs, or that is suspended."""
     where = f"queue {queue!r}, group {group!r}"
     for running in instances_of(transaction, queue=queue, group=group):
         number = running.instance_id

@@ -83,17 +83,17 @@ class Grant:
 
 
 def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | None = None) -> None:
-    """Give a role rights, besides those that it has.
+    """Give a role further rights.
 
     Args:
-        transaction: in which.
+        transaction: the transaction.
         role: its name.
-        rights: which.
-        id_space: where the ids of its messages are compared; None: it stays, or becomes the role's name.
+        rights: the rights to add.
+        id_space: the id space of its messages; None: it stays, or becomes the role's name.
 
     Raises:
-        UsageError: no such role, queue or location, no rights at all, or an id space that can't be.
-        EnvironmentProblem: whoever connects isn't the owner of the box.
+        UsageError: there is no such role, queue or location, no right is named, or the id space is invalid.
+        EnvironmentProblem: the role of the connection isn't the owner of the box.
     """
     if not rights and id_space is None:
         raise UsageError(
@@ -123,11 +123,11 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
 
 
 def revoke(transaction: Transaction, role: str, rights: Rights) -> None:
-    """Take rights from a role; all of them if none is named. Its subscriptions match at once what is left to it.
+    """Revoke rights of a role; all of them if none is named. From now on its subscriptions match only its remaining types.
 
     Raises:
         UsageError: the role has no rights here, or there is no such queue.
-        EnvironmentProblem: whoever connects isn't the owner of the box.
+        EnvironmentProblem: the role of the connection isn't the owner of the box.
     """
     transaction.do("lock_definitions")
     named = _named(transaction, rights)
@@ -141,22 +141,22 @@ def revoke(transaction: Transaction, role: str, rights: Rights) -> None:
 
 
 def grants(transaction: Transaction) -> list[Grant]:
-    """Who may do what, by role."""
+    """The rights of all roles, by role."""
     return transaction.rows("grants", Grant)
 
 
 def roles_of_the_owners_space(transaction: Transaction) -> list[str]:
-    """The roles that had rights before there were id spaces, and are still in the owner's; by name."""
+    """The names of roles that had rights before there were id spaces, and are still in the owner's id space."""
     return [role for (role,) in transaction.rows("roles_since_upgrade")]
 
 
 def _is_let_in(transaction: Transaction, role: str) -> bool:
-    """Whether a role may use the schema, though it may have no rights there."""
+    """Whether a role may use the schema, with or without rights on queues."""
     return transaction.rows("is_let_in", role=role) == [(True,)]
 
 
 def _named(transaction: Transaction, rights: Rights) -> dict[str, list[object]]:
-    """The rights as columns: what may be done, and with which queue or location."""
+    """The rights as columns: the right, and its queue or location."""
     definitions = read_definitions(transaction)
     rows: list[tuple[str, int | None, str | None]] = [
         (may, definitions.known_queue(name).queue_id, None)
@@ -180,5 +180,5 @@ def _check_locations(transaction: Transaction, names: Iterable[str]) -> None:
 
 
 def _record(transaction: Transaction, what: str) -> None:
-    """Whoever routes reads the definitions anew: which messages a subscription may match has changed."""
+    """Record a new version of the definitions, because the messages that a subscription may match have changed."""
     transaction.do("record_change", changed=what)

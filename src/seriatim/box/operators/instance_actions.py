@@ -18,25 +18,26 @@ _BRIEFLY_MS = 250
 
 
 def suspend(transaction: Transaction, instance_id: int, actor: str, reason: str) -> InstanceView:
-    """Let its messages wait; a message that somebody works on is finished."""
+    """Suspend its group, so that its messages wait; a message in a worker's hand is completed."""
     return _of_group(transaction, Action.SUSPEND, instance_id, actor, reason)
 
 
 def resume(transaction: Transaction, instance_id: int, actor: str, reason: str) -> InstanceView:
-    """Let its messages go on."""
+    """Resume its group."""
     return _of_group(transaction, Action.RESUME, instance_id, actor, reason)
 
 
 def terminate(transaction: Transaction, instance_id: int, actor: str, reason: str) -> InstanceView:
-    """End it: what waits with the key of its group follows the starting subscriptions again, what a value has led to it is dead.
+    """End an instance. Waiting messages with its group's key follow the starting subscriptions again; messages that a value
+    led to it are dead.
 
-    A suspended one is resumed for that.
+    A suspended instance is resumed for that.
 
     Returns:
-        what it was.
+        the instance, as it was.
 
     Raises:
-        Unavailable: another session works on a message of the instance.
+        Unavailable: another session has a message of the instance in hand.
     """
     found = instance_of(transaction, instance_id)
     asked = ActionRequest(Action.RESUME, found.queue, found.group, actor, reason)

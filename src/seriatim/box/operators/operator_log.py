@@ -17,10 +17,10 @@ _LONGEST_ACTOR, _LONGEST_REASON = 256, 4096
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """Who does something, and why: `actor`, at most 256 characters, and `reason`, at most 4,096.
+    """The operator of an action and the reason: `actor`, at most 256 characters, and `reason`, at most 4,096.
 
     Raises:
-        UsageError: no actor or reason, or a text that can't be kept.
+        UsageError: the actor or the reason is missing, or a text can't be stored.
     """
 
     actor: str
@@ -40,7 +40,7 @@ def log(
     group: str | None,
     details: Mapping[str, object],
 ) -> int:
-    """Write down what an operator did; gives the number of the entry."""
+    """Log an operator's action; returns the number of the entry."""
     parameters = {
         "actor": by.actor, "action": action, "queue": queue, "group_key": group, "reason": by.reason,
         "details": json.dumps(details),

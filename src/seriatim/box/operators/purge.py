@@ -43,7 +43,7 @@ Progress = Callable[["Purged"], None]
 
 @dataclass(frozen=True, slots=True)
 class Purged:
-    """What a clean-up deleted.
+    """The rows that a clean-up deleted.
 
     Args:
         messages: messages without references.
@@ -174,7 +174,7 @@ def keep_faults(access: Access, period: float | str) -> None:
 
 
 class _CleanUp:
-    """One run."""
+    """One run of the clean-up."""
 
     def __init__(self, access: Access, seconds: float | None, progress: Progress | None) -> None:
         self._access = access
@@ -185,7 +185,7 @@ class _CleanUp:
     def run(
         self, queue: str | None, older_than: timedelta | None, forget_expired: bool, now: datetime | None
     ) -> Purged:
-        """All of it, in the order in which one thing frees the next."""
+        """Do all steps, in the order in which each frees rows for the next."""
         with self._access.transaction() as transaction:
             moment, remembered, swept, kept = _keeping(transaction)
             moment = now or moment
@@ -242,7 +242,7 @@ class _CleanUp:
                     return
 
     def _tickets(self, begun: int) -> None:
-        """Once around, from where the sweep was left."""
+        """Delete rows of numbers, once around from where the last run stopped."""
         around = begun == 0
         while self._goes_on():
             through, tickets = self._row("purge_tickets")
@@ -304,7 +304,7 @@ class _CleanUp:
                 self._try("add_history_day", of_day=day)
 
     def _days(self, befores: dict[int, datetime], moment: datetime, *, only: bool) -> None:
-        """Days that are over go whole, if every queue lets all of it go."""
+        """Drop whole partitions of past days, if no queue keeps any of their rows."""
         today = moment.astimezone(UTC).date()
         with self._access.transaction() as transaction:
             days = [day for day in _days(transaction) if day < today]
@@ -319,7 +319,7 @@ class _CleanUp:
                 self._count(history=emptied, days=int(bool(dropped)))
 
     def _try(self, name: str, **parameters: Any) -> Any:
-        """What needs a lock that somebody may have: None if so, and it is done another time."""
+        """Do a step that needs a lock; return None if another transaction has the lock, so that a later run does it."""
         try:
             with self._transaction() as transaction:
                 return transaction.value(name, **parameters)
@@ -368,7 +368,7 @@ def _befores(
 
 
 def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> list[tuple[BoxQueue, datetime]]:
-    """The queues of which groups expire, each with the moment since which these have been idle."""
+    """The queues with expiring groups, each with the time since which such groups have been idle."""
     definitions = transaction.access.known.current(transaction)
     only = None if queue is None else definitions.queue(queue)
     return [

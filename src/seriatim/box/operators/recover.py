@@ -15,13 +15,13 @@ _ACTOR = "seriatim"
 
 
 def recover(access: Access) -> int:
-    """Retry each faulted group whose queue recovers by itself, and whose time has come; each in a transaction of its own.
+    """Retry each faulted group that is due, in queues with `recoveries`; each group in a separate transaction.
 
     Returns:
-        how many were retried; none where the role isn't the owner of the box, to whom that is left.
+        the number of retried groups; 0 if the role isn't the owner of the box, who alone may do this.
 
     Raises:
-        Unavailable: no connection; what is done is done.
+        Unavailable: there is no connection; groups that were retried before stay so.
     """
     try:
         return _recovered(access)

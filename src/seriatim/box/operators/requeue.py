@@ -29,7 +29,7 @@ _PATIENCE_MS = 10_000
 
 
 class Moved(NamedTuple):
-    """A message that was put back: its number in the operator log and in its queue, where it went, and what it is now."""
+    """A message that was put back: its number in the operator log and in its queue, its place, and its new status."""
 
     operation_id: int
     entry_id: int
@@ -60,20 +60,20 @@ def requeue(
     dispositions: Sequence[str],
     by: Operator,
 ) -> list[Moved]:
-    """Put back what was set aside, in the transaction; that is written down.
+    """Put back set-aside messages, in the transaction, and log it.
 
     Args:
-        transaction: in which.
+        transaction: the transaction.
         queue: the queue's name.
         group: the group's key; empty in a queue that is `Unordered`.
-        entry_ids: which; what isn't set aside there any more is left out.
-        dispositions: only those that were set aside with one of these.
-        by: who does it, and why.
+        entry_ids: the entries; entries that aren't set aside any more are left out.
+        dispositions: only entries that were set aside with one of these.
+        by: the actor and the reason.
 
     Raises:
         UsageError: there is no such queue.
         ActionRefused: the group is closed.
-        Unavailable: another session has the lock of the group, and goes on doing so.
+        Unavailable: another session keeps the group locked.
     """
     found = read_definitions(transaction).queue(queue)
     turns = Turns(transaction)
@@ -102,7 +102,7 @@ def requeue(
 
 
 def _locked(turns: Turns, queue: BoxQueue, group: str) -> LockedGroups | None:
-    """The group, locked; None in a queue that has no groups."""
+    """Lock the group; None in a queue without groups."""
     if not queue.has_groups:
         return None
     locked = turns.lock(queue, 1, group, _PATIENCE_MS)
@@ -126,7 +126,7 @@ def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool) -> Place:
 def _rows(
     facts: Sequence[_Facts], places: Sequence[Place]
 ) -> dict[str, list[int] | list[int | None] | list[str] | list[bool]]:
-    """The entries for ``requeue``: those that go to the end get the next ordinals, one after another."""
+    """The entries for ``requeue``: entries that go to the end get the next ordinals, one after another."""
     ordinals: list[int | None] = []
     following = facts[0].last_ordinal + 1
     for one, where in zip(facts, places, strict=True):

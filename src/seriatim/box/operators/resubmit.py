@@ -33,7 +33,7 @@ class Resubmitted:
 
 
 class _Waiting(NamedTuple):
-    """A message that is unrouted, or that a queue has set aside as invalid, with its number there; and where it is."""
+    """An unrouted message, or a message that a queue has set aside as invalid with its number there; and its place in the spool."""
 
     stamp: int
     arrival_id: int
@@ -49,16 +49,16 @@ def resubmit(
     kind: str | None = None,
     queue: str | None = None,
 ) -> Resubmitted:
-    """Route messages by what is defined now, in order of their tickets, a transaction for some at a time.
+    """Route messages by the present definitions, in order of their tickets, in several transactions.
 
     Args:
         access: the box.
         message_ids: only these; None: all.
         kind: only messages of this type.
-        queue: what this queue has set aside as invalid, into this queue; None: what is unrouted.
+        queue: route the messages that this queue has set aside as invalid, into this queue; None: unrouted messages.
 
     Raises:
-        UsageError: an id or a type that is no text, or there is no such queue.
+        UsageError: an id or a type isn't a text, or there is no such queue.
     """
     for one in message_ids or ():
         checked_text(one, "a message's id")
@@ -97,7 +97,7 @@ def _waiting(row: Sequence[Any]) -> _Waiting:
 def _route(
     transaction: Transaction, definitions: Definitions, waiting: Sequence[_Waiting], queue_id: int | None
 ) -> int | None:
-    """Put them into queues; how many got into any. None if the definitions have changed; then nothing was done."""
+    """Put messages into queues; return the number of routed messages. None if the definitions have changed; then nothing was done."""
     routed, queue_ids = 0, set[int]()
     # A message that is addressed to a queue which has been dropped stays where it is.
     fit = [one for one in waiting if (to := one.message.context.get("to")) is None or to in definitions.queues]
@@ -128,7 +128,7 @@ def _route(
 
 
 def _into(routed: Routed, queue_id: int) -> Routed:
-    """Only what that queue can order: the others have had theirs."""
+    """Only the entries that this queue can order: the other queues got theirs before."""
     entries = routed.entries
     pairs = enumerate(zip(entries.queue_ids, entries.problems, strict=True))
     kept = [at for at, (its_queue, problem) in pairs if its_queue == queue_id and problem is None]
@@ -136,7 +136,7 @@ def _into(routed: Routed, queue_id: int) -> Routed:
 
 
 def _batches(definitions: Definitions, waiting: Sequence[_Waiting]) -> Iterator[tuple[datetime | None, list[_Waiting]]]:
-    """The messages, with the moment at which they were received if a filter asks for it."""
+    """The messages in batches, with the time at which they were received if a filter reads it."""
     if not router_of(definitions).needs_time:
         if waiting:
             yield None, list(waiting)

@@ -64,9 +64,9 @@ def batches_of(
     Args:
         portions: the rows, at most `FETCHED` at once.
         properties: the properties that get columns of their own, and their types.
-        prefix: what the names of these columns begin with.
+        prefix: the prefix of the names of these columns.
         ordered: whether the rows have the columns of a queue.
-        dialogs: whether the properties are those that tell of a message's dialog.
+        dialogs: whether the properties describe a message's dialog.
 
     Yields:
         at most 10,000 rows and not much more than 32 MiB.
@@ -115,13 +115,13 @@ def _batch(
 
 
 def _of_dialog(context: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a message's context says of its dialog, under the names of the columns."""
+    """The dialog in a message's context, under the names of the columns."""
     found = context.get("dialog")
     return {**found, "dialog_sequence": found.get("sequence")} if isinstance(found, dict) else {}
 
 
 def _property(contexts: Sequence[Mapping[str, Any]], name: str, kind: str) -> pa.Array:
-    """A property's column; null where a message has none, or one that can't be of that type."""
+    """A property's column; null if a message doesn't have the property, or its value doesn't fit the type."""
     convert = given_converter(kind)
 
     def value(found: Any) -> Any:
@@ -134,11 +134,11 @@ def _property(contexts: Sequence[Mapping[str, Any]], name: str, kind: str) -> pa
 
 
 def arrow_type(kind: str) -> pa.DataType:
-    """The Arrow type of a property's."""
+    """The Arrow type of a property's type."""
     digits = _DECIMAL.fullmatch(kind)
     return pa.decimal128(int(digits[1] or 10), int(digits[2] or 0)) if digits else _PLAIN[kind]
 
 
 def own_names() -> frozenset[str]:
-    """The names that no property's column can have."""
+    """The reserved names, which no property's column can have."""
     return frozenset({*COLUMNS, *ORDER_COLUMNS, *OWN} - {"to", "correlation_id", "parent_id", "part", "parts"})

@@ -21,7 +21,7 @@ _FETCHED = 500
 
 
 class _Violation(NamedTuple):
-    """The first message of a dialog that isn't what its type says."""
+    """The first message of a dialog that doesn't fit its type."""
 
     sequence: int
     message_id: str
@@ -29,12 +29,12 @@ class _Violation(NamedTuple):
 
 
 def fail_invalid(transaction: Transaction, queue: BoxQueue, batch: int, entry_ids: Sequence[int]) -> frozenset[int]:
-    """Fail the dialogs whose messages aren't what their types say.
+    """Fail the dialogs whose messages don't fit their types.
 
     Args:
-        transaction: in which; it has the locks of the groups.
-        queue: that of a service.
-        batch: the one that the messages were put into, which isn't complete.
+        transaction: the transaction, which has locked the groups.
+        queue: the queue of a service.
+        batch: the incomplete batch of the messages.
         entry_ids: their entries.
 
     Returns:
@@ -60,7 +60,7 @@ def fail_invalid(transaction: Transaction, queue: BoxQueue, batch: int, entry_id
 def _violations(
     transaction: Transaction, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]
 ) -> dict[str, _Violation]:
-    """By the handle of its dialog what is the first in it that is wrong."""
+    """By the handle of a dialog the first invalid message in it."""
     found: dict[str, _Violation] = {}
     for row in _bodies(transaction, kinds, entry_ids):
         first = found.get(row.handle)
@@ -73,6 +73,6 @@ def _violations(
 
 
 def _bodies(transaction: Transaction, kinds: Mapping[str, MessageType], entry_ids: Sequence[int]) -> Iterator[Any]:
-    """The messages whose bodies are to be looked at, in any order, and not all in memory."""
+    """The messages whose bodies have to be checked, in any order, and not all in memory."""
     for rows in transaction.portions("bodies_in_batch", _FETCHED, entry_ids=list(entry_ids), types=list(kinds)):
         yield from rows

@@ -37,15 +37,15 @@ _DIALOGS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Which dialogs a pipeline sends in.
+    """The dialogs of a pipeline.
 
     Args:
-        from_service: the service where they begin; its queue gets what is answered.
-        to_service: the other one; what is sent waits while it isn't there.
-        contract: under which they are begun.
+        from_service: the service where they begin; its queue gets the answers.
+        to_service: the other service; messages wait while it doesn't exist.
+        contract: the contract of the dialogs.
 
     Raises:
-        UsageError: a name that can't be.
+        UsageError: a name is invalid.
     """
 
     from_service: str
@@ -59,15 +59,15 @@ class Speaker:
 
 
 class DialogStaging(Staging):
-    """The way into dialogs for one sink of a pipeline.
+    """Write one sink of a pipeline into dialogs.
 
     Args:
         dsn: the box; as `MessageBox.open` takes it.
-        speaker: which dialogs.
+        speaker: the dialogs.
         incoming: how rows become messages; its `group` is the column with the keys.
 
     Raises:
-        UsageError: there is no such service or contract, or no column with the keys is named.
+        UsageError: there is no such service or contract, or the column with the keys isn't named.
         EnvironmentProblem: the box can't be reached; names host and database.
     """
 
@@ -82,15 +82,15 @@ class DialogStaging(Staging):
             self._check_services(self._access.known.current(transaction))
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
-        """Send the parts of a batch, in their order; nothing if the batch was sent already.
+        """Send the parts of a batch, in their order; does nothing if the batch was sent already.
 
         Returns:
-            how many messages are new to the box.
+            the number of messages that are new to the box.
 
         Raises:
-            UsageError: there is no such service or contract any more.
-            Unavailable: parts are gone, because the server was restarted: they have to be staged again. Or somebody
-                waits crosswise for the same dialogs: it has to be merged again.
+            UsageError: the service or contract doesn't exist any more.
+            Unavailable: parts are gone, because the server was restarted: they have to be staged again. Or there was a
+                deadlock about the same dialogs: the batch has to be merged again.
         """
         part_ids = [part_id for part_id, _ in parts]
         judged: int | None = None
@@ -126,7 +126,7 @@ class DialogStaging(Staging):
                 return before
 
     def _send(self, transaction: Transaction, writer: str, batch: int, part_ids: list[int]) -> tuple[int, int]:
-        """Send what there is for the next keys: how many keys, and how many messages."""
+        """Send the messages of the next keys; return the numbers of keys and of messages."""
         keys, messages = transaction.one(
             "send_staged",
             of_writer=writer,
@@ -151,7 +151,7 @@ class DialogStaging(Staging):
     def _stage(
         self, transaction: Transaction, part_id: int, before: int, placed: PartRows, definitions: Definitions
     ) -> int:
-        """Stage messages behind those before, with their keys. They are routed nowhere."""
+        """Stage messages behind the earlier ones, with their keys, without routing."""
         rows, keys = [], []
         told = zip(placed.messages, placed.groups, placed.problems, strict=True)
         for place, (message, given, why) in enumerate(told, before):
@@ -178,7 +178,7 @@ class DialogStaging(Staging):
 
 
 def _location(context: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Where a message is received, and what is wrong with what it says of that."""
+    """The location of a message, and the problem with its location, if any."""
     try:
         return checked_location(context.get("location") or DEFAULT_LOCATION), None
     except UsageError as error:

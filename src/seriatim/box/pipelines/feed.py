@@ -1,7 +1,7 @@
-"""What a pipeline reads from a box: batches of its own queue, or the present content of a queue or the spool.
+"""Read from a box for a pipeline: batches of the pipeline's own queue, or the present content of a queue or the spool.
 
 Released messages of a queue are put into batches. A complete batch doesn't change, and can be read again until the next
-batch is worked on. A *reader* is one checkpoint of a pipeline; the checkpoint stores the reader's name, and only the
+batch is processed. A *reader* is one checkpoint of a pipeline; the checkpoint stores the reader's name, and only the
 reader with that name may request batches.
 """
 
@@ -41,9 +41,9 @@ __all__ = ["Feed", "Part"]
 #: A turn locks that many groups; each lock is a place in a table of the server's that is of one size.
 _GROUPS = 1000
 _MOST = 2**31 - 2
-#: A part has about that many messages; there are at most so many.
+#: The approximate number of messages in a part, and the largest number of parts.
 _PART_MESSAGES, _MOST_PARTS = 25_000, 64
-#: A run that was killed lets go of its connection within that time.
+#: The connection of a killed run is closed within this time; and the pause between two checks. Seconds.
 _PATIENCE_S, _PAUSE_S = 15.0, 0.2
 
 #: A range of groups, entries or arrivals: from, to (exclusive; None: all that is left).
@@ -55,16 +55,16 @@ class Feed(Closing):
 
     Args:
         dsn: the box; as `MessageBox.open` takes it.
-        queue: the queue; None: the spool, or that of the service.
-        service: a service, whose queue it is.
-        pipeline: the pipeline's name, which the queue gets as its owner.
-        takes_over: take the queue from a checkpoint that is no more.
-        prefix: what the names of the columns of properties begin with.
+        queue: the queue; None: the service's queue, or the spool.
+        service: a service, to read its queue.
+        pipeline: the pipeline's name, which becomes the owner of the queue.
+        takes_over: take the queue from a checkpoint that no longer exists.
+        prefix: the prefix of the names of property columns.
 
     Raises:
         UsageError: there is no such queue, or service.
-        SchemaMismatch: there is no box in the schema; only the usual one is made where it isn't there.
-        EnvironmentProblem: the box can't be reached, or isn't the role's; names host and database.
+        SchemaMismatch: there is no box in the schema; only the default schema is made if it is missing.
+        EnvironmentProblem: the box can't be reached, or the role isn't its owner; names host and database.
     """
 
     def __init__(
@@ -100,10 +100,10 @@ class Feed(Closing):
     def properties(self) -> dict[str, str]:
         """The properties that the message types declare, by name, and their types; each has a column.
 
-        Messages for a service have none of these; they have what tells of their dialog.
+        Messages for a service have the properties of their dialog instead.
 
         Raises:
-            UsageError: a column would have a name that another column has.
+            UsageError: a column would have the name of another column.
         """
         if self._service is not None:
             return dict(DIALOG)
@@ -123,16 +123,16 @@ class Feed(Closing):
     # ---- batches
 
     def next(self, reader: str, batch: int, at_most: int | None) -> tuple[str, int, int]:
-        """The batch after `batch`, complete, if there is anything for it.
+        """Return the batch after `batch`, complete, if there are messages for it.
 
         Args:
-            reader: who asks; empty: a checkpoint that doesn't know itself yet.
-            batch: the last one that it has; who asks for the next one has worked on it.
-            at_most: so many messages, but sets come whole; None: all that there are; 0: only a batch that is complete
+            reader: the reader's name; empty: a new checkpoint without a name.
+            batch: the reader's last batch, which it has processed.
+            at_most: the largest number of messages, but sets come whole; None: all; 0: only a batch that is complete
                 already.
 
         Returns:
-            the reader, the batch (the one it has if there is nothing), how many messages it has.
+            the reader's name, the batch (the given one if there are no messages), and its number of messages.
 
         Raises:
             ActionRefused: the queue belongs to another pipeline, or another run reads it now.
@@ -162,7 +162,7 @@ class Feed(Closing):
             return reader, newest, self._count(transaction, batch, newest)
 
     def waiting(self) -> int:
-        """How many messages the queue has that aren't done, held ones among them; all have been routed."""
+        """The number of messages in the queue that aren't done, including held messages; routes all waiting messages first."""
         queue = self._queue()
         if queue.serves:
             self._look(queue)
@@ -171,7 +171,7 @@ class Feed(Closing):
             return int(self._run(transaction, "waiting_in_queue")[0].messages)
 
     def parts(self, reader: str, after: int, through: int) -> list[Part]:
-        """What the messages of some batches are cut into, groups whole.
+        """Cut the messages of some batches into parts of whole groups.
 
         Raises:
             ActionRefused: the queue belongs to another pipeline.
@@ -188,7 +188,7 @@ class Feed(Closing):
         return self._rows(name, part, properties, after=after, through=through)
 
     def done(self, reader: str, through: int) -> None:
-        """The batches through this one are worked on. Those before it go; this one stays until the next is done.
+        """Note that the batches up to this one are processed. Earlier batches are deleted; this one stays until the next is done.
 
         Raises:
             ActionRefused: the queue belongs to another pipeline.
@@ -199,13 +199,13 @@ class Feed(Closing):
     # ---- what is there now
 
     def parts_now(self) -> list[Part]:
-        """What the queue or the spool has, cut into parts."""
+        """Cut the present content of the queue or the spool into parts."""
         with self._transaction() as transaction:
             name = "spool_bounds" if self._name is None else "entry_bounds"
             return self._cut(transaction, name, _PART_MESSAGES * 8)
 
     def read_now(self, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        """The messages of a part of what is there now."""
+        """The messages of a part of the present content."""
         if self._name is None:
             return self._rows("read_spool", part, properties, ordered=False)
         return self._rows("read_queue", part, properties)
@@ -213,7 +213,7 @@ class Feed(Closing):
     # ---- the end
 
     def close(self) -> None:
-        """Let go of the box, and of the queue for other runs."""
+        """Close the box, and release the queue for other runs."""
         if self._held is not None:
             self._held.connection.close()
             self._held = None
@@ -222,14 +222,14 @@ class Feed(Closing):
     # ---- inside
 
     def _look(self, queue: BoxQueue) -> None:
-        """See to what comes for dialogs without anybody sending it now: what is due, and what waited for room."""
+        """Fire due timers and lifetimes of dialogs, and deliver dialog messages that waited for room."""
         with self._transaction() as transaction:
             apart = SeparateTransaction(transaction, is_free=True)
             fire_due(transaction, apart)
             transmit_to(transaction, queue, apart)
 
     def _route(self) -> bool:
-        """Route what was published through SQL; what came after it isn't judged before. False: the role may not."""
+        """Route messages that were published through SQL; later messages aren't judged before. False: the role may not."""
         with self._transaction() as transaction:
             waits = is_unrouted(transaction)
         if waits:
@@ -237,7 +237,7 @@ class Feed(Closing):
         return waits is not None
 
     def _fill(self, reader: str, batch: int, left: int) -> None:
-        """Put what can be handed out into a batch that isn't complete, at most `left` messages more; a set comes whole."""
+        """Put released messages into an incomplete batch, at most `left` more; a set comes whole."""
         pace = _Pace(self._queue().declared.policy)
         while left > 0:
             with self._transaction() as transaction:
@@ -249,7 +249,7 @@ class Feed(Closing):
                 return
 
     def _take(self, transaction: Transaction, batch: int, left: int, pace: _Pace) -> int:
-        """One turn: how many messages it put into the batch, -1 if it has only judged; 0: there was nothing to do."""
+        """Do one turn; return the number of messages that it put into the batch, -1 if it has only judged, 0 if nothing was to do."""
         queue = self._queue()
         if not queue.has_groups:
             return int(
@@ -280,7 +280,7 @@ class Feed(Closing):
         return len(entry_ids) or -1
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
-        """The reader, after the queue was made its own, and the last batch that it has or will never get."""
+        """Make the queue the reader's own; return the reader, and the last batch that it has or will never get."""
         mine = reader or self._reader or str(uuid.uuid4())
         if (queue := self._queue().declared).level == TYPE:
             raise UsageError(
@@ -323,11 +323,11 @@ class Feed(Closing):
             raise self._refused("another checkpoint")
 
     def _hold(self) -> None:
-        """Be the one run that reads the queue, as long as this feed is open.
+        """Lock the queue for this run, as long as this feed is open.
 
         Raises:
-            ActionRefused: another run goes on reading it.
-            EnvironmentProblem: a pooler stands between, which keeps no lock for it.
+            ActionRefused: another run keeps reading it.
+            EnvironmentProblem: the connection leads through a connection pooler, which keeps no locks.
         """
         if self._held is not None and _lives(self._held):
             return
@@ -419,10 +419,10 @@ class Feed(Closing):
 
 
 class _Pace:
-    """How many groups a turn takes, so that a batch has at most one set too many: how large sets are is seen as they come.
+    """Choose the number of groups for a turn, so that a batch has at most one set too many. It learns the sizes of sets from earlier turns.
 
     Args:
-        policy: the queue's.
+        policy: the queue's policy.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -430,18 +430,18 @@ class _Pace:
         self._largest = 0
 
     def groups(self, left: int) -> int:
-        """Of how many groups a turn may take something, where a batch has room for so many messages."""
+        """The number of groups for a turn, if a batch has room for that many messages."""
         if not self._has_sets:
             return min(left, _GROUPS)
         return min(left // self._largest, _GROUPS) or 1 if self._largest else 1
 
     def see(self, handed: Sequence[HandedMessages]) -> None:
-        """What a turn has given."""
+        """Learn from the result of a turn."""
         self._largest = max([self._largest, *(len(one.entry_ids) for one in handed)])
 
 
 def _lives(statements: Statements) -> bool:
-    """Whether a connection is still one: that of a server that was restarted isn't, and says so only when it is used."""
+    """Whether a connection still works: after a restart of the server it is broken, which shows only when it is used."""
     try:
         statements.connection.execute("SELECT 1")
     except psycopg.OperationalError:

@@ -44,12 +44,12 @@ _JSON = json_reader()
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """How rows become messages.
+    """The mapping from rows to messages.
 
     Args:
-        type: the type of rows that have none.
-        group: the column with the groups, where they go straight into a queue; None: the queue's own.
-        sequence: the column with their numbers in these.
+        type: the type of rows without a type.
+        group: the column with the groups, if the rows go straight into a queue; None: as the queue declares.
+        sequence: the column with the numbers in these groups.
         left_out: columns that are no properties.
     """
 
@@ -60,13 +60,13 @@ class Incoming:
 
     @property
     def ordered(self) -> bool:
-        """Whether rows bring their groups."""
+        """Whether rows have their groups."""
         return self.group is not None
 
 
 @dataclass(frozen=True, slots=True)
 class PartRows:
-    """Messages, with the groups and numbers that their rows have, if they bring them; `problems`: why a row is none."""
+    """Messages, with the groups and numbers of their rows, if they have them; `problems`: why a row is no message."""
 
     messages: Sequence[Message]
     groups: Sequence[str | None]
@@ -75,14 +75,14 @@ class PartRows:
 
 
 def messages_of(rows: pa.RecordBatch, incoming: Incoming, made_up: Callable[[int], str]) -> PartRows:
-    """The messages of some rows.
+    """Convert rows to messages.
 
-    A row that can't be one becomes a message all the same, of what can be kept of it, so that it stops nothing.
+    An invalid row also becomes a message, with the fields that can be stored, so that it stops nothing.
 
     Args:
         rows: the rows.
-        incoming: how they become messages.
-        made_up: the id of the row at a place that has one which can't be kept; always the same.
+        incoming: the mapping.
+        made_up: returns the id for the row at a place, if the row's own id can't be stored; always the same id.
     """
     given = [column for column in rows.schema.names if column not in incoming.left_out]
     wrong: dict[int, dict[str, str]] = {}
@@ -119,7 +119,7 @@ class _Row(NamedTuple):
 
 
 def _values(name: str, column: pa.Array, wrong: dict[int, dict[str, str]]) -> list[Any]:
-    """The values of a column; what can't be one is null, and told in `wrong`, by its place and column."""
+    """The values of a column; an invalid value is null, and its problem is noted in `wrong`, by place and column."""
     if name == "body":
         column = column.cast(pa.binary())
     try:
@@ -142,7 +142,7 @@ def _values(name: str, column: pa.Array, wrong: dict[int, dict[str, str]]) -> li
 def _message(
     row: _Row, incoming: Incoming, made_up: Callable[[], str], wrong: Mapping[str, str]
 ) -> tuple[Message, Mapping[str, str]]:
-    """The message of a row, and by the column what is wrong with it; `wrong`: what is known of that already."""
+    """The message of a row, and its problems by column; `wrong`: the problems that are known already."""
     if not wrong:
         try:
             return _whole(row, incoming), wrong
@@ -177,10 +177,10 @@ def _message(
 
 
 def _whole(row: _Row, incoming: Incoming) -> Message:
-    """The message of a row with which nothing is wrong.
+    """The message of a valid row.
 
     Raises:
-        UsageError: something is, or its body is too large.
+        UsageError: the row is invalid, or its body is too large.
         Unreadable: its context can't be read.
     """
     message = Message(
@@ -196,7 +196,7 @@ def _whole(row: _Row, incoming: Incoming) -> Message:
 
 
 def _cut(message: Message, found: dict[str, str]) -> Message:
-    """A message without what is too large to be kept: its body, or else its parts; told in `found`, by the column."""
+    """A message without its too large field: its body, or else its parts; the problem is noted in `found`, by column."""
     most = publish.MOST_BODY_BYTES
     if len(message.body) > most:
         found["body"] = f"{len(message.body):,} bytes, of which at most {most:,} can be kept: left out"
@@ -210,7 +210,7 @@ def _cut(message: Message, found: dict[str, str]) -> Message:
 
 
 def _refused(**fields: Any) -> str | None:
-    """Why no message can have these fields; None: it can."""
+    """The reason why no message can have these fields; None if a message can."""
     try:
         Message(**{"type": UNTYPED, **fields})
     except UsageError as error:
@@ -227,7 +227,7 @@ def _escaped(content_type: str | None) -> str | None:
 
 
 def _part(given: Mapping[str, Any] | None) -> Part:
-    """A part. Raises `UsageError`: it can't be one."""
+    """Convert a part. Raises `UsageError` if it is invalid."""
     if given is None:
         raise UsageError("a part is null", remedy="leave it out")
     body = given["body"]
@@ -235,7 +235,7 @@ def _part(given: Mapping[str, Any] | None) -> Part:
 
 
 def _usable(given: Sequence[Mapping[str, Any] | None]) -> tuple[list[Part], list[str]]:
-    """The parts that can be kept, and what is wrong with the others; these get names that are made up, if need be."""
+    """The parts that can be stored, and the problems of the others; parts without a usable name get generated names."""
     found: dict[str, Part] = {}
     reasons = []
     for number, one in enumerate(given, 1):
@@ -255,12 +255,12 @@ def _usable(given: Sequence[Mapping[str, Any] | None]) -> tuple[list[Part], list
 
 
 def _names(number: int) -> Iterator[str]:
-    """Names for a part that has none of its own."""
+    """Generate names for parts."""
     return (f"part {number}{'+' * more}" for more in count())
 
 
 def _read(context: str | None) -> dict[str, Property]:
-    """The properties of a context. Raises `Unreadable`: it is no JSON object."""
+    """The properties of a context. Raises `Unreadable` if it is no JSON object."""
     if context is None:
         return {}
     found = _JSON(context)
@@ -271,12 +271,12 @@ def _read(context: str | None) -> dict[str, Property]:
 
 
 def storable(context: Mapping[str, Any]) -> dict[str, Property]:
-    """The properties of a message at which something is wrong, as text that can be kept, whatever they are."""
+    """The properties of an invalid message, as text that can be stored, whatever they are."""
     return {_text(_name(name, value)): _text(value) for name, value in context.items()}
 
 
 def fitting(context: Mapping[str, Property]) -> tuple[Mapping[str, Property], str | None]:
-    """Properties without the largest ones where all are more than can be kept; and what is to be told of that, or None."""
+    """Properties without the largest ones, if all together can't be stored; and the reason, or None."""
     most = publish.MOST_CONTEXT_BYTES
     # Looked at for every row: no character has more than six bytes, and names and what isn't text are short.
     if 6 * sum([len(value) for value in context.values() if type(value) is str]) + 2_000 * len(context) <= most:
@@ -297,7 +297,7 @@ def fitting(context: Mapping[str, Property]) -> tuple[Mapping[str, Property], st
 
 
 def _name(name: str, value: Any) -> str:
-    """What a property is called there: those of the box's own names mean nothing, but for the location."""
+    """The name of a property in an invalid message: except for the location, the box's own names have no meaning there."""
     if name not in OWN:
         return name
     try:

@@ -60,18 +60,18 @@ StagedPart = tuple[int, int]
 
 
 class Staging(Closing):
-    """The way into a box for one sink of a pipeline.
+    """Write one sink of a pipeline into a box.
 
     Args:
         dsn: the box; as `MessageBox.open` takes it.
-        queue: the one queue that gets the messages; None: those with subscriptions for them.
-        incoming: how rows become messages.
-        wait: at most so many seconds (or ``"30s"``) a batch waits for room in a queue that is full.
+        queue: the queue that gets the messages; None: the queues whose subscriptions match.
+        incoming: the mapping from rows to messages.
+        wait: the longest time, in seconds (or ``"30s"``), that a batch waits for room in a full queue.
 
     Raises:
-        UsageError: there is no such queue, or a wait that can't be.
-        SchemaMismatch: there is no box in the schema; only the usual one is made where it isn't there.
-        EnvironmentProblem: the box can't be reached, or isn't the role's; names host and database.
+        UsageError: there is no such queue, or `wait` is invalid.
+        SchemaMismatch: there is no box in the schema; only the default schema is made if it is missing.
+        EnvironmentProblem: the box can't be reached, or the role isn't its owner; names host and database.
     """
 
     def __init__(
@@ -97,13 +97,13 @@ class Staging(Closing):
                 self._access.known.current(transaction).queue(queue)
 
     def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> StagedPart:
-        """Stage a part. A row that can't be a message is staged as one that is unrouted, with the reason.
+        """Stage a part. An invalid row is staged as an unrouted message, with the reason.
 
         Args:
-            writer: whose it is: one sink of one checkpoint.
-            batch: of which batch.
+            writer: the writer: one sink of one checkpoint.
+            batch: the batch of the part.
             rows: its messages, see `incoming.py`.
-            number: which of the batch's parts it is.
+            number: the number of the part in the batch.
         """
         of_part = f"{writer}\0{batch}\0{number}"
         with self._transaction() as transaction:
@@ -123,13 +123,13 @@ class Staging(Closing):
         return part_id, messages
 
     def merge(self, writer: str, batch: int, parts: Sequence[StagedPart]) -> int:
-        """Take the parts of a batch in, in their order; nothing if the batch is in the box already.
+        """Publish the parts of a batch, in their order; does nothing if the batch is in the box already.
 
         Returns:
-            how many messages are new to the box.
+            the number of messages that are new to the box.
 
         Raises:
-            QueueFull: a queue has no room, and didn't get any in time, or says that nobody waits for it.
+            QueueFull: a queue has no room, and didn't get any in time, or has ``when_full="refuse"``.
             Unavailable: parts are gone, because the server was restarted; they have to be staged again.
         """
         part_ids = [part_id for part_id, _ in parts]
@@ -154,10 +154,10 @@ class Staging(Closing):
         return int(messages)
 
     def _wait_for_room(self, writer: str, batch: int, part_ids: Sequence[int]) -> None:
-        """Wait, in no transaction, until no queue is full that the batch goes to; it may be in the box already.
+        """Wait, outside a transaction, until no queue of the batch is full; the batch may be in the box already.
 
         Raises:
-            QueueFull: one still is.
+            QueueFull: a queue is still full.
         """
         until, nap_s = time.monotonic() + self._wait_s, _SHORT_NAP_S
         while True:
@@ -185,22 +185,22 @@ class Staging(Closing):
         return bool(found) and batch <= found[0].batch
 
     def discard(self, parts: Iterable[StagedPart]) -> None:
-        """Forget parts that no batch is made of. Those that were merged aren't parts any more."""
+        """Delete parts that no batch contains. Merged parts don't exist any more."""
         with self._transaction() as transaction:
             transaction.do("drop_parts", part_ids=[part_id for part_id, _ in parts])
 
     def close(self) -> None:
-        """Let go of the box."""
+        """Close the box."""
         self._connections.close()
 
     def _check(self, transaction: Transaction, parts: Sequence[StagedPart], definitions: Definitions) -> None:
-        """See that all parts are there and whole, and routed by these definitions."""
+        """Check that all parts exist, are whole, and were routed by these definitions."""
         for part_id, version in self._versions(transaction, parts).items():
             if version != definitions.version:
                 self._stage_again(transaction, part_id, definitions)
 
     def _versions(self, transaction: Transaction, parts: Sequence[StagedPart]) -> dict[int, int]:
-        """See that all parts are there and whole; by which version of the definitions each was routed."""
+        """Check that all parts exist and are whole; return the version of the definitions by which each was routed."""
         part_ids = [part_id for part_id, _ in parts]
         found = {row.part_id: row for row in self._run(transaction, "staged_parts", part_ids=part_ids)}
         for part_id, messages in parts:
@@ -214,7 +214,7 @@ class Staging(Closing):
         return {part_id: part.version for part_id, part in found.items()}
 
     def _stage_again(self, transaction: Transaction, part_id: int, definitions: Definitions) -> None:
-        """Route a part anew, under other definitions than it was staged under."""
+        """Route a part again, because the definitions have changed since it was staged."""
         found: list[Any] = []
         while rows := self._run(
             transaction,
@@ -250,7 +250,7 @@ class Staging(Closing):
     def _stage(
         self, transaction: Transaction, part_id: int, before: int, placed: PartRows, definitions: Definitions
     ) -> int:
-        """Stage messages behind those before; how many entries they become."""
+        """Stage messages behind the earlier ones; return the number of their entries."""
         routed = self._routed(transaction, placed, definitions)
         columns = parameters_of(routed, 0, len(placed.messages))
         n = len(placed.messages)
@@ -288,7 +288,7 @@ class Staging(Closing):
         return routed
 
     def _typed(self, router: Router, placed: PartRows) -> Typed:
-        """The messages, read by their types; those at which something is wrong with what can be kept of them."""
+        """The messages with converted properties; invalid messages with the fields that can be stored."""
         messages, problems = list(placed.messages), list(placed.problems)
         if self._queue is not None:
             messages = [
@@ -322,7 +322,7 @@ class Staging(Closing):
         return self._routers[definitions.version]
 
     def _ordered(self, entries: Entries, placed: PartRows, definitions: Definitions) -> Entries:
-        """The entries, with the groups and sequences that the rows have, as they are."""
+        """The entries, with the groups and sequences of the rows, unchanged."""
         queue = definitions.queue(str(self._queue)).declared
         if queue.level == TYPE:
             raise UsageError(
@@ -359,10 +359,10 @@ class Staging(Closing):
 
 
 def _made_up(of_part: str, before: int, place: int) -> str:
-    """An id for the message at a place behind those before: of the same part it is the same again."""
+    """Generate an id for the message at a place behind the earlier ones; for the same part it is always the same."""
     return str(uuid5(_MADE_UP, f"{of_part}\0{before + place}"))
 
 
 def _numbers(written: str) -> list[int]:
-    """What PostgreSQL writes as an array of numbers."""
+    """Parse PostgreSQL's text of an array of numbers."""
     return [int(one) for one in written[1:-1].split(",") if one]

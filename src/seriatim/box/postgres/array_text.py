@@ -14,8 +14,8 @@ __all__ = ["numbers", "texts", "written"]
 def written(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters of a statement, with the text of an array in place of each list.
 
-    The statement has to say the type: ``%(keys)s::text[]``. Lists of bytes stay as they are: the driver sends those
-    without making text of them.
+    The statement has to name the type: ``%(keys)s::text[]``. Lists of bytes stay as they are: the driver sends them
+    without converting them to text.
     """
     return {name: _column(value) if isinstance(value, list) else value for name, value in parameters.items()}
 

@@ -44,14 +44,14 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step forward: its `number`, and its `name`. Numbers ascend, and may have gaps."""
+    """A migration: its `number` and its `name`. Numbers ascend, and may have gaps."""
 
     number: int
     name: str
 
     @property
     def path(self) -> str:
-        """Its file, from the package."""
+        """The path of its file in the package."""
         return f"migrations/{self.number:04}_{self.name}.sql"
 
     @property
@@ -62,12 +62,13 @@ class Migration:
 
 @dataclass(frozen=True, slots=True)
 class AppliedMigrations:
-    """What has made a box.
+    """The migrations that have made a box.
 
     Args:
-        version: the number of the last migration that was applied.
-        checksums: those of all of them, by number; None where none was kept. None: by a build that kept none.
-        missing: the functions that the box lacks of those that all migrations make.
+        version: the number of the last applied migration.
+        checksums: the checksums of all applied migrations, by number; None for a migration without one. None: the box
+            was made by a build that stored no checksums.
+        missing: the functions of these migrations that the box lacks.
     """
 
     version: int
@@ -76,7 +77,7 @@ class AppliedMigrations:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is a checksum of each."""
+        """Whether every migration has a checksum."""
         return self.checksums is not None and None not in self.checksums.values()
 
 
@@ -91,7 +92,7 @@ def migrations() -> tuple[Migration, ...]:
 
 @cache
 def functions() -> tuple[str, ...]:
-    """The names of all functions that the migrations leave behind."""
+    """The names of all functions that exist after the migrations."""
     found: dict[str, None] = {}
     for one in migrations():
         for what, name in _FUNCTION.findall(template(one.path)):
@@ -103,10 +104,10 @@ def functions() -> tuple[str, ...]:
 
 
 def find(statements: Statements) -> AppliedMigrations | None:
-    """What has made the box in a schema; None if there is no such schema.
+    """Read which migrations have made the box in a schema; None if there is no such schema.
 
     Raises:
-        SchemaMismatch: there is a schema of that name that isn't a box.
+        SchemaMismatch: the schema isn't a box.
     """
     schema = statements.schema
     found = statements.one("find_schema", schema=schema, functions=list(functions()))
@@ -125,11 +126,11 @@ def find(statements: Statements) -> AppliedMigrations | None:
 
 
 def check(statements: Statements, found: AppliedMigrations | None) -> None:
-    """Refuse a box that this seriatim can't work with; `found` is what has made it, as of `find`.
+    """Refuse a box that this seriatim can't work with; `found` is the result of `find`.
 
     Raises:
-        SchemaMismatch: there is none, an older or a newer one, one of another build, or one that lacks functions; names
-            what helps.
+        SchemaMismatch: there is no box, or the box is older, newer, of another build, or lacks functions; names the
+            remedy.
         EnvironmentProblem: PostgreSQL is too old.
     """
     _check_server(statements.connection)
@@ -154,12 +155,12 @@ def migrate(statements: Statements) -> list[Migration]:
     """Make a box, or bring it up to date, in the transaction of the statements' connection.
 
     Returns:
-        what was applied; empty if it was up to date.
+        the applied migrations; empty if the box was up to date.
 
     Raises:
         SchemaMismatch: the schema is newer than this seriatim, of another build, lacks functions, or is no box.
         EnvironmentProblem: PostgreSQL is too old.
-        Unavailable: somebody uses the box, or migrates it, for too long.
+        Unavailable: other transactions use the box, or migrate it, for too long.
     """
     connection, schema = statements.connection, statements.schema
     _check_server(connection)
@@ -185,7 +186,7 @@ def migrate(statements: Statements) -> list[Migration]:
 
 
 def fresh_sql(schema: str) -> str:
-    """The SQL that makes a box, as one transaction; the same as `migrate` does where there is none."""
+    """The SQL that makes a box, as one transaction, as `migrate` does in an empty database."""
     steps = "\n".join(script(one.path, schema).decode() for one in migrations())
     applied = ",\n    ".join(f"({one.number}, '{one.name}', '{one.checksum}')" for one in migrations())
     target = sql.Identifier(checked_schema(schema), "migrations").as_string(None)
@@ -209,7 +210,7 @@ def _columns() -> dict[str, list[int] | list[str]]:
 
 
 def _lock(statements: Statements) -> None:
-    """Let nobody else make or change the schema; and wait for those who use it no longer than others can wait behind."""
+    """Lock the schema against other migrations; wait for its users only as long as others can wait behind this lock."""
     schema = statements.schema
     own, _ = statements.one("wait_at_most", most=_OTHERS)
     if own != "0":
@@ -237,7 +238,7 @@ def _refuse_newer(found: int, schema: str) -> None:
 
 
 def _refuse_edited(found: AppliedMigrations, schema: str) -> None:
-    """Refuse a box of which it is known that another build has made it."""
+    """Refuse a box whose checksums show that another build has made it."""
     if found.checksums is None:
         return
     ours = {one.number: one for one in migrations() if one.number <= found.version}
@@ -251,7 +252,7 @@ def _refuse_edited(found: AppliedMigrations, schema: str) -> None:
 
 
 def _refuse_differing(statements: Statements, found: AppliedMigrations) -> None:
-    """Refuse a box that kept no checksums and isn't what the migrations make that it should have been made by."""
+    """Refuse a box without checksums that differs from the result of its migrations."""
     scripts = [script(one.path, statements.schema) for one in migrations() if one.number <= found.version]
     if others := differing(statements, scripts):
         what = f"of its version {found.version} these are not what they are here: {_listed(others)}"
@@ -259,7 +260,7 @@ def _refuse_differing(statements: Statements, found: AppliedMigrations) -> None:
 
 
 def _refuse_incomplete(found: AppliedMigrations, schema: str) -> None:
-    """Refuse a box of the newest version from which somebody has taken functions."""
+    """Refuse a box of the newest version that lacks functions."""
     if found.missing:
         raise SchemaMismatch(
             f"the schema {schema} lacks functions of its version {found.version}: {_listed(found.missing)}",

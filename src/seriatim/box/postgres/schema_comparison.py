@@ -17,11 +17,11 @@ _RULES = "dialog_rules"
 
 
 def differing(statements: Statements, scripts: Iterable[bytes]) -> list[str]:
-    """The things of a box that aren't there, or not as they are made: kind and name of each; none, if it is the same.
+    """The objects of a box that are missing or differ, each with its kind and name; empty if there are none.
 
     Args:
-        statements: on a connection of a role that owns the box; a transaction of it goes on.
-        scripts: what makes one.
+        statements: the statements of the owner's connection, within a transaction.
+        scripts: the SQL that makes a box.
     """
     with statements.connection.transaction(force_rollback=True):
         statements.do("qualify_names")

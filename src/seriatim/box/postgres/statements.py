@@ -33,7 +33,7 @@ def checked_schema(schema: str) -> str:
     """The name of a box's schema.
 
     Raises:
-        UsageError: it isn't one that works everywhere unquoted.
+        UsageError: the name would need quotes somewhere.
     """
     if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise UsageError(
@@ -101,7 +101,7 @@ class Statements:
                 yield rows
 
     def do(self, name: str, /, **parameters: Any) -> int:
-        """Execute a statement for what it does; gives how many rows it has changed, or found."""
+        """Execute a statement for its effect; returns the number of rows that it has changed, or found."""
         return self.connection.execute(self._of_value(name, parameters), written(parameters)).rowcount
 
     def _of_rows(self, name: str, parameters: Mapping[str, Any]) -> bytes:
@@ -122,9 +122,9 @@ def statement(name: str, schema: str, *arguments: str, of_rows: bool = False) ->
     """The statement of a name for a schema.
 
     Args:
-        name: of a file, which is given without its header comment; otherwise of a function of the schema.
+        name: the name of a file, which is returned without its header comment; otherwise of a function of the schema.
         schema: the schema of the box.
-        arguments: the names of the function's arguments that are given; a file has its own.
+        arguments: the names of the given arguments of the function; a file has its own parameters.
         of_rows: whether the function returns a row or rows, and not one value.
     """
     if (file := _files().get(name)) is None:
@@ -148,13 +148,13 @@ def script(name: str, schema: str) -> bytes:
 
 
 def template(name: str) -> str:
-    """A file of the package as it is, the schema's name left open."""
+    """A file of the package, with a placeholder for the schema's name."""
     return resources.files("seriatim.box.postgres").joinpath(name).read_text(encoding="utf-8")
 
 
 @cache
 def _files() -> dict[str, str]:
-    """The files of statements by their names, which are different in all rooms."""
+    """The files of statements by their names, which are unique over all folders."""
     rooms = resources.files("seriatim.box.postgres").joinpath("sql").iterdir()
     return {
         file.name.removesuffix(".sql"): f"sql/{room.name}/{file.name}"

@@ -51,7 +51,7 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
 
 
 class translated:  # noqa: N801 -- a context manager, as those of contextlib; a generator would cost five times as much
-    """Raise what the driver raises as an error of ours.
+    """Raise the driver's errors as errors of seriatim.
 
     Args:
         place: host, database and schema, without secrets.
@@ -63,7 +63,7 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
         self._place = place
 
     def __enter__(self) -> None:
-        """Nothing is done before."""
+        """Do nothing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -82,7 +82,7 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
 
 
 def is_out_of_step(error: BaseException | None) -> bool:
-    """Whether an answer broke off, or can't be one: not PostgreSQL has said it, but the driver. The connection is of no use."""
+    """Whether an answer broke off or is invalid: an error of the driver and not of PostgreSQL. The connection can't be used any more."""
     return (
         isinstance(error, psycopg.Error)
         and error.sqlstate is None
@@ -92,11 +92,11 @@ def is_out_of_step(error: BaseException | None) -> bool:
 
 @contextmanager
 def reached(place: str, secret: str | None) -> Iterator[None]:
-    """Around the making of a connection: that there is none is for whoever runs it to mend.
+    """Translate the errors of connecting: an administrator has to solve them.
 
     Args:
         place: host, database and schema.
-        secret: the password; if what the driver says quotes it, nothing of that is passed on.
+        secret: the password; a driver's error that quotes it is left out.
     """
     remedy = "is it running, are host, database and user right, may this user connect?"
     try:
@@ -109,6 +109,6 @@ def reached(place: str, secret: str | None) -> Iterator[None]:
 
 
 def _said(error: psycopg.Error) -> str:
-    """What PostgreSQL said, in one line."""
+    """PostgreSQL's error, in one line."""
     text = error.diag.message_primary or str(error) or type(error).__name__
     return " ".join(text.split())

@@ -50,7 +50,7 @@ _WRITTEN: Mapping[type[Any], str] = {Decimal: "decimal", float: "double", dateti
 
 
 def listed(messages: Message | Iterable[Message]) -> list[Message]:
-    """What a publisher gave, as a list.
+    """The publisher's argument as a list.
 
     Raises:
         UsageError: it is neither a message nor a list.
@@ -63,10 +63,10 @@ def listed(messages: Message | Iterable[Message]) -> list[Message]:
 
 
 def distinct(messages: Iterable[Message]) -> list[Message]:
-    """The messages, of those with the same id only the first.
+    """The messages; of several with the same id only the first.
 
     Raises:
-        UsageError: something that isn't a message, or a body that is too large.
+        UsageError: an element isn't a message, or a body is too large.
     """
     found: dict[str, Message] = {}
     for message in messages:
@@ -80,10 +80,10 @@ def distinct(messages: Iterable[Message]) -> list[Message]:
 
 
 def check_size(message: Message) -> None:
-    """See that a message isn't too large.
+    """Check that a message isn't too large.
 
     Raises:
-        UsageError: its body is, with its parts.
+        UsageError: its body and parts together are.
     """
     if (size := _size(message)) > MOST_BODY_BYTES:
         raise UsageError(
@@ -94,7 +94,7 @@ def check_size(message: Message) -> None:
 
 
 def portions(messages: Sequence[Message]) -> list[tuple[int, int]]:
-    """Runs of messages, from and to (exclusive), cut so that no statement carries too many bytes."""
+    """Ranges of messages, begin and end (exclusive), so that no statement is too large."""
     found, begin, size = [], 0, 0
     for place, message in enumerate(messages):
         if size and size + _size(message) > _PORTION_BYTES:
@@ -107,7 +107,7 @@ def portions(messages: Sequence[Message]) -> list[tuple[int, int]]:
 
 
 def check_all(routed: Routed) -> None:
-    """See that all messages can be sent, before some of them are; errors as of `parameters_of`."""
+    """Check that all messages can be sent, before the first is sent; errors are those of `parameters_of`."""
     for place, message in enumerate(routed.typed.messages):
         _location(message)
         _json(message, _context(routed, place))
@@ -117,7 +117,7 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
     """The parameters of ``take_in`` for some messages of a batch: a list for each column.
 
     Raises:
-        UsageError: a property that has no place in a context, or a context that is too large; names message and property.
+        UsageError: a property can't be stored in a context, or a context is too large; names message and property.
     """
     messages = routed.typed.messages[begin:end]
     return {
@@ -132,10 +132,10 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
 
 
 def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
-    """The part of the parameters that routing has found: the properties of messages, and their entries.
+    """The parameters that result from routing: the properties of messages, and their entries.
 
     Raises:
-        UsageError: as `parameters_of`.
+        UsageError: as for `parameters_of`.
     """
     messages, entries = routed.typed.messages[begin:end], routed.entries
     mine = _entries_of(routed, begin, end)
@@ -165,10 +165,10 @@ def keys_of(routed: Routed, begin: int, end: int) -> list[str | None] | None:
 
 
 def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | None:
-    """The parameters of ``take_in_one``; None where it isn't one message without parts that goes to one queue.
+    """The parameters of ``take_in_one``; None unless it is one message without parts for one queue.
 
     Raises:
-        UsageError: as `parameters_of`.
+        UsageError: as for `parameters_of`.
     """
     message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
     problem = entries.problems[mine.start] if mine.stop > mine.start else None
@@ -195,12 +195,12 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
 
 
 def _entries_of(routed: Routed, begin: int, end: int) -> slice:
-    """Which entries some messages have."""
+    """The entries of some messages."""
     return slice(bisect_left(routed.entries.places, begin), bisect_left(routed.entries.places, end))
 
 
 def _context(routed: Routed, place: int) -> Mapping[str, Property]:
-    """The properties that are kept of a message: as they were given, where it isn't what its type says."""
+    """The stored properties of a message; as they were given, if the message doesn't fit its type."""
     typed = routed.typed
     return typed.contexts[place] if typed.problems[place] is None else typed.messages[place].context
 
@@ -210,7 +210,7 @@ def _size(message: Message) -> int:
 
 
 def _parts(messages: Sequence[Message]) -> dict[str, list[Any] | None]:
-    """The parameters for parts; NULL where no message has any."""
+    """The parameters for parts; NULL if no message has parts."""
     if not any(message.parts for message in messages):
         return dict.fromkeys(_PARTS)
     parts = [(place, part) for place, message in enumerate(messages, 1) for part in message.parts]
@@ -229,7 +229,7 @@ def _location(message: Message) -> str:
 
 
 def _types(context: Mapping[str, Property]) -> str | None:
-    """The types of the properties that JSON has no type for, as JSON; None where there are none."""
+    """The types of the properties whose types JSON doesn't have, as JSON; None if there are none."""
     found = {name: kind for name, value in context.items() if (kind := _WRITTEN.get(type(value))) is not None}
     return json.dumps(found) if found else None
 
@@ -277,7 +277,7 @@ def _value(name: str, value: Property, message: Message) -> str:
 
 
 def _length(value: Decimal) -> int:
-    """How many characters a finite number has when it is written without an exponent, which isn't done for that."""
+    """The length of a finite number written without an exponent, computed without writing it."""
     sign, digits, exponent = value.as_tuple()
     places = max(-int(exponent), 0)
     whole = max(len(digits) + int(exponent), 1) if value else 1

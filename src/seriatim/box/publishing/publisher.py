@@ -42,8 +42,8 @@ __all__ = ["PATIENCE_S", "Publisher"]
 _LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
 #: In some time zones the first moments of the year 1 are none that can be shown.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-#: Publishers wait that long for room, and look for it after naps from so long to so long. Nobody calls them: whoever
-#: completes would have to look whether somebody waits.
+#: How long publishers wait for room, and the shortest and longest pause between two checks. They aren't notified, because
+#: each receiver that completes messages would have to check whether publishers wait.
 PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
 
 
@@ -191,10 +191,10 @@ class Publisher:
         return _TakenIn.of_unique(answer) if name == "take_in_unique" else _TakenIn(answer, {})
 
     def _admitted(self, transaction: Transaction, messages: Sequence[Message], until: float, *, read: bool) -> Routed:
-        """Messages with their entries, once all queues that get some have room for them.
+        """Messages with their entries, after waiting until all their queues have room.
 
         Raises:
-            QueueFull: one has none, and won't have in time, or says that nobody waits for it.
+            QueueFull: a queue has no room in time, or has ``when_full="refuse"``.
         """
         known = self._access.known
         nothing_done = self._own and is_idle(transaction.connection)
@@ -231,7 +231,7 @@ class Publisher:
         *,
         nothing_done: bool,
     ) -> tuple[Definitions, Routed]:
-        """Messages routed; where these definitions refuse one and are old, by those of now."""
+        """Route messages; if the definitions refuse a message and are outdated, route by the present definitions."""
         try:
             return definitions, self._routed(transaction, messages, definitions)
         except UsageError:
@@ -241,7 +241,7 @@ class Publisher:
             return now, self._routed(transaction, messages, now)
 
     def _current(self, transaction: Transaction, *, nothing_done: bool) -> Definitions:
-        """What is defined now."""
+        """The present definitions."""
         now = self._access.known.current(transaction)
         if nothing_done:
             transaction.connection.commit()  # only looked
@@ -293,10 +293,10 @@ def _left_out(ids: Sequence[str], known: Collection[str]) -> list[str]:
 
 
 def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[str, str | None]:
-    """The parameters that say when messages are handed out.
+    """The parameters for the time from which messages are handed out.
 
     Raises:
-        UsageError: they aren't times, or both are given.
+        UsageError: an argument isn't a time, or both are given.
     """
     if delay is not None and visible_at is not None:
         raise UsageError("delay and visible_at can't be combined", remedy="give one of them")
@@ -312,10 +312,10 @@ def _seen_from(delay: float | str | None, visible_at: datetime | None) -> dict[s
 
 
 def _moment(given: object) -> datetime:
-    """The moment before which messages aren't handed out, in UTC; what is long over is 1970.
+    """The time before which messages aren't handed out, in UTC; 1970 for a time that is long over.
 
     Raises:
-        UsageError: it isn't one, or is too far away.
+        UsageError: it isn't a time, or is too far away.
     """
     if not isinstance(given, datetime):
         raise UsageError(f"{shown(given)} is not a time", remedy="give a datetime")

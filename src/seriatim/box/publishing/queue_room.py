@@ -28,33 +28,34 @@ class FullQueue:
 
     @property
     def most(self) -> int:
-        """How many messages it may have."""
+        """The number of messages that it may have."""
         return self.queue.declared.max_messages or 0
 
     @property
     def may_wait(self) -> bool:
-        """Whether it can have room later, and says that publishers wait for that."""
+        """Whether it can have room later, and publishers have to wait for that."""
         return self.queue.declared.when_full == "wait" and self.messages <= self.most
 
     def error(self) -> QueueFull:
-        """What a publisher is told."""
+        """The error for a publisher."""
         what = f"{self.messages:,} more don't fit: it may have {self.most:,} messages, and has room for {self.room:,}"
         remedy = "publish them again later" if self.messages <= self.most else "publish fewer at once"
         return QueueFull(what, where=f"queue {self.queue.declared.name!r}", remedy=remedy)
 
 
 def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> FullQueue | Sequence[int]:
-    """The first queue that has no room for all that would go there.
+    """Find the first queue without room for all its messages.
 
-    What a role's subscription alone leads there keeps no publisher waiting, and is not refused.
+    Messages that only subscriptions of roles lead there keep no publisher waiting, and aren't refused.
 
     Args:
-        transaction: in which it is looked.
-        definitions: by which the messages were routed.
+        transaction: the transaction that counts.
+        definitions: the definitions by which the messages were routed.
         routed: the messages with their entries.
 
     Returns:
-        where each has room, the entries that it has none for and that only roles' subscriptions have led there.
+        the full queue; or, if every queue has room, the entries without room that only subscriptions of roles have led
+        there.
     """
     free, limited, kept_out = transaction.access.free_room, definitions.limited, list[int]()
     entries = routed.entries
@@ -83,14 +84,14 @@ def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> 
 
 
 def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids: Sequence[int]) -> BoxQueue | None:
-    """The first queue that has no room at all for a batch of a pipeline; None if there is none.
+    """Find the first queue without any room for a batch of a pipeline; None if there is none.
 
-    A batch comes whole, and nobody can make it smaller: it comes in where there is any room, and so goes beyond the
-    number by at most itself. If it fills a hole it comes in at once.
+    A batch comes whole: it is accepted if there is any room, and so exceeds the limit by at most its own size. If it
+    fills a hole it is accepted at once.
 
     Args:
-        transaction: in which it is looked.
-        definitions: by which it was routed.
+        transaction: the transaction that counts.
+        definitions: the definitions by which it was routed.
         part_ids: the staged parts of the batch.
     """
     limited = definitions.limited
@@ -111,11 +112,11 @@ def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids:
 
 
 def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_ids: Sequence[int]) -> None:
-    """Let what only roles' subscriptions have led to full queues be invalid there: no pipeline waits for them.
+    """Make messages that only subscriptions of roles have led to full queues invalid there: no pipeline waits for them.
 
     Args:
-        transaction: in which the batch is merged.
-        definitions: by which it was routed.
+        transaction: the transaction that merges the batch.
+        definitions: the definitions by which it was routed.
         part_ids: the staged parts of the batch.
     """
     limited = definitions.limited
@@ -132,13 +133,13 @@ def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_id
 
 
 def _staged(definitions: Definitions, part_ids: Sequence[int]) -> dict[str, list[int]]:
-    """The parameters that say which staged entries are asked for."""
+    """The parameters that select staged entries."""
     roles_own = sorted(router_of(definitions).roles_own)
     return {"part_ids": list(part_ids), "queue_ids": list(definitions.limited), "roles_own": roles_own}
 
 
 def _let_in(transaction: Transaction, queue: BoxQueue, routed: Routed) -> Iterator[tuple[int, bool]]:
-    """The entries for a full queue, and whether it takes them nevertheless."""
+    """The entries for a full queue, and whether the queue accepts them nevertheless."""
     entries, policy = routed.entries, queue.declared.policy
     mine = [
         row

@@ -25,7 +25,7 @@ from seriatim.pipeline.types.message import Message
 
 __all__ = ["is_unrouted", "route_pending", "without"]
 
-#: A transaction routes so many, with so many bytes of bodies.
+#: The most messages that a transaction routes, and the most bytes of their bodies.
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 32 * 2**20
 
@@ -42,21 +42,21 @@ class _Pending(NamedTuple):
 
 
 def is_unrouted(transaction: Transaction) -> bool | None:
-    """Whether something waits to be routed; None: it does, and the role of the connection may not route it."""
+    """Whether messages wait to be routed; None: they do, but the role of the connection may not route them."""
     found = transaction.value("is_unrouted", **where_unrouted(transaction))
     return None if found is None else bool(found)
 
 
 def route_pending(access: Access, apart: Begin | None = None, is_over: Callable[[], bool] = lambda: False) -> int:
-    """Route what waits, in order of commit, in transactions of their own.
+    """Route waiting messages, in order of commit, in separate transactions.
 
     Args:
         access: the box.
-        apart: gives them; None: the box.
-        is_over: asked after each transaction: whether to leave the rest to the next call.
+        apart: returns the transactions; None: use the box's.
+        is_over: is called after each transaction; True: leave the rest to the next call.
 
     Returns:
-        how many messages were routed, those that nobody wanted among them.
+        the number of messages that were routed, including messages that are unrouted now.
 
     Raises:
         EnvironmentProblem: the role may not route.
@@ -100,14 +100,14 @@ def _route(transaction: Transaction, found: Sequence[_Pending]) -> None:
 
 
 def _portions(found: Sequence[_Pending], router: Router) -> list[list[_Pending]]:
-    """Messages that can be routed together: of one moment, if a filter looks at that."""
+    """Portions of messages that can be routed together: all of one time, if a filter reads the time."""
     if not found or not router.needs_time:
         return [list(found)] if found else []
     return [list(same) for _, same in groupby(found, lambda one: one.received_at)]
 
 
 def _enter(transaction: Transaction, found: Sequence[_Pending], definitions: Definitions) -> bool:
-    """Put messages into their queues; False: by definitions that have changed."""
+    """Put messages into their queues; False if the definitions have changed."""
     routed = _permitted(_routed(router_of(definitions), found, looking(transaction)), found, definitions)
     gone: Sequence[_Pending] = ()
     if routed.entries.keys is not None:
@@ -163,7 +163,7 @@ def _claimed(
 
 
 def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:
-    """Route; a message that can't be makes none of the others wait."""
+    """Route messages; a message that can't be routed doesn't make the others wait."""
     messages = [one.message for one in found]
     moment = found[0].received_at if router.needs_time else None
     try:
@@ -185,7 +185,7 @@ def _refusal(router: Router, message: Message, moment: datetime | None, look: Lo
 
 
 def _permitted(routed: Routed, found: Sequence[_Pending], definitions: Definitions) -> Routed:
-    """Unroute what would lead to a queue that its publisher may not publish to; not where a role's subscription leads there."""
+    """Make messages unrouted whose publisher may not publish to their queue, unless a role's subscription leads there."""
     names = {queue.queue_id: name for name, queue in definitions.queues.items()}
     wrong: dict[int, str] = {}
     entries = routed.entries
@@ -199,9 +199,9 @@ def _permitted(routed: Routed, found: Sequence[_Pending], definitions: Definitio
 
 
 def without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
-    """Without the entries of messages that something is wrong with, and with what that is.
+    """Remove the entries of invalid messages, and add the reasons.
 
-    What the box has of such a message stays as it is, so its context is not sent again.
+    The stored message stays as it is, so its context is not sent again.
     """
     typed, entries = routed.typed, routed.entries
     problems = [wrong.get(row, problem) for row, problem in enumerate(typed.problems)]

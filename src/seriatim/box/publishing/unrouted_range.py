@@ -19,11 +19,11 @@ __all__ = ["EVERYWHERE", "SettledTransactions", "where_unrouted"]
 
 
 class SettledTransactions(NamedTuple):
-    """Where to look: what was settled before is routed.
+    """The transactions to search: messages of all others are routed.
 
     Args:
-        settled: in all transactions from this one on.
-        unsettled: and in these before it, as the text of an array.
+        settled: search all transactions from this one on.
+        unsettled: and these earlier transactions, as the text of an array.
     """
 
     settled: str
@@ -34,10 +34,11 @@ EVERYWHERE = SettledTransactions("0", "{}")
 
 
 def where_unrouted(transaction: Transaction) -> dict[str, str]:
-    """The parameters that say where to look for what waits to be routed.
+    """The parameters for the search for messages that wait to be routed.
 
     Args:
-        transaction: its connection is asked at most once a second, and not by who looks once; one that isn't ours, or is pooled, remembers nothing.
+        transaction: the transaction. Its connection is queried at most once a second, and not for a single search. A
+            connection that isn't ours, or is pooled, remembers nothing.
     """
     if not isinstance(transaction.connection, OwnConnection) or transaction.connection.is_pooled:
         return EVERYWHERE._asdict()

@@ -30,7 +30,7 @@ _CACHE = Path("/var/cache/seriatim")
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The system's user that PostgreSQL runs as, where that isn't the current one."""
+    """The system's user that PostgreSQL runs as, if that isn't the current user."""
 
     uid: int
     gid: int
@@ -45,16 +45,16 @@ class Binaries:
 
     @property
     def postgres(self) -> Path:
-        """The server."""
+        """The program of the server."""
         return self.root / "bin" / "postgres"
 
     @property
     def initdb(self) -> Path:
-        """What makes a data folder."""
+        """The program that makes a data folder."""
         return self.root / "bin" / "initdb"
 
     def reachable_by(self, owner: Owner | None, cache: Path = _CACHE) -> Binaries:
-        """These, or a copy of them where `owner` may not enter their folder (as in a home of root)."""
+        """These programs, or a copy of them if `owner` may not enter their folder (as in the home of root)."""
         if owner is None or _runs(self.postgres, owner):
             return self
         found = self.postgres.stat()
@@ -102,7 +102,7 @@ def _is_own(folder: Path) -> bool:
 
 
 def _runs(program: Path, owner: Owner) -> bool:
-    """Whether that user can execute it: by trying, because permissions have more sources than mode bits."""
+    """Whether that user can execute a program: by trying, because permissions have more sources than mode bits."""
     try:
         found = subprocess.run(
             [program, "--version"],
@@ -119,7 +119,7 @@ def _runs(program: Path, owner: Owner) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy what a server needs, whole or not at all; only folders and files that we make get permissions."""
+    """Copy the files that a server needs, all or none; only folders and files that we make get permissions."""
     try:
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))

@@ -61,16 +61,17 @@ _LET_IN = "local all all trust\nlocal replication all trust\n"
 class EmbeddedServer:
     """The server of a folder, running for as long as this object is open.
 
-    It is started again where it was killed with its supervisor, also for those who have only its DSN: workers, and their
-    processes.
+    It is started again after it was killed with its supervisor, also for processes that have only its DSN: workers and
+    their processes.
 
     Args:
-        folder: where it keeps its data, its log and its locks; made where it isn't there.
-        major: the version of PostgreSQL for new data; data that are there keep theirs.
+        folder: the folder of its data, its log and its locks; made if it is missing.
+        major: the version of PostgreSQL for new data; existing data keep their version.
 
     Raises:
-        UntrustedData: this user hasn't made the data, and doesn't trust them.
-        EnvironmentProblem: the folder isn't this user's alone, or it can't be started; says why and where its log is.
+        UntrustedData: this user hasn't created the data, and doesn't trust them.
+        EnvironmentProblem: other users may write to the folder, or the server can't be started; has the reason and the
+            log.
     """
 
     def __init__(self, folder: Path, major: int = NEWEST) -> None:
@@ -94,10 +95,10 @@ class EmbeddedServer:
         self._watch.start()
 
     def found_again(self) -> str:
-        """The DSN, for a new connection: the server is started once more where its supervisor was killed.
+        """The DSN, for a new connection: starts the server again if its supervisor was killed.
 
         Raises:
-            EnvironmentProblem: it can't be started; says why and where its log is.
+            EnvironmentProblem: it can't be started; has the reason and the log.
         """
         if not _is_supervised(self._folder):
             with self._folder.locked("start.lock"):
@@ -105,7 +106,7 @@ class EmbeddedServer:
         return self.dsn
 
     def close(self) -> None:
-        """Stop using it. The last one's leaving stops it."""
+        """Stop using the server. It stops after its last user."""
         if os.getpid() == self._process:  # a forked child has no such thread
             self._closed.set()
             if self._watch is not None and self._watch is not threading.current_thread():
@@ -113,7 +114,7 @@ class EmbeddedServer:
         self._users.close()
 
     def _keep(self) -> None:
-        """Look again and again, until it is closed."""
+        """Check the server regularly, until this object is closed."""
         wait_s, told = _LOOK_S, ""
         while not self._closed.wait(wait_s):
             try:
@@ -127,7 +128,7 @@ class EmbeddedServer:
                 wait_s, told = _LOOK_S, ""
 
     def _running(self) -> str:
-        """The DSN of the server, once it answers; starts it where nobody has."""
+        """The DSN of the server, once it answers; starts the server if it doesn't run."""
         self._own = _known(self._folder, self._registry)
         started = False
         deadline = time.monotonic() + _START_S
@@ -186,7 +187,7 @@ class EmbeddedServer:
             )
 
     def _make(self, binaries: Binaries) -> OwnData:
-        """Make the data folder, whole or not at all, and note that it is this user's."""
+        """Make the data folder, whole or not at all, and note that this user has created it."""
         owner = new_owner({one.uid for one in self._registry.all()}) if os.geteuid() == 0 else None
         maker = maker_for(owner) if owner else None
         folder = self._folder.handle
@@ -262,16 +263,17 @@ def has_ended(folder: Path, within_s: float) -> bool:
 
 
 def trust(folder: Path) -> bool:
-    """Take the data in a folder as one's own from now on: whoever made them may run programs as this user.
+    """Trust the data in a folder from now on: their author may run programs as this user.
 
-    Of root's the data are given to a user of their own, where they aren't yet.
+    Root gives the data to a server user of their own, unless they have one.
 
     Returns:
-        False: they were so already.
+        False if the data were trusted already.
 
     Raises:
-        UsageError: there are none.
-        EnvironmentProblem: the folder isn't this user's alone, the data aren't his, or their server is running.
+        UsageError: there are no data.
+        EnvironmentProblem: other users may write to the folder, the data belong to another user, or their server is
+            running.
     """
     try:
         private = PrivateFolder(folder.absolute(), make=False)
@@ -310,10 +312,10 @@ def trust(folder: Path) -> bool:
 
 
 def peer_of(host: str | int | None) -> dict[str, str]:
-    """What libpq has to be told for the socket of an embedded server, so that it talks to nobody else's: whose it is.
+    """The parameters with which libpq checks the owner of an embedded server's socket.
 
-    A folder of such a socket may have gone with its server, and somebody else may have made one of that name. Root's lie
-    where nobody else can.
+    The folder of the socket may have gone with its server, and another user may have made a folder of that name. The
+    folders of root lie where no other user can do so.
     """
     if os.geteuid() == 0 or host is None or not Path(str(host)).name.startswith(_SOCKETS):
         return {}
@@ -335,7 +337,7 @@ _INITDB = (
 
 
 def _known(folder: PrivateFolder, registry: Registry) -> OwnData | None:
-    """The note of the data in a folder; None where there are no data yet.
+    """The note of the data in a folder; None if there are no data yet.
 
     Raises:
         UntrustedData: there is no such note.
@@ -364,7 +366,7 @@ def _is_supervised(folder: PrivateFolder) -> bool:
 
 
 def _given_by_root(data: int, registry: Registry, where: str) -> int:
-    """Give data to a user of their own, which is returned."""
+    """Give data to a server user of their own, and return this user."""
     handle = os.open("pg_tblspc", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=data)
     try:
         with os.scandir(handle) as found:
@@ -399,7 +401,7 @@ def _socket_folder(owner: Owner | None) -> Path:
 
 
 def _keeps(place: str) -> bool:
-    """Whether nobody else can take a folder away there, and put another in its place."""
+    """Whether no other user can replace a folder there."""
     try:
         found = Path(place).stat()
     except OSError:
@@ -410,7 +412,7 @@ def _keeps(place: str) -> bool:
 
 
 def _is_ours(folder: Path, uid: int, owner: Owner | None) -> bool:
-    """Whether a folder is the server's user's alone; made again where it has gone."""
+    """Whether a folder belongs to the server's user alone; makes the folder again if it is gone."""
     with suppress(OSError):
         folder.mkdir(mode=0o700)
         if owner is not None:

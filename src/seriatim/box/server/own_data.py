@@ -35,10 +35,10 @@ class OwnData:
 
     Args:
         data_id: its id.
-        folder: where it was when this was written, for people.
-        inode: its number.
-        uid: whom it belongs to, and whom its server runs as.
-        sockets: the folder of the server's socket, once it had one.
+        folder: its path when this was written, for people.
+        inode: its inode number.
+        uid: the user that owns it, and runs its server.
+        sockets: the folder of the server's socket, if it had one.
     """
 
     data_id: str
@@ -51,7 +51,7 @@ class OwnData:
 class Registry:
     """This user's notes, in ``$XDG_STATE_HOME/seriatim/postgres`` or ``~/.local/state/seriatim/postgres``.
 
-    Where a user has no home that can be written to they are in ``/var/tmp``.
+    If the user has no writable home they are in ``/var/tmp``.
 
     Raises:
         EnvironmentProblem: there is no place for them.
@@ -61,7 +61,7 @@ class Registry:
         self._folder = _place(environment)
 
     def find(self, data_id: str | None) -> OwnData | None:
-        """What is noted of an id; None where nothing is, or it is no id."""
+        """The note of an id; None if there is none, or the text is no id."""
         if data_id is None or not _ID.fullmatch(data_id):
             return None
         try:
@@ -70,14 +70,14 @@ class Registry:
             return None
 
     def note(self, data: OwnData) -> None:
-        """Write it down."""
+        """Write the note."""
         text = json.dumps({name: value for name, value in asdict(data).items() if name != "data_id"})
         draft = self._folder / f".{data.data_id}-{secrets.token_hex(4)}"
         draft.write_text(text, encoding="utf-8")
         draft.replace(self._folder / data.data_id)
 
     def all(self) -> list[OwnData]:
-        """All that are noted; those whose folders have been gone for long are forgotten."""
+        """All notes; notes of folders that have been gone for long are deleted."""
         kept = []
         for path in self._folder.iterdir():
             if (found := self.find(path.name)) is None:
@@ -96,7 +96,7 @@ def new_id() -> str:
 
 
 def _place(environment: Mapping[str, str]) -> Path:
-    """The first place that is this user's alone, or can be made so."""
+    """The first folder that is private to this user, or can be made so."""
     uid = os.geteuid()
     for place in (*_homes(environment, uid), Path(f"/var/tmp/seriatim-{uid}")):  # noqa: S108 -- taken only if it is ours alone
         with suppress(OSError):

@@ -32,12 +32,12 @@ class PrivateFolder:
     """An open folder; it is closed with this object.
 
     Args:
-        path: where it is.
-        make: whether it is made where it isn't there, and those above it.
+        path: its path.
+        make: whether to make it, and its parents, if it is missing.
 
     Raises:
-        EnvironmentProblem: it can't be used, belongs to somebody else, or others may write to it.
-        FileNotFoundError: it isn't there, and is not to be made.
+        EnvironmentProblem: it can't be used, belongs to another user, or others may write to it.
+        FileNotFoundError: it is missing, and `make` is False.
     """
 
     def __init__(self, path: Path, *, make: bool = True) -> None:
@@ -63,24 +63,24 @@ class PrivateFolder:
         self.close()
 
     def close(self) -> None:
-        """Close it; what was opened in it stays open."""
+        """Close the folder; files that were opened in it stay open."""
         handle, self.handle = self.handle, -1
         if handle >= 0:
             os.close(handle)
 
     def stat(self, name: str) -> os.stat_result | None:
-        """What a name in it leads to; None where nothing has it."""
+        """The status of the file with a name in it; None if there is none."""
         try:
             return os.stat(name, dir_fd=self.handle)
         except FileNotFoundError:
             return None
 
     def open(self, name: str, mode: str = "ab") -> IO[bytes]:
-        """A file in it, made where it isn't there: ``ab`` to write to its end, ``rb`` to read it.
+        """Open a file in it: ``ab`` to append, which makes a missing file; ``rb`` to read.
 
         Raises:
             EnvironmentProblem: it isn't a plain file, or has another name, too.
-            FileNotFoundError: it is to be read, and isn't there.
+            FileNotFoundError: the file to read is missing.
         """
         flags = os.O_RDONLY if mode == "rb" else os.O_WRONLY | os.O_APPEND | os.O_CREAT
         try:
@@ -97,7 +97,7 @@ class PrivateFolder:
         return os.fdopen(handle, mode)
 
     def read(self, name: str) -> str | None:
-        """What a file says; None where it isn't there."""
+        """The content of a file; None if it is missing."""
         try:
             with self.open(name, "rb") as file:
                 return file.read().decode(errors="replace")
@@ -114,12 +114,12 @@ class PrivateFolder:
         os.replace(draft, name, src_dir_fd=self.handle, dst_dir_fd=self.handle)
 
     def rename(self, name: str, to: str) -> None:
-        """Give a file or folder another name, which nothing or a file has."""
+        """Rename a file or folder; the new name is free, or the name of a file."""
         os.rename(name, to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
 
     @contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """While nobody else has that file locked."""
+        """Lock that file exclusively, for a ``with`` block."""
         with self.open(name) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
@@ -133,7 +133,7 @@ class PrivateFolder:
 
 
 def is_private(folder: Path, uid: int) -> bool:
-    """Whether something is a folder, and only that user can enter it."""
+    """Whether the status is that of a folder that only this user can enter."""
     try:
         found = folder.lstat()
     except OSError:
@@ -142,7 +142,7 @@ def is_private(folder: Path, uid: int) -> bool:
 
 
 def _entered(above: int, path: Path, mode: int, *, make: bool) -> int:
-    """Open a folder below an open one, and see whose it is. Made, it is nobody else's to write to."""
+    """Open a folder below an open one, and check its owner. A new folder isn't writable for others."""
     if make:
         with suppress(FileExistsError):
             os.mkdir(path.name, mode, dir_fd=above)
@@ -187,7 +187,7 @@ def _check_mode(path: Path, found: os.stat_result, mode: int) -> None:
 
 
 def _is_own_group(path: Path, gid: int) -> bool:
-    """Whether a group is the user's own, as many systems make one for each, which then may write by default."""
+    """Whether a group is the user's own: many systems make such a group, with write permission by default."""
     try:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
     except KeyError:

@@ -27,14 +27,14 @@ _TRIES = 1_000
 
 
 def new_owner(taken: Collection[int], free: Collection[range] = _FREE) -> Owner:
-    """A user and group that nothing on this system has, nor any box of root's.
+    """A user and group number that nothing on this system uses, nor any box of root.
 
     Args:
-        taken: numbers of users that other boxes have.
-        free: which numbers come into question.
+        taken: the numbers of other boxes' users.
+        free: the numbers to choose from.
 
     Raises:
-        EnvironmentProblem: there is none.
+        EnvironmentProblem: no number is free.
     """
     used = {*taken, *_running()}
     mapped = [_mapped("uid"), _mapped("gid")]
@@ -54,7 +54,7 @@ def new_owner(taken: Collection[int], free: Collection[range] = _FREE) -> Owner:
 
 
 def maker_for(owner: Owner) -> Owner:
-    """Whom ``initdb`` runs as: a user with a name, in the group of the server's.
+    """The user that runs ``initdb``: a user with a name, in the group of the server's user.
 
     Raises:
         EnvironmentProblem: no user but root has a name.
@@ -71,10 +71,10 @@ def maker_for(owner: Owner) -> Owner:
 
 
 def give(folder: int, owner: Owner) -> None:
-    """Give an open folder, and all in it, to a user. Links are given, and not what they lead to.
+    """Give an open folder, and everything in it, to a user. For a link only the link itself is given.
 
     Raises:
-        EnvironmentProblem: a file has another name too, perhaps outside of it.
+        EnvironmentProblem: a file has another name too, perhaps outside of the folder.
     """
     for _, _, files, handle in os.fwalk(".", dir_fd=folder):
         for name in files:
@@ -90,14 +90,14 @@ def give(folder: int, owner: Owner) -> None:
 
 
 def _running() -> Iterator[int]:
-    """The users that processes have."""
+    """The users of all running processes."""
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             yield process.stat().st_uid
 
 
 def _mapped(kind: str) -> list[range]:
-    """The numbers that there are in this user namespace."""
+    """The numbers that exist in this user namespace."""
     try:
         lines = Path(f"/proc/self/{kind}_map").read_text(encoding="ascii").splitlines()
     except OSError:

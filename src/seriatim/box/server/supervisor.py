@@ -26,7 +26,7 @@ __all__ = ["Task", "main"]
 
 #: A clean stop may take that long; then it is an immediate one, and the next start recovers from the log.
 _STOP_S = 7.0
-#: A server that ended so many times in a row before it answered anybody is given up.
+#: The number of failed starts in a row after which the server isn't started again.
 _FAILED_STARTS = 3
 #: Which line of its note says how far a server is, and what it says there once it answers.
 _STATUS_LINE, _READY = 7, "ready   "
@@ -38,8 +38,8 @@ _KEPT_MEMORY = {"MALLOC_TRIM_THRESHOLD_": "16777216", "MALLOC_TOP_PAD_": "104857
 
 #: What a server leaves in the folder of its socket; nothing else is removed there.
 _SOCKET_NAMES = (".s.PGSQL.5432", ".s.PGSQL.5432.lock")
-#: What the server has from us and from no file in its data, since each of these can run programs or load libraries, write or
-#: listen elsewhere, or keep the socket from being found. What is given on the command line goes before files.
+#: Settings that the server gets from us and from no file in its data, since each of these can run programs or load libraries,
+#: write or listen elsewhere, or keep the socket from being found. The command line takes precedence over files.
 _SETTINGS = {
     "archive_cleanup_command": "",
     "archive_command": "",
@@ -71,10 +71,11 @@ _SETTINGS_SINCE = {18: {"extension_control_path": "$system", "oauth_validator_li
 
 @dataclass(frozen=True)
 class Task:
-    """What to run.
+    """The server to run.
 
-    `folder`: the open folder with the locks; `data` and `hba`: the names in it of the data and of who is let in;
-    `postgres`: the program; `sockets`: the socket's folder; `uid`, `gid`: of the user, if it is another.
+    `folder`: the open folder with the locks; `data` and `hba`: the names in it of the data folder and of the access
+    rules; `postgres`: the program; `sockets`: the socket's folder; `uid`, `gid`: the server's user, if it is another
+    user.
     """
 
     folder: int
@@ -134,7 +135,7 @@ class _Supervisor:
         )
 
     def _had_answered(self) -> bool:
-        """Whether the server that has died was ready; one that ends by itself takes its note away."""
+        """Whether the server that has died was ready; a server that ends by itself removes its note."""
         try:
             note = (Path(self._task.data) / "postmaster.pid").read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
@@ -142,10 +143,10 @@ class _Supervisor:
         return note.splitlines()[_STATUS_LINE:][:1] == [_READY]
 
     def _clear(self) -> None:
-        """End what a killed server or supervisor left running on the data, and only then its stale notes.
+        """End processes that a killed server or supervisor left running on the data, and only then delete its stale notes.
 
-        A note (``postmaster.pid``, and one beside the socket) names a process by a number that may be somebody
-        else's by now; with it in place PostgreSQL would refuse to start for ever.
+        A note (``postmaster.pid``, and one beside the socket) names a process by a number that another process may have
+        by now; with such a note PostgreSQL would never start again.
         """
         if sys.platform != "linux":
             return
@@ -191,12 +192,12 @@ def _servers_in(data: Path) -> list[int]:
 
 
 def _lock(name: str) -> int:
-    """A file in the folder that is locked for as long as this process is there."""
+    """Lock a file in the folder for as long as this process runs."""
     return os.open(name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o600)
 
 
 def main(task: Task) -> None:
-    """Run in the background until nobody uses the server any more; returns to the caller at once."""
+    """Run in the background until no process uses the server any more; returns to the caller at once."""
     os.fchdir(task.folder)  # wherever that is by now
     fcntl.flock(_lock("supervisor.lock"), fcntl.LOCK_EX)
     if os.fork():

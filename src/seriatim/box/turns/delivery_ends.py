@@ -1,4 +1,4 @@
-"""`DeliveryEnds`: what the schema's functions are called with to complete the messages of a delivery, or to put them back."""
+"""`DeliveryEnds`: the arguments of the schema's functions that complete the messages of a delivery or put them back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DeliveryEnds"]
 
 
 class DeliveryEnds(NamedTuple):
-    """The entries of a delivery, in order, with all that is written down when they end.
+    """The entries of a delivery, in order, with all values that are stored when they end.
 
     Args:
         queue_id: their queue.
@@ -43,7 +43,7 @@ class DeliveryEnds(NamedTuple):
 
     @classmethod
     def of_delivery(cls, queue: BoxQueue, delivery: Delivery, incarnation: int = 0) -> DeliveryEnds:
-        """Those of a delivery."""
+        """The ends of a delivery."""
         ordinals, lates = [one.ordinal for one in delivery.messages], [one.late for one in delivery.messages]
         return cls(
             queue.queue_id, delivery.group, incarnation, queue.declared.keeps, list(delivery.entry_ids), ordinals, lates
@@ -71,7 +71,7 @@ class DeliveryEnds(NamedTuple):
         }  # fmt: skip
 
     def completion(self) -> Completion:
-        """The statement that completes them in the transaction that has handed them out."""
+        """The statement that completes them in the transaction that handed them out."""
         if self.keep != "nothing":
             return Completion("complete", self.done())
         if len(self.entry_ids) == 1:

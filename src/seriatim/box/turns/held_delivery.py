@@ -16,7 +16,7 @@ _IN_HAND = "_seriatim_in_hand"
 
 
 def held_on(connection: psycopg.Connection[Any], schema: str) -> Delivery | None:
-    """What was received last in the transaction of a connection, by whichever session."""
+    """The last delivery in the transaction of a connection, of any session."""
     if isinstance(connection, OwnConnection):  # it knows also what a rollback has made of it
         held = connection.in_hand
     else:
@@ -25,7 +25,7 @@ def held_on(connection: psycopg.Connection[Any], schema: str) -> Delivery | None
 
 
 def hold(connection: psycopg.Connection[Any], schema: str, delivery: Delivery | None) -> None:
-    """Let all sessions on a connection know what was received."""
+    """Make a delivery known to all sessions on a connection."""
     held = None if delivery is None else delivery.in_hand
     if isinstance(connection, OwnConnection):
         connection.in_hand = held

@@ -3,7 +3,7 @@
 Behind a hole there may be a long run of held messages. A turn reads the beginning of the run, and looks up the numbers
 that arrive; no other held message can leave, or be repeated, in this turn. If the whole part leaves, the turn doesn't
 know whether the run goes on. Then it stores in the group's state that the group is leaving, and since when
-(`Flag.LEAVING`), and ends. The next turn goes on there before it takes in arrivals, as if all had left at that moment.
+(`Flag.LEAVING`), and ends. The next turn goes on there before it judges arrivals, as if all had left at that moment.
 The rules themselves are the kernel's.
 """
 
@@ -30,7 +30,7 @@ _ALL_NUMBERS = 2**63 - 1
 
 
 class ArrivedNumbers(NamedTuple):
-    """For each group how many messages arrived, and whether one of them tells the size of its set."""
+    """For each group the number of arrived messages, and whether one of them contains the size of its set."""
 
     messages: Ints
     told: Bools
@@ -38,12 +38,12 @@ class ArrivedNumbers(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HeldPart(Columns):
-    """For each group of a turn what was read of what it holds.
+    """For each group of a turn the part of its held messages that was read.
 
-    * `hidden`: how many were not read; 0: all were.
-    * `top`: the highest number up to which it has all that is held; above it only what was looked up.
-    * `held`: how many it holds.
-    * `late`: whether late ones were left out, too.
+    * `hidden`: the number of messages that were not read; 0: all were read.
+    * `top`: the highest number up to which all held messages were read; above it only those that were looked up.
+    * `held`: the number of held messages.
+    * `late`: whether late messages were left out, too.
     """
 
     hidden: Ints
@@ -53,8 +53,10 @@ class HeldPart(Columns):
 
     @classmethod
     def of(cls, held: Held, looked_up: Bools, counts: Ints, most: int) -> HeldPart:
-        """By the rows that were read; which of them were only looked up; how many each group holds; how many of each
-        kind were read at most.
+        """Compute the part from the rows that were read.
+
+        `looked_up`: the rows that were only looked up; `counts`: the number of held messages of each group; `most`: the
+        most messages of each kind that a turn reads.
         """
         groups = len(counts)
         first = held.take(~looked_up & ~held.late)
@@ -68,21 +70,21 @@ class HeldPart(Columns):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing was left out."""
+        """Whether all held messages were read."""
         return not self.hidden.any()
 
     def is_short(self, policy: Policy, state: State, come: ArrivedNumbers, now: int, *, acts: bool) -> bool:
-        """Whether a turn would decide something that was left out, or could only know from that.
+        """Whether a turn needs held messages that were not read.
 
-        A round or a set leaves as one, and so is read as one when it does; what was held while a group was stopped leaves
-        when somebody lets it go. A capacity counts what is held.
+        A round or a set leaves as a whole, and so is read as a whole then; messages that were held while a group was
+        stopped leave when the group is resumed. A capacity counts the held messages.
 
         Args:
             policy: the rules.
-            state: of the groups, with what was read.
-            come: what arrived.
+            state: the state of the groups, with the read messages.
+            come: the arrived messages.
             now: microseconds.
-            acts: an operator, or a failure, acts on the groups.
+            acts: whether an operator, or a failure, acts on the groups.
         """
         if self.is_whole:
             return False
@@ -110,17 +112,17 @@ class HeldPart(Columns):
         return acts or bool(short.any())
 
     def run_out(self, state: State) -> Bools:
-        """Of which groups all that was read in order has left, and more is held."""
+        """The groups of which all messages that were read in order have left, while more are held."""
         return (state.groups.next > self.top) & ~state.stopped()
 
     def marked(self, stage: kernel.Outcome, which: Bools, moments: Ints, *, fired: bool = False) -> kernel.Outcome:
-        """A stage of a turn on a `Standard` queue, with what it can't know yet taken out of it.
+        """A stage of a turn on a `Standard` queue, without the results that it can't know yet.
 
         Args:
-            stage: what the kernel has made of it.
-            which: the groups that it was about.
-            moments: for each group since when what has left has been leaving.
-            fired: it was the time that did it.
+            stage: the kernel's result.
+            which: the groups of the stage.
+            moments: for each group the time since which its messages have been leaving.
+            fired: whether a timer caused the stage.
         """
         groups = stage.state.groups
         # The kernel takes what was looked up for what waits behind a hole, also where nothing was asked of a group.
@@ -137,9 +139,9 @@ class HeldPart(Columns):
         return kernel.Outcome(after, stage.decided, events)
 
     def beyond(self, stage: kernel.Outcome, before: Bools) -> Ints:
-        """For each group the ref of the arrival that let the last of it go that was read in order; else the highest number.
+        """For each group the ref of the arrival that released the last message that was read in order; else the highest number.
 
-        What arrived after that is for the next turn.
+        Later arrivals are for the next turn.
         """
         out = self.run_out(stage.state) & ~before
         decided = stage.decided
@@ -150,7 +152,7 @@ class HeldPart(Columns):
         return found
 
     def advanced(self, policy: Policy, state: State, until: Ints) -> kernel.Outcome:
-        """What is due fires, as far as what was read in order goes."""
+        """Fire due timers, as far as messages were read in order."""
         out = state.held.take((state.held.sequence > self.top[state.held.group]) & ~state.held.late)
         if not isinstance(policy, Standard) or not len(out):
             return kernel.advance(policy, state, until)
@@ -162,7 +164,7 @@ class HeldPart(Columns):
 
 
 def go_on(policy: Policy, state: State) -> tuple[kernel.Outcome, Bools]:
-    """Let more go of what has been leaving since an earlier turn; and of which groups."""
+    """Release more messages of groups that have been leaving since an earlier turn; and return these groups."""
     going = state.groups.has(Flag.LEAVING) & ~state.stopped()
     if not isinstance(policy, Standard) or not going.any():
         return kernel.Outcome(state, no_messages(), no_events()), np.zeros(len(state), np.bool_)

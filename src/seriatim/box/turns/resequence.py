@@ -43,12 +43,12 @@ _ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
 _LEAST_TAKEN = 25
 #: With more waiting than that, all are judged at once, rather than read again and again.
 _MOST_LEFT = 100
-#: When a message may be seen that waits for somebody to say so.
+#: The time of visibility of a message that waits for an operator.
 _NEVER = 2**63 - 1
 
 
 class GroupRow(NamedTuple):
-    """What is remembered of a group."""
+    """The stored state of a group."""
 
     group_key: str
     incarnation: int
@@ -60,7 +60,7 @@ class GroupRow(NamedTuple):
 
 
 class Request(NamedTuple):
-    """What an operator asked of a group, by its place in the turn, that was locked."""
+    """An operator's request for a group that was locked then, by the group's place in the turn."""
 
     place: int
     request_id: int
@@ -69,10 +69,10 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entries(Columns):
-    """Entries, as ``turn.sql`` gives them: by group, and of each in the order in which they arrived, or leave.
+    """Entries, as ``turn.sql`` returns them: by group, and within a group in the order in which they arrived, or leave.
 
-    `place` is the place of a row's group among those of the turn; `status` 0: arrived, 1: held, 2: queued, 3: held, with the
-    number of one that arrived, and perhaps there as 1, too.
+    `place` is the place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3:
+    held, with the number of an arrived message; such an entry may also be there with status 1.
     """
 
     place: Ints
@@ -89,7 +89,7 @@ class Entries(Columns):
 
     @classmethod
     def of(cls, row: Any) -> Entries:
-        """From the row that the statement gives, with a list for each column; None where there are no entries."""
+        """Convert the row of the statement, with a list for each column; None if there are no entries."""
         return cls(
             _ints(row.places),
             _ints(row.codes),
@@ -122,7 +122,7 @@ class _Line(Columns):
 
 @dataclass(frozen=True, slots=True)
 class HandedMessages:
-    """What of one group is handed out: its entries, their sequences and ordinals and whether they are late, in order."""
+    """The messages of one group that are handed out: entries, sequences, ordinals and whether they are late, in order."""
 
     group: str | None
     incarnation: int
@@ -138,9 +138,9 @@ _FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """What a turn decided: the parameters of ``decide``; what is handed out, of each group that has something.
+    """The result of a turn: the parameters of ``decide``, and the messages to hand out by group.
 
-    `arrived`: how many messages it took in. `more`: a group has more for another turn at once.
+    `arrived`: the number of judged arrivals. `more`: whether a group has messages for another turn at once.
     """
 
     changes: dict[str, list[Any]]
@@ -150,10 +150,10 @@ class TurnResult:
     more: bool
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
-        """What went wrong: holes whose time is over, and what is dead or invalid.
+        """The notices of the turn: holes that timed out, and messages that are dead or invalid.
 
         Args:
-            queue: whose groups.
+            queue: the queue of the groups.
             keys: the groups of the turn.
             kinds: the events of holes to notice.
         """
@@ -176,9 +176,10 @@ class TurnResult:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """What an operator's action did to a group: all that was decided, and what it showed before and after.
+    """The effect of an operator's action on a group: all decisions, and its state before and after.
 
-    `next`: its next number before the action. `more`: a long run has begun to leave, and goes on in the next turns.
+    `next`: its next number before the action. `more`: whether a long run has begun to leave, and goes on in the next
+    turns.
     """
 
     judged: TurnResult
@@ -194,17 +195,17 @@ class Turn:
     """Some groups of one queue, which the caller has locked, at one moment.
 
     Args:
-        policy: how the queue orders; not `Unordered`.
+        policy: the queue's policy; not `Unordered`.
         keys: the groups.
-        known: what is remembered of those that are known already, in any order.
-        entries: what they have, of each the first that arrived and the first that are held; of what is queued at least
-            the first ``at_most + 1`` of each, and sets whole.
+        known: the stored states of known groups, in any order.
+        entries: their entries: of each group the first arrived and the first held messages; of the queued messages at
+            least the first ``at_most + 1`` of each group, and whole sets.
         now: microseconds.
-        at_most: so many messages of each group are handed out; 0: none, they are only judged.
-        requests: what operators asked of these groups while they were locked, in order. It is obeyed first.
-        incarnation: that of groups which aren't known.
-        most_arrived: so many that arrived were read of each group, at most.
-        most_held: so many that are held, of each kind.
+        at_most: the most messages of each group that are handed out; 0: the groups are only judged.
+        requests: operators' requests for these groups while they were locked, in order. They are carried out first.
+        incarnation: the incarnation of unknown groups.
+        most_arrived: the most arrived messages that were read of each group.
+        most_held: the most held messages of each kind that were read.
     """
 
     def __init__(
@@ -251,22 +252,23 @@ class Turn:
             self._policy = replace(policy, capacity=max(policy.capacity - int(self._part.hidden[0]), 1))
 
     def is_short(self, *, acts: bool = False) -> bool:
-        """Whether what was read of what the groups hold isn't enough to decide; then all of it has to be read.
+        """Whether the held messages that were read aren't enough to decide; then all have to be read.
 
         Args:
-            acts: an operator, or a failure, acts on the groups.
+            acts: whether an operator, or a failure, acts on the groups.
         """
         return self._part.is_short(self._policy, self._start, self._come, self._now, acts=acts or bool(self._requests))
 
     def judge(self) -> TurnResult:
-        """Takes in what arrived, and fires what is due; or only as much of it as is handed out, if that will do."""
+        """Judge the arrivals, and fire due timers; or judge only the messages to hand out, if that is enough."""
         return self._some() or self._written(self._called())
 
     def _some(self) -> TurnResult | None:
-        """Takes in just as many messages as are handed out; None where that isn't the same.
+        """Judge only the messages to hand out; None if the result might differ.
 
-        Each that was released and stayed would be written twice more. Rules that let a message go as it arrives give
-        the same however arrivals are cut, as long as no time passes between; a few that stay can be read again.
+        Each message that is released and not handed out would be written twice more. For rules that release a message
+        when it arrives the result doesn't depend on how arrivals are cut, as long as no time passes in between; the few
+        remaining arrivals can be read again.
         """
         entries = self._entries
         arrived = self._arrived
@@ -290,15 +292,15 @@ class Turn:
         return turn._written(outcome) if enough else None
 
     def act(self, action: Callable[[State], kernel.Outcome], *, empties: bool = False) -> ActionResult:
-        """Does what an operator asks of the turn's one group, after what `judge` does.
+        """Perform an operator's action on the turn's one group, after judging as in `judge`.
 
         Args:
-            action: what it does to the state of the group.
-            empties: whether what is released and not handed out becomes dead, too. Then the entries have to have
-                all that is queued.
+            action: the function that changes the state of the group.
+            empties: whether released messages that aren't handed out become dead, too. Then the entries have to contain
+                all queued messages.
 
         Raises:
-            ActionRefused: what the action raises.
+            ActionRefused: the error of the action.
         """
         first = self._called()
         before = actions.state_of(self._policy, first.state)
@@ -313,7 +315,7 @@ class Turn:
         return ActionResult(judged, before, after, released, aside, int(first.state.groups.next[0]), more)
 
     def _called(self, *, clocked: bool = True) -> kernel.Outcome:
-        """What the kernel makes of it: requests, what has been leaving, what arrived, then, if `clocked`, what is due."""
+        """Call the kernel: requests, messages that have been leaving, arrivals, and then, if `clocked`, due timers."""
         outcome = kernel.Outcome(self._start, no_messages(), no_events())
         if self._requests:
             outcome = self._marked(self._obeyed(outcome), outcome.state)
@@ -324,14 +326,14 @@ class Turn:
         return _one_after(outcome, self._fired(outcome.state)) if clocked else outcome
 
     def _marked(self, stage: kernel.Outcome, before: State) -> kernel.Outcome:
-        """What somebody has asked for, with what it can't know yet taken out of it."""
+        """The result of requests, without the parts that the turn can't know yet."""
         if not isinstance(self._policy, Standard):
             return stage
         which = ~before.groups.has(Flag.LEAVING) | (before.stopped() != stage.state.stopped())
         return self._part.marked(stage, which, stage.state.groups.clock)
 
     def _taken_in(self, state: State) -> kernel.Outcome:
-        """What the kernel makes of what arrived, as far as it can be judged by what was read."""
+        """The kernel's result for the arrivals, as far as they can be judged by the read messages."""
         if not isinstance(self._policy, Standard):
             return kernel.offer(self._policy, state, self._arrivals_in(self._arrived))
         leaves = state.groups.has(Flag.LEAVING)
@@ -353,7 +355,7 @@ class Turn:
         return Arrivals(self._entries.place[rows], sequence, refs, time, self._entries.size[rows])
 
     def _fired(self, state: State) -> kernel.Outcome:
-        """What the kernel makes of the time, where all that arrived is taken in."""
+        """The kernel's result for due timers, if all arrivals are judged."""
         until = np.full(len(self._keys), self._now, np.int64)
         until[self._more] = NEVER
         if isinstance(self._policy, BestEffort) and self._policy.window is None:
@@ -369,7 +371,7 @@ class Turn:
         return self._part.marked(stage, ~leaves, moments, fired=True)
 
     def _obeyed(self, outcome: kernel.Outcome) -> kernel.Outcome:
-        """What was asked of locked groups; what doesn't fit any more (a set was completed meanwhile) is dropped."""
+        """Carry out the requests for locked groups; a request that the state no longer allows (a set was completed meanwhile) is dropped."""
         for place, _, action in self._requests:
             at = np.array([place], np.int64)
             obey = actions.suspend if action == Action.SUSPEND else actions.resume
@@ -442,7 +444,7 @@ class Turn:
         return left or bool((self._more | after.groups.has(Flag.LEAVING)).any())
 
     def _line(self, decided: Decided) -> _Line:
-        """What is queued already, and what was released now, in the order in which it leaves."""
+        """The messages that were queued before and those released now, in the order in which they leave."""
         entries = self._entries
         queued = np.flatnonzero(entries.status == _QUEUED)
         new = decided.take(decided.disposition == Disposition.RELEASED)
@@ -484,7 +486,7 @@ class Turn:
         }
 
     def _wakes(self, after: State, stays: _Line, ready: Bools, stopped: Bools) -> dict[str, list[Any]]:
-        """When each group wants to be looked at again: what is ready by its rank, else the moment when something is."""
+        """The next time for a turn of each group: its rank if messages are ready, else the time when some will be."""
         due = kernel.due(self._policy, after)
         # What is leaving goes on at once.
         due = np.where(after.groups.has(Flag.LEAVING), np.minimum(due, after.groups.mark), due)
@@ -501,7 +503,7 @@ class Turn:
         return {"due_ats": [moment if moment < FOREVER else None for moment in due.tolist()], "ready_ranks": ranks}
 
     def _kept(self, held: Held, queued: _Line) -> dict[str, list[Any]]:
-        """The entries that change and stay: those held anew or otherwise, and those released and not handed out."""
+        """The entries that change and stay: newly held or changed entries, and released entries that aren't handed out."""
         entries, rows = self._entries, self._rows[held.ref]
         new = (held.ref >= self._held) | (held.late != entries.late[rows]) | (held.waits != entries.waits[rows])
         held = held.take(new)
@@ -516,7 +518,7 @@ class Turn:
         }
 
     def _numbers(self) -> Ints:
-        """For each row which message of its group it was, in order of arrival."""
+        """For each row its position in its group, in order of arrival."""
         rows = self._arrived
         place = self._entries.place[rows]
         found = self._entries.arrival.copy()
@@ -542,7 +544,7 @@ class Turn:
 
 
 def _held_of(entries: Entries) -> Ints:
-    """The rows of what is held, each message once, of each group in order of arrival."""
+    """The rows of held messages, each message once, within each group in order of arrival."""
     held = np.flatnonzero((entries.status == _HELD) | (entries.status == _LOOKED_UP))
     if not (entries.status == _LOOKED_UP).any():
         return held
@@ -552,14 +554,14 @@ def _held_of(entries: Entries) -> Ints:
 
 
 def _told(arrived: Entries, groups: int) -> Bools:
-    """In which groups something that arrived tells the size of its set."""
+    """The groups where an arrived message contains the size of its set."""
     told = np.zeros(groups, np.bool_)
     told[arrived.place[arrived.size != NOT_SAID]] = True
     return told
 
 
 def _kept_back(groups: Groups) -> Bools:
-    """The groups that nothing is handed out of. A complete set closes its group, and leaves all the same."""
+    """The groups from which nothing is handed out. A complete set closes its group, but is handed out all the same."""
     complete = groups.has(Flag.COMPLETE) & ~groups.has(Flag.SUSPENDED | Flag.FAULTED)
     return groups.has(Flag.stopping()) & ~complete
 
@@ -574,7 +576,7 @@ def _set_aside(decided: Decided) -> int:
 
 
 def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> Ints:
-    """A column of numbers, with something in place of nulls."""
+    """A column of numbers, with a number in place of nulls."""
     if values is None:
         return np.zeros(0, np.int64)
     if missing is not None and None in values:
@@ -583,6 +585,6 @@ def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> In
 
 
 def _pairs(written: str) -> list[tuple[int, int]]:
-    """The pairs of numbers in an array as PostgreSQL writes it."""
+    """The pairs of numbers in PostgreSQL's text of an array."""
     found = [int(one) for one in written[1:-1].split(",") if one]
     return list(zip(found[::2], found[1::2], strict=True))

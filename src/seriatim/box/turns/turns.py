@@ -33,8 +33,8 @@ _FRESH_TEXT = numbers(_FRESH)
 
 
 class Portion(NamedTuple):
-    """How much a turn reads at most: of what each group holds; of what arrived for each group, and for all together, but
-    at least so much of each.
+    """The most messages that a turn reads: held messages of each group; arrived messages of each group, and of all groups
+    together, but at least a number of each.
     """
 
     held: int = 1_000
@@ -43,7 +43,7 @@ class Portion(NamedTuple):
     each: int = 100
 
     def arrived_of(self, groups: int, at_most: int) -> int:
-        """How many messages a turn of so many groups takes in of each, where so many are to be handed out."""
+        """The number of arrivals of each group that a turn judges, by the numbers of groups and of messages to hand out."""
         return min(max(self.arrived, min(at_most, self.together // 2)), max(self.together // max(groups, 1), self.each))
 
 
@@ -52,10 +52,10 @@ PORTION = Portion()
 
 
 class LockedGroups(NamedTuple):
-    """Groups that were locked: their keys; microseconds; the version of the definitions.
+    """Locked groups: their keys; the time in microseconds; the version of the definitions.
 
-    `unrouted`: something that was published through SQL waits to be routed. `many`: more messages wait to be judged
-    than a turn of one group is worth.
+    `unrouted`: whether messages that were published through SQL wait to be routed. `many`: whether more messages
+    wait to be judged than a turn of one group is worth.
     """
 
     keys: list[str]
@@ -65,7 +65,7 @@ class LockedGroups(NamedTuple):
     many: bool = False
 
     def by_policy(self, queue: BoxQueue) -> list[LockedGroups]:
-        """The same groups, those of one policy together."""
+        """The same groups, grouped by policy."""
         if not queue.declared.policies:
             return [self]
         kept: dict[str | None, list[str]] = {}
@@ -76,19 +76,19 @@ class LockedGroups(NamedTuple):
 
 
 class TurnStart(NamedTuple):
-    """A turn of a locked group; whether something that was published through SQL waits to be routed."""
+    """A turn of a locked group; whether messages that were published through SQL wait to be routed."""
 
     turn: Turn
     unrouted: bool
 
 
 class Turns:
-    """What turns do in one transaction.
+    """The turns of one transaction.
 
     Args:
-        transaction: in which.
+        transaction: the transaction.
         now_us: microseconds, in place of the database's clock.
-        heads: where queues begin, as far as that is known; None: they are looked at from their beginning.
+        heads: the known beginnings of queues; None: search queues from their beginning.
     """
 
     def __init__(self, transaction: Transaction, now_us: int | None = None, heads: Heads | None = None) -> None:
@@ -97,13 +97,13 @@ class Turns:
         self._transaction = transaction
 
     def lock(self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int = 0) -> LockedGroups:
-        """Lock the next groups that have something to do, or the named one.
+        """Lock the next groups with work, or the named group.
 
         Args:
-            queue: whose groups.
-            how_many: at most so many.
-            group: this one, whether it has something to do or not.
-            patience_ms: how long to wait for that, milliseconds.
+            queue: the queue.
+            how_many: the most groups.
+            group: this group, with or without work.
+            patience_ms: how long to wait for the named group, milliseconds.
 
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
@@ -118,7 +118,7 @@ class Turns:
         return self._lock("lock_groups", parameters)
 
     def lock_due(self, queue: BoxQueue, how_many: int) -> LockedGroups:
-        """Lock groups that have a timer which is due; those that others have are passed over.
+        """Lock groups with a due timer; groups that others have locked are skipped.
 
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
@@ -126,7 +126,7 @@ class Turns:
         return self._lock("lock_due", {"of_queue": queue.queue_id, "how_many": how_many, "at_us": self._now_us})
 
     def lock_ahead(self, queue: BoxQueue, how_many: int) -> LockedGroups:
-        """Lock the next groups that have something to do, unless somebody judges ahead in this queue already.
+        """Lock the next groups with work, unless another process judges ahead in this queue already.
 
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
@@ -135,7 +135,7 @@ class Turns:
         return self._lock("lock_ahead", parameters | {"from_rank": self._from_rank(queue)})
 
     def _from_rank(self, queue: BoxQueue, group: str | None = None) -> int:
-        """From which rank on to look for the next group, or the named one."""
+        """The rank from which to search for the next group, or for the named one."""
         return EVERYTHING if self._heads is None or group is not None else self._heads.of(queue, self._head_of)
 
     def _where_unrouted(self) -> dict[str, str]:
@@ -151,7 +151,7 @@ class Turns:
         return LockedGroups(keys, now, version, *more)
 
     def judge(self, queue: BoxQueue, locked: LockedGroups, limit: int) -> TurnResult:
-        """Judge what locked groups of one policy have; at most `limit` messages of each are handed out, or a whole set."""
+        """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set."""
         at_most = queue.at_most(limit)
         turn, _ = self._turn(queue, locked, at_most)
         if turn.is_short():
@@ -161,23 +161,23 @@ class Turns:
         return judged
 
     def judge_all(self, queue: BoxQueue, locked: LockedGroups) -> None:
-        """Judge what locked groups have, whatever their policies; nothing is handed out."""
+        """Judge locked groups of any policies; nothing is handed out."""
         for one in locked.by_policy(queue) if locked.keys else ():
             self._transaction.notice(*self.judge(queue, one, 0).notices(queue, one.keys))
 
     def begin(
         self, queue: BoxQueue, limit: int, group: str | None, version: int
     ) -> tuple[LockedGroups, TurnStart | None]:
-        """Lock the next group that has something to do, or the named one, and read what its turn has to know.
+        """Lock the next group with work, or the named group, and read the data of its turn.
 
         Args:
-            queue: whose group.
-            limit: at most so many messages are to be handed out, or a whole set.
-            group: this one, if it has something to do and nobody has it.
-            version: that of the definitions which the queue is from.
+            queue: the queue.
+            limit: the most messages to hand out, or a whole set.
+            group: this group, if it has work and isn't locked.
+            version: the version of the definitions that `queue` is from.
 
         Returns:
-            None where there is no such group, or the definitions are others now: then the queue's have to be read first.
+            None if there is no such group, or the definitions have changed: then they have to be read first.
 
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
@@ -198,14 +198,14 @@ class Turns:
     def look(
         self, queue: BoxQueue, locked: LockedGroups, limit: int, *, wary: bool, begun: TurnStart | None = None
     ) -> TurnResult | None:
-        """As `judge` for one group; nothing is written down.
+        """Like `judge` for one group, without writing the result.
 
         Args:
-            queue: whose group it is.
+            queue: the queue of the group.
             locked: the group.
-            limit: at most so many messages, or a whole set.
-            wary: judge nothing, and answer None, where something that was published through SQL waits to be routed.
-            begun: what `begin` has read for it, of the same queue and limit; None: it is read here.
+            limit: the most messages, or a whole set.
+            wary: judge nothing, and return None, if messages that were published through SQL wait to be routed.
+            begun: the result of `begin` for it, with the same queue and limit; None: read the data here.
         """
         turn, unrouted = begun or self._turn(queue, locked, queue.at_most(limit))
         if turn.is_short():
@@ -213,7 +213,7 @@ class Turns:
         return None if unrouted and wary else turn.judge()
 
     def deliver(self, queue: BoxQueue, judged: TurnResult, definitions: Definitions) -> Delivery | None:
-        """Write down what `look` has judged, and hand out what it says; None where that is nothing."""
+        """Write the result of `look`, and hand out its messages; None if there are none."""
         if not judged.handed:
             self._decide(queue, judged, [])
             return None
@@ -235,19 +235,19 @@ class Turns:
         all_arrived: bool = False,
         all_held: bool = False,
     ) -> ActionResult:
-        """Do what an operator asks of one locked group, after it has been judged; nothing is handed out.
+        """Perform an operator's action on one locked group, after judging it; nothing is handed out.
 
         Args:
-            queue: whose group it is.
+            queue: the queue of the group.
             locked: the group.
-            action: what it does to the state of the group.
-            empties: whether what is queued becomes dead.
-            all_arrived: all that arrived is judged before, not only as much as a turn takes in.
-            all_held: it is about all that is held. Else it may let the beginning of a long run go, and leave the rest to
-                the next turns.
+            action: the function that changes the state of the group.
+            empties: whether queued messages become dead.
+            all_arrived: judge all arrivals before, not only as many as a usual turn.
+            all_held: the action needs all held messages. Otherwise it may release the beginning of a long run, and
+                leave the rest to the next turns.
 
         Raises:
-            ActionRefused: what the action raises; then nothing is written.
+            ActionRefused: the error of the action; then nothing is written.
         """
         reads = partial(self._turn, queue, locked, 0, everything=empties, all_arrived=all_arrived)
         turn, _ = reads(all_held=all_held)
@@ -267,10 +267,10 @@ class Turns:
         all_arrived: bool = False,
         all_held: bool = False,
     ) -> TurnStart:
-        """A turn of locked groups, with as much of what is queued in each as it has to know, or everything; and with the
-        beginning of what arrived and of what is held, or all of it.
+        """A turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages
+        or all.
 
-        What was committed after something that waits to be routed is left out; True where something waits.
+        Messages that were committed after a message that waits to be routed are left out; True if a message waits.
         """
         queued = ALL if everything else queue.looked_at(at_most)
         portion = _portion(queue, len(locked.keys), at_most, all_arrived=all_arrived, all_held=all_held)
@@ -293,19 +293,19 @@ class Turns:
         arrived: bool = False,
         after: Completion | None = None,
     ) -> tuple[Delivery | None, int]:
-        """What was released before, of the next group that has some or the named one, and lock that group.
+        """Lock the next group with released messages, or the named group, and hand these messages out.
 
         Args:
-            queue: whose group.
-            limit: at most so many messages, or a whole set.
-            group: this one.
-            definitions: what is defined.
-            arrived: and what has arrived behind it, in a queue that `is_fifo` and not `Definitions.collecting`: no rule
-                has to be asked.
-            after: do this and commit, before, and hand out in another transaction.
+            queue: the queue.
+            limit: the most messages, or a whole set.
+            group: this group.
+            definitions: the definitions.
+            arrived: hand out arrived messages behind them, too, in a queue that `is_fifo` and not
+                `Definitions.collecting`: no rule has to be asked.
+            after: execute this statement and commit first, and hand out in another transaction.
 
         Returns:
-            None where a group has to be judged first; the version of the definitions, if there is anything.
+            None if a group has to be judged first; and the version of the definitions, if there is any work.
         """
         parameters = {
             "of_queue": queue.queue_id, "named": group, "at_most": queue.at_most(limit), "at_us": self._now_us,
@@ -344,7 +344,7 @@ class Turns:
         return delivery, first.version
 
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
-        """The next messages of a queue without order, each locked for itself; else as `hand_out`."""
+        """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`."""
         parameters = {"of_queue": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue)}
         rows = self._transaction.rows("take_unordered", **parameters)
         if not rows:
@@ -386,19 +386,19 @@ class Turns:
         )
 
     def _joined(self, ends: DeliveryEnds) -> dict[str, Any]:
-        """What PostgreSQL is asked by, what has become of a delivery in a transaction of an application's."""
+        """The parameters that ask PostgreSQL for the fate of a delivery in an application's transaction."""
         named = {"of_queue": ends.queue_id, "of_group": ends.group, "entry_ids": ends.entry_ids}
         return named | {"handed": self._transaction.value("handed_by", **named), "put": None}
 
     def _standing(self, joined: dict[str, Any]) -> DeliveryStatus:
-        """What has become of a delivery. An application that has ended the transaction isn't left with another one."""
+        """The fate of a delivery. If the application has ended its transaction, no new transaction is left open."""
         if self._transaction.access is None or not is_idle(self._transaction.connection):
             return DeliveryStatus(*self._transaction.one("standing", **joined))
         with self._transaction.access.transaction() as transaction:
             return DeliveryStatus(*transaction.one("standing", **joined))
 
     def _end_after(self, ends: DeliveryEnds, joined: dict[str, Any] | None, count: int) -> None:
-        """Complete the first `count` of what was handed out, and put the others back."""
+        """Complete the first `count` messages of a delivery, and put the others back."""
         if count:
             self._execute(ends.between(0, count).completion())
         self._put_back(ends.between(count, None), joined)
@@ -413,7 +413,7 @@ class Turns:
             joined["put"] = self._transaction.value("put_back_by", **ends.back())
 
     def _put_back_apart(self, ends: DeliveryEnds) -> None:
-        """Put back what an application has committed without ending it, whatever becomes of its next transaction."""
+        """Put back a delivery that an application has committed without completing it, independently of its next transaction."""
         if ends.group is not None and self._transaction.access is not None:
             with self._transaction.access.transaction() as transaction:
                 transaction.do("put_back_committed", **ends.back())
@@ -425,7 +425,7 @@ class Turns:
 def _portion(
     queue: BoxQueue, groups: int, at_most: int, *, all_arrived: bool = False, all_held: bool = False
 ) -> dict[str, int]:
-    """How much a turn of so many groups reads. A round that is a call takes in all that arrived."""
+    """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read."""
     calls = any(isinstance(one, BestEffort) and one.window is None for one in queue.declared.all_policies())
     return {
         "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
@@ -434,7 +434,7 @@ def _portion(
 
 
 def _turn_of(queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, portion: dict[str, int]) -> TurnStart:
-    """The turn of locked groups, by the row that says all about them."""
+    """The turn of locked groups, from the row with all their data."""
     known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided)
     groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
     asked = (row.request_places, row.request_ids, row.actions)

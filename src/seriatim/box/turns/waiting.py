@@ -22,10 +22,10 @@ _LOOK_S = 1.0
 
 
 class Waiter:
-    """A connection that waits for messages of a queue; it is in no transaction meanwhile.
+    """A connection that waits for messages of a queue, outside a transaction.
 
     Args:
-        transaction: on a connection of ours; nothing is begun on it.
+        transaction: a transaction of a connection of ours that hasn't begun.
         queue_id: the queue.
     """
 
@@ -35,12 +35,12 @@ class Waiter:
         self._channel = f"seriatim_{transaction.connection.info.backend_pid}"
         self._is_deaf = isinstance(transaction.connection, OwnConnection) and transaction.connection.is_pooled
         self._waiter: int | None = None
-        #: By what it was called last: its own number, and that of the newest waiter then.
+        #: The last notification: the number of this waiter, and the number of the newest waiter at that time.
         self._call: tuple[int | None, int] = None, 0
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Around all waiting: what is called is heard. After an error nothing is left of it, and the error is what is raised."""
+        """Listen for notifications during the block. After an error the registration is removed, and the error is raised."""
         if self._is_deaf:
             yield
             return
@@ -54,16 +54,16 @@ class Waiter:
             raise
 
     def register(self) -> None:
-        """Ask to be called. Whoever looks for messages after this and finds none can wait."""
+        """Register this receiver. If it looks for messages after this and finds none, it can wait."""
         if self._waiter is None and not self._is_deaf:
             self._waiter = self._transaction.value("register", of_queue=self._queue_id)
             self._transaction.connection.commit()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until somebody calls, a timer of the queue is due, or so many seconds are over.
+        """Wait until a publisher notifies, a timer of the queue is due, or the seconds are over.
 
         Returns:
-            whether somebody called.
+            whether a publisher notified.
         """
         due_s = self._transaction.value("next_due", of_queue=self._queue_id)
         self._transaction.connection.commit()
@@ -77,7 +77,7 @@ class Waiter:
         return self._waiter is None
 
     def pass_on(self) -> None:
-        """Have the next one called in place of this one, who was called and has no use for what came."""
+        """Notify the next receiver in place of this one, which was notified and doesn't take the message."""
         waiter, newest = self._call
         self._transaction.do("pass_on", of_queue=self._queue_id, waiter=waiter, newest=newest)
 
@@ -87,7 +87,7 @@ class Waiter:
             self._transaction.do("unregister", waiter=self._waiter)
 
     def _give_up(self) -> None:
-        """Leave after an error, in another transaction: that of the error takes no statement any more."""
+        """Unregister after an error, in another transaction: the failed transaction accepts no statement any more."""
         try:
             self._transaction.connection.rollback()
             self._leave()

@@ -1,1 +1,1 @@
-"""What operators see. Views change nothing and take no locks."""
+"""The views of operators. Views change nothing and take no locks."""

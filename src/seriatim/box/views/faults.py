@@ -100,7 +100,7 @@ class KeptFaults:
 
 
 def count_faults(transaction: Transaction) -> KeptFaults:
-    """How many there are."""
+    """Count the recorded faults."""
     return transaction.one("count_faults", KeptFaults)
 
 

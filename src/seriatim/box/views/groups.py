@@ -14,7 +14,7 @@ from seriatim.kernel.states import ALLOWED, Action, GroupState
 
 __all__ = ["TRIED_AGAIN", "GroupFilter", "GroupView", "containing", "count_groups", "fitting", "group_of", "groups_of"]
 
-#: What a group shows whose message waits for its next attempt, unless something else stops it.
+#: The states of a group whose message waits for its next attempt, unless something else stops it.
 TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT})
 
 
@@ -168,12 +168,12 @@ def count_groups(transaction: Transaction, queue: str | None = None, key: str | 
 
 
 def fitting(glob: str) -> str:
-    """A pattern with ``*`` and ``?`` as one of SQL's ``LIKE``."""
+    """Convert a pattern with ``*`` and ``?`` to a pattern of SQL's ``LIKE``."""
     return "".join({"*": "%", "?": "_"}.get(one, _ESCAPED.get(one, one)) for one in glob)
 
 
 def containing(text: str) -> str:
-    """What has this text in it, as a pattern of SQL's ``LIKE``."""
+    """A pattern of SQL's ``LIKE`` for texts that contain this text."""
     return f"%{''.join(_ESCAPED.get(one, one) for one in text)}%"
 
 

@@ -11,7 +11,7 @@ __all__ = ["Problem", "audit"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What breaks the law of the spool: what is wrong, and with which message (`arrival_id`, `position`)."""
+    """A violation of the law of the spool: the fault, and the message (`arrival_id`, `position`)."""
 
     problem: str
     arrival_id: int
@@ -19,7 +19,7 @@ class Problem:
 
 
 def audit(transaction: Transaction, most: int = 100) -> list[Problem]:
-    """What breaks the law of the spool, at most so many of a kind: nothing, if all is well.
+    """The violations of the law of the spool, with a limit for each kind; empty if all is well.
 
     Every reference has its message and every message its ticket; a message that nothing refers to is noted for the
     clean-up. Reads all of it, in one statement and without locks.

@@ -159,7 +159,7 @@ def _places(transaction: Transaction, parameters: dict[str, object], *, limit: i
 
 
 def _view(transaction: Transaction, queue: str, group: str) -> GroupView | None:
-    """The group, if its queue has such."""
+    """The group, if its queue has groups."""
     try:
         return group_of(transaction, queue, group)
     except UsageError:
@@ -200,7 +200,7 @@ def _unplaced(one: _Known) -> list[Step]:
 
 
 def _way(one: _Known, view: GroupView | None) -> list[Step]:
-    """From the subscriptions that brought it into a queue to where it is there."""
+    """The steps of a message in one queue: from the matching subscriptions to its present place."""
     step = Step(None, StepKind.ROUTED, _routed(one), one.message_id, one.queue, one.group)
     return [
         replace(step, at=one.received_at),
@@ -264,7 +264,7 @@ def _operation(one: Logged) -> Step:
 
 
 def _in_time(lines: Sequence[Sequence[Step]]) -> list[Step]:
-    """In order of time: what isn't known first, where it is now last; a step of unknown time behind the one before it."""
+    """Sort steps by time: unknown steps first, the present place last; a step of unknown time stays behind its predecessor."""
     keyed: list[tuple[datetime, int, Step]] = []
     for line in lines:
         moment = _FIRST

@@ -1,1 +1,1 @@
-"""What a worker process needs beyond a session."""
+"""The parts of a box that a worker process needs beyond a session."""

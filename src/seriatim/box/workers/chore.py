@@ -14,20 +14,20 @@ __all__ = ["ChoreTaken", "alone"]
 
 
 class ChoreTaken(Exception):
-    """Somebody else does the chore."""
+    """Another process does the chore."""
 
 
 def alone(access: Access, chore: str) -> Access:
-    """A box whose transactions each claim a chore: while one of them goes on nobody else does any of it.
+    """A box whose transactions each claim a chore: during such a transaction no other process does the chore.
 
-    The claim is that of the transaction, and needs no connection of its own, which may not be had.
+    The transaction itself holds the claim, so no second connection is needed, which might not be available.
 
     Args:
         access: the box.
         chore: its name.
 
     Returns:
-        a box whose transactions raise `ChoreTaken` as they begin, where somebody has the chore.
+        a box whose transactions raise `ChoreTaken` as they begin, if another process has the chore.
     """
 
     @contextmanager

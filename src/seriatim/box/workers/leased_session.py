@@ -25,12 +25,12 @@ __all__ = ["LeasedSession"]
 
 
 class LeasedSession(Session):
-    """For one call of a handler; leaving it rolls back what `complete` hasn't committed.
+    """The session for one call of a handler; its end rolls back all that `complete` hasn't committed.
 
     Args:
-        lease: what is worked on.
+        lease: the lease.
         begin: begins a transaction with the box.
-        run_as: the role of the database that the handler has; None: that of the worker.
+        run_as: the role of the database that the handler has; None: the worker's role.
     """
 
     def __init__(
@@ -52,17 +52,17 @@ class LeasedSession(Session):
 
     @property
     def delivery(self) -> Delivery:
-        """What was claimed, of which the handler has a part."""
+        """The delivery of the lease; the handler has a part of it."""
         return self._lease.delivery
 
     @property
     def connection(self) -> psycopg.Connection:
-        """As of every session; the first time it begins the transaction.
+        """The psycopg connection, as in every session; the first call begins the transaction.
 
         Raises:
-            LeaseLost: the lease isn't the worker's any more.
+            LeaseLost: the worker has lost the lease.
             UsageError: the session has ended.
-            Unavailable: no connection.
+            Unavailable: there is no connection.
         """
         if self._lease.lost.is_set():
             raise self._lease.error()
@@ -74,7 +74,7 @@ class LeasedSession(Session):
 
     @property
     def _is_lent(self) -> bool:
-        """It is made for a handler."""
+        """Always: the session is made for a handler."""
         return True
 
     def __enter__(self) -> Self:
@@ -83,7 +83,7 @@ class LeasedSession(Session):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Roll back what isn't committed.
+        """Roll back all that isn't committed.
 
         Raises:
             TurnEnded: the handler ended the transaction, or closed the connection.
@@ -99,21 +99,21 @@ class LeasedSession(Session):
             self._transaction.__exit__(kind, error, trace)
 
     def handled(self) -> None:
-        """The handler has returned: what follows is done as the worker's role; errors as of `Steps.handled`."""
+        """The handler has returned: continue as the worker's role; errors are those of `Steps.handled`."""
         if self._steps is not None:
             self._steps.handled()
 
     def complete(self, count: int, *, ends: bool) -> None:
-        """The handler is done with the next `count` messages of the lease: commit that with what it wrote.
+        """Complete the next `count` messages of the lease, and commit that together with the handler's writes.
 
         Args:
-            count: how many.
+            count: the number of messages.
             ends: whether the lease ends with them.
 
         Raises:
             TurnEnded: the handler ended the transaction, or closed the connection.
-            LeaseLost: the lease isn't the worker's any more.
-            Unavailable: nobody knows whether it was committed.
+            LeaseLost: the worker has lost the lease.
+            Unavailable: it may be committed or not.
         """
         if self._connection is None and not self._lease.lost.is_set():
             self._join()

@@ -24,13 +24,13 @@ _IDLE_MS = 10_000
 
 
 class Slots(Closing):
-    """Those that a process has, of all queues of a box; for one thread.
+    """The places that a process has, in all queues of a box; for one thread.
 
     Args:
         box: the message box.
 
     Raises:
-        EnvironmentProblem: a pooler stands between, which keeps no place for anybody.
+        EnvironmentProblem: the connection leads through a connection pooler, which keeps no places.
     """
 
     def __init__(self, box: MessageBox) -> None:
@@ -43,19 +43,19 @@ class Slots(Closing):
         self._taken: dict[int, set[int]] = {}
 
     def look(self) -> list[Activated]:
-        """The activations of the box, as they are now.
+        """The present activations of the box.
 
         Raises:
-            EnvironmentProblem, Unavailable: as `fill`.
+            EnvironmentProblem, Unavailable: as for `fill`.
         """
         with self._connected() as connection:
             return activations_of(Statements(connection, self._schema))
 
     def fill(self, queue_id: int, most: int) -> int:
-        """Take all places from 1 to `most` that nobody has.
+        """Take all free places from 1 to `most`.
 
         Returns:
-            how many of these it has then.
+            the number of places in this range that the process has then.
 
         Raises:
             EnvironmentProblem, Unavailable: the connection is lost, and with it all places; the next call makes another.
@@ -66,10 +66,10 @@ class Slots(Closing):
         return sum(slot <= most for slot in self._taken.get(queue_id, ()))
 
     def leave(self, queue_id: int, down_to: int) -> None:
-        """Give places back, those with the highest numbers first, until it has no more than so many.
+        """Give places back, the highest numbers first, until the process has no more than the given number.
 
         Raises:
-            EnvironmentProblem, Unavailable: as `fill`.
+            EnvironmentProblem, Unavailable: as for `fill`.
         """
         taken = sorted(self._taken.get(queue_id, ()))
         if over := taken[down_to:]:
@@ -77,7 +77,7 @@ class Slots(Closing):
             self._taken.get(queue_id, set()).difference_update(over)
 
     def close(self) -> None:
-        """Give all back."""
+        """Give all places back."""
         self._taken.clear()
         if self._connection is not None:
             with suppress(psycopg.Error):

@@ -34,19 +34,19 @@ _CHECK = b"SET CONSTRAINTS ALL IMMEDIATE"
 
 
 class TurnEnded(UsageError):
-    """A handler ended the transaction that it was given, and nothing can be written down in it any more."""
+    """A handler ended its transaction, so that nothing can be written in it any more."""
 
 
 class Steps:
     """The steps of one turn.
 
     Args:
-        session: whose transaction it is; something has been received in it.
-        run_as: the role of the database that handlers have; None: that of the session.
+        session: the session of the transaction, with a delivery.
+        run_as: the role of the database that handlers have; None: the session's role.
 
     Attributes:
-        suspect: the step, as `step` was told, whose handler has ended the transaction, where one has: the last that had
-            the connection while all was well; None: there is none.
+        suspect: the name of the step whose handler has ended the transaction, if one has: the last step that used the
+            connection while the transaction was open; None: there is none.
     """
 
     def __init__(self, session: Session, run_as: str | None = None) -> None:
@@ -68,26 +68,26 @@ class Steps:
 
     @property
     def backend_pid(self) -> int:
-        """The number of PostgreSQL's process for it."""
+        """The number of the connection's server process."""
         connection = self._connection
         return connection.server_pid if isinstance(connection, OwnConnection) else connection.info.backend_pid
 
     @property
     def is_lost(self) -> bool:
-        """Whether the connection broke; nobody on this side closed it."""
+        """Whether the connection broke, and wasn't closed on this side."""
         return self._connection.broken
 
     @contextmanager
     def step(self, name: int | None = None) -> Iterator[None]:
-        """Around the handler's work. What it wrote is rolled back by an exception, which goes on.
+        """Run a handler inside the block. An exception rolls back the handler's writes, and is raised further.
 
         Args:
-            name: of the step, for `suspect`.
+            name: the name of the step, for `suspect`.
 
         Raises:
-            TurnEnded: the handler ended the transaction, tried to by a statement, or closed the connection; or one before
-                it did.
-            UsageError: an SQL statement of the handler's failed, and it went on.
+            TurnEnded: this or an earlier handler ended the transaction, tried to with a statement, or closed the
+                connection.
+            UsageError: an SQL statement of the handler failed, and the handler went on.
             Unavailable: the connection is lost.
         """
         self._is_own = self._is_handled = False
@@ -112,10 +112,10 @@ class Steps:
             raise self._ended()
 
     def handled(self) -> None:
-        """The handler has returned: what follows in the step is done as the session's role.
+        """The handler has returned: continue the step as the session's role.
 
         Raises:
-            UsageError: the handler took another role, or passed over an SQL statement that failed.
+            UsageError: the handler took another role, or ignored an SQL statement that failed.
         """
         role, self._own_role, self._is_handled = self._own_role, None, True
         if self._status == TransactionStatus.INERROR and not self._has_ended:
@@ -131,19 +131,19 @@ class Steps:
                 )
 
     def check(self) -> None:
-        """Let the database say now what it would refuse at the commit.
+        """Check deferred constraints now instead of at the commit.
 
         Raises:
-            psycopg.Error: it does.
+            psycopg.Error: the database would refuse the commit.
         """
         if self._is_own:
             self._connection.execute(_CHECK, prepare=False)
 
     def finish(self) -> None:
-        """After the last step.
+        """Finish the turn, after the last step.
 
         Raises:
-            TurnEnded: the last handler that had the connection ended the transaction by a statement of its own.
+            TurnEnded: the last handler that used the connection ended the transaction with its own statement.
         """
         self._end(None)
 
@@ -152,7 +152,7 @@ class Steps:
         return self._connection.info.transaction_status
 
     def _begin(self) -> None:
-        """The handler asks for the connection, for the first time in its step or again."""
+        """Called when the handler asks for the connection, for the first time in its step or again."""
         if self._is_own:
             return
         self._is_own = True
@@ -168,10 +168,10 @@ class Steps:
             self._own_role = _change_role(Statements(self._connection, self._session.access.schema), self._run_as)
 
     def _set_anew(self) -> None:
-        """Give up the savepoint of the handler that had the connection before, and set one.
+        """Release the savepoint of the previous handler, and set a new one.
 
         Raises:
-            TurnEnded: there is none any more.
+            TurnEnded: that savepoint doesn't exist any more.
         """
         try:
             self._connection.execute(_SET_ANEW, prepare=False)
@@ -191,7 +191,7 @@ class Steps:
                 raise self._ended() from ended
 
     def _check(self, error: BaseException | None) -> None:
-        """See that the transaction is still there."""
+        """Check that the transaction is still open."""
         if self._has_ended:  # the one whose handler did it is found already
             raise self._ended() from error
         if self._connection.broken:
@@ -216,10 +216,10 @@ class Steps:
 
 
 def check_role(box: MessageBox, role: str) -> None:
-    """See that a handler can have a role.
+    """Check that a handler can take a role.
 
     Raises:
-        EnvironmentProblem: there is no such role, or the one that works on the box isn't a member of it.
+        EnvironmentProblem: there is no such role, or the role of the worker isn't a member of it.
         Unavailable: the transaction has to be repeated.
     """
     with box.session() as session:
@@ -235,33 +235,33 @@ def check_role(box: MessageBox, role: str) -> None:
 
 
 def _blocks(connection: psycopg.Connection) -> int:
-    """How many blocks of the driver's are open on a connection of ours."""
+    """The number of the driver's transaction blocks that are open on a connection of ours."""
     return connection.blocks if isinstance(connection, OwnConnection) else 0
 
 
 def _refused(connection: psycopg.Connection) -> int:
-    """How many statements were refused on a connection of ours that would have ended the transaction."""
+    """The number of refused statements on a connection of ours, which would have ended the transaction."""
     return connection.refused if isinstance(connection, OwnConnection) else 0
 
 
 def _change_role(statements: Statements, role: str) -> str:
-    """Have another role until the transaction ends, or is rolled back to a savepoint before; answers with the old one."""
+    """Take another role until the transaction ends, or is rolled back to an earlier savepoint; return the old role."""
     return str(statements.one("change_role", role=role).role)
 
 
 def end_backend(session: Session, pid: int, since_s: float) -> None:
-    """End the connection of a turn that has taken so many seconds, if it is still there."""
+    """End the connection of a turn that takes longer than these seconds, if it still exists."""
     parameters = {"pid": pid, "since": timedelta(seconds=since_s)}
     session.connection.execute(statement("end_backend", session.access.schema), parameters)
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the driver says that the same again may work."""
+    """Whether a retry may succeed after an error of the driver."""
     return isinstance(error, _AGAIN) and not isinstance(error, errors.InFailedSqlTransaction)
 
 
 def refusal(error: SeriatimError) -> Exception | None:
-    """What the database said, where that is what an error comes from, and the same again would be refused again."""
+    """The database's error behind an error, if a retry would be refused again."""
     said = error.__cause__
     if not isinstance(said, psycopg.Error):
         return None

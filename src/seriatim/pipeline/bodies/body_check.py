@@ -1,6 +1,6 @@
-"""How a body is read and checked: none, empty, well-formed or valid JSON or XML.
+"""Read and check bodies: none, empty, well-formed or valid JSON or XML.
 
-A body and a schema are a stranger's. What refers to something outside is refused, and nothing is ever fetched.
+Bodies and schemas are untrusted. References to anything outside are refused, and nothing is ever fetched.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ WITH_SCHEMA = frozenset({"valid_json", "valid_xml"})
 # A schema is compiled where it is declared and once more where it is used: in one process only once.
 @lru_cache(maxsize=256)
 def body_reader(validation: str, schema: str | None, format_: Format | None) -> Callable[[bytes], Value]:
-    """A function from a body to its document (None: it isn't read); it raises `Unreadable`, with what is wrong.
+    """A function from a body to its document (None: it isn't read); it raises `Unreadable`, with the fault.
 
     Args:
         validation: one of `VALIDATIONS`.
         schema: the text of the JSON Schema or XSD.
-        format_: what the body is read as.
+        format_: the format of the body.
 
-    With a schema that can't be used, `schema_check` having raised, there is something wrong with every body.
+        With an unusable schema, for which `schema_check` raises, every body is invalid.
     """
     match validation, format_:
         case ("valid_json", "json") if schema is not None:
@@ -62,7 +62,7 @@ def body_reader(validation: str, schema: str | None, format_: Format | None) -> 
 
 
 def schema_check(validation: str, schema: str) -> Callable[[Value], None]:
-    """What checks a document against a schema; it raises `Unreadable`. Arguments as for `body_reader`.
+    """A function that checks a document against a schema; it raises `Unreadable`. Arguments as for `body_reader`.
 
     Raises:
         UsageError: the schema can't be used.
@@ -76,7 +76,7 @@ def schema_check(validation: str, schema: str) -> Callable[[Value], None]:
 
 
 def _usable_check(validation: str, schema: str) -> Callable[[Value], None]:
-    """As `schema_check`, also with a schema that was defined when more could be used than today."""
+    """Like `schema_check`, but also for a stored schema that today's rules refuse."""
     try:
         return schema_check(validation, schema)
     except UsageError as error:

@@ -37,10 +37,10 @@ def path_steps(path: str) -> tuple[str | int, ...]:
     """The steps of a JSON path: names and list positions.
 
     Args:
-        path: ``$``, ``$.name``, ``$['a name']``, ``$.list[0]`` and what these make together.
+        path: ``$``, ``$.name``, ``$['a name']``, ``$.list[0]`` and combinations of these.
 
     Raises:
-        UsageError: anything else; wildcards, slices and filters would find several values.
+        UsageError: the path has another form; wildcards, slices and filters would find several values.
     """
     steps: list[str | int] = []
     place = 1
@@ -63,15 +63,15 @@ class JsonPaths:
     """Reads a JSON document.
 
     A missing value and a null are null. A value that is not of its property's type is a problem,
-    except where text or a number says the same without loss: ``"7"`` and ``7.0`` are the
-    long 7, 7 is the string ``"7"``. `blank`: a body with nothing in it counts as a null.
+    except if text or a number can be converted without loss: ``"7"`` and ``7.0`` are the
+    long 7, 7 is the string ``"7"``. `blank`: a blank body counts as a null.
     """
 
     promote: tuple[Promotion, ...]
     blank: bool = False
 
     def reader(self) -> Callable[[bytes], Promoted]:
-        """A function from a body to what is promoted; it raises `Unreadable`: the body is no JSON."""
+        """A function from a body to the promoted values; it raises `Unreadable` if the body is no JSON."""
         finds = [find for _, find in self.finders()]
         document_of, blank = json_reader(), self.blank
 
@@ -82,7 +82,7 @@ class JsonPaths:
         return read
 
     def finders(self) -> list[tuple[str, Find]]:
-        """By name what finds a promoted value in a document; it raises `Unreadable`. Raises `UsageError`: a wrong path."""
+        """By name the functions that find promoted values in a document; they raise `Unreadable`. Raises `UsageError` for a wrong path."""
         return [(item.name, _finder(item)) for item in self.promote]
 
 
@@ -104,7 +104,7 @@ def _finder(item: Promotion) -> Find:
 
 
 def json_lookup(path: str) -> Find:
-    """What finds the value at a path. Raises `UsageError`: it is no path to one value."""
+    """A function that finds the value at a path. Raises `UsageError` if it is no path to one value."""
     steps = path_steps(path)
 
     def lookup(document: Value) -> Value:
@@ -117,7 +117,7 @@ def json_lookup(path: str) -> Find:
 
 
 def json_reader() -> Callable[[str], Value]:
-    """What reads a JSON text; numbers with a point or exponent become `Decimal`. It raises `Unreadable`."""
+    """A function that reads a JSON text; numbers with a point or exponent become `Decimal`. It raises `Unreadable`."""
     decode = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant).decode
 
     def read(text: str) -> Value:
@@ -132,7 +132,7 @@ def json_reader() -> Callable[[str], Value]:
 
 
 def _too_much(error: Exception) -> str:
-    """What of a JSON text is more than Python takes."""
+    """The part of a JSON text that exceeds Python's limits."""
     match error:
         case RecursionError():
             return "nested too deeply"

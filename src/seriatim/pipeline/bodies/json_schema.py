@@ -1,7 +1,7 @@
-"""JSON Schema: documents against a schema that is one text. Nothing is fetched: an external reference is refused.
+"""JSON Schema: check documents against a schema that is one text. Nothing is fetched: an external reference is refused.
 
-jsonschema does it, with some keywords exchanged (`schema_keywords`): what a stranger's document makes of a schema takes time
-that is bounded by the size of the document.
+The library jsonschema does it, with some keywords replaced (`json_schema_keywords.py`), so that the time for an
+untrusted document is bounded by its size.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _SHOWN = re.compile(r"Decimal\('([^']*)'\)")
 # A schema is compiled where it is declared and once more where it is used: in one process only once.
 @lru_cache(maxsize=256)
 def json_schema(text: str) -> Callable[[Value], None]:
-    """What checks a document that `json_reader` read; it raises `Unreadable`, with the first violation.
+    """A function that checks a document that `json_reader` read; it raises `Unreadable`, with the first violation.
 
-    The draft is that of ``$schema``, without it 2020-12. ``format`` is not checked.
+    ``$schema`` names the draft, by default 2020-12. ``format`` is not checked.
 
     Raises:
-        UsageError: the text is no JSON Schema, refers to another document, or has a pattern that can't be looked for in
+        UsageError: the text is no JSON Schema, refers to another document, or has a pattern that can't be matched in
             time proportional to the text.
     """
     schema = _read(text)
@@ -90,13 +90,13 @@ def _draft(schema: Any) -> Any:
 
 
 def _check_parts(schema: Any, draft: Any) -> None:
-    """See that every reference leads to a schema in the same text, and that every pattern can be used.
+    """Check that every reference leads to a schema in the same text, and that every pattern can be used.
 
-    jsonschema would only look when it needs one. The schema's own ``$schema`` is taken out: with it jsonschema would go
-    back to the keywords as they were, also in a part of the schema.
+    The library would only notice when it needs a reference. The schema's own ``$schema`` is removed: with it the
+    library would use its original keywords, also in a part of the schema.
 
     Raises:
-        UsageError: one doesn't.
+        UsageError: a reference leads elsewhere, or a pattern can't be used.
     """
     specification = specification_with(draft.META_SCHEMA["$schema"])
     root: Resource[Any] = specification.create_resource(schema)

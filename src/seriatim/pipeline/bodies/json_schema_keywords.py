@@ -1,8 +1,8 @@
 """Keywords of JSON Schema as they are checked here, in place of jsonschema's own.
 
-Its own look for patterns with Python's engine, which can take for ever; follow references that lead to each other as often
-as there are ways; compare every item of a list with every other; and take a `Decimal` for no number. `Steps` bounds what a
-schema's references can make of one document: a stranger's document doesn't choose how often they are followed.
+The original keywords match patterns with Python's engine, which can take for ever; follow references that lead to each
+other without a limit; compare every item of a list with every other; and don't accept a `Decimal` as a number.
+`Steps` limits how often references are followed for one document, so that an untrusted document can't choose it.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _Keyword = Callable[[Any, Any, Any, Any], Iterator[ValidationError]]
 
 
 class Steps:
-    """How often references may still be followed for a document; each thread has its own."""
+    """The number of references that may still be followed for a document; each thread has its own."""
 
     def __init__(self) -> None:
         self._of_thread = local()
 
     def begin(self, document: Value) -> None:
-        """A document is going to be checked."""
+        """Begin with a document."""
         self._of_thread.left, self._of_thread.document = _FREE, document
 
     def take(self) -> None:
-        """A reference is followed. Raises `Unreadable`: too often."""
+        """Count a followed reference. Raises `Unreadable` if there are too many."""
         mine = self._of_thread
         mine.left -= 1
         if mine.left > 0:
@@ -55,7 +55,7 @@ class Steps:
 
 
 def _size(document: Value) -> int:
-    """How many values there are in a document."""
+    """The number of values in a document."""
     count, waiting = 0, [document]
     while waiting:
         one = waiting.pop()
@@ -68,7 +68,7 @@ def _size(document: Value) -> int:
 
 
 def exact(draft: Any, steps: Steps) -> Any:
-    """A draft's validator with the keywords of this module; `steps` are those of every document that it checks."""
+    """A draft's validator with the keywords of this module; `steps` counts for every document that it checks."""
     own: dict[str, _Keyword] = {
         "additionalProperties": _additional_properties,
         "multipleOf": _multiple_of,
@@ -143,7 +143,7 @@ def _holds(validator: Any, value: Value, schema: Any) -> bool:
 
 
 def _evaluated(validator: Any, value: Mapping[str, Value], schema: Any, *, own: bool = False) -> set[str]:
-    """The properties that a schema, which holds, has something to say of; of its `own` unevaluatedProperties apart."""
+    """The properties that a valid schema evaluates; without those of its `own` unevaluatedProperties."""
     if not isinstance(schema, Mapping):
         return set()
     found = set(schema.get("properties", {})) & set(value)
@@ -158,7 +158,7 @@ def _evaluated(validator: Any, value: Mapping[str, Value], schema: Any, *, own: 
 
 
 def _in_place(validator: Any, value: Mapping[str, Value], schema: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
-    """The schemas that hold for the same value because of this one, each with its validator."""
+    """The schemas that this schema applies to the same value, each with its validator."""
     for keyword in _REFERENCES:
         if (
             keyword in schema
@@ -178,7 +178,7 @@ def _in_place(validator: Any, value: Mapping[str, Value], schema: Mapping[str, A
 
 
 def _followed(validator: Any, keyword: str, reference: str) -> tuple[Any, Any]:
-    """Where a reference leads, and the validator there."""
+    """The target of a reference, and the validator there."""
     resolver = validator._resolver  # noqa: SLF001 - jsonschema's own keywords have no other way either
     found = lookup_recursive_ref(resolver) if keyword == "$recursiveRef" else resolver.lookup(reference)
     return validator.evolve(schema=found.contents, _resolver=found.resolver), found.contents
@@ -215,7 +215,7 @@ def _unique_items(validator: Any, wanted: Any, value: Value, _: Any) -> Iterator
 
 
 def _key(value: Value) -> Any:
-    """What is equal for equal JSON values, and can be hashed."""
+    """A hashable key that is equal for equal JSON values."""
     match value:
         case bool():
             return ("boolean", value)

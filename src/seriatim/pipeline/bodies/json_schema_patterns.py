@@ -1,8 +1,8 @@
 r"""The regular expressions of JSON Schema: ECMA 262 in Unicode mode, computed by RE2.
 
 Python's own engine tries one way after another, which can take for ever on a short text; RE2 takes time in proportion to
-the text. What it can't, because nobody can in that time, is refused: looking around, and referring back. Its syntax is
-another one in small things, so a pattern is read here and written anew: ``\s`` has more characters, ``.`` fewer.
+the text. Features that can't be matched in that time are refused: looking around, and referring back. RE2's syntax
+differs in details, so a pattern is read here and rewritten: ``\s`` has more characters, ``.`` fewer.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _LONG_NAMES = {
 
 @lru_cache(maxsize=4_096)
 def matcher(pattern: str) -> Callable[[str], bool]:
-    """What tells whether a pattern is found in a text, in time proportional to its length; half a surrogate pair is never.
+    """A function that finds a pattern in a text, in time proportional to its length; half a surrogate pair never matches.
 
     Raises:
-        UsageError: it isn't ECMA 262, or has what can't be looked for in such a time.
+        UsageError: it isn't ECMA 262, or can't be matched in such a time.
     """
     options = re2.Options()
     options.log_errors = False
@@ -77,14 +77,14 @@ def _said(error: Exception) -> str:
 
 
 class _Pattern:
-    """Reads a pattern of ECMA 262 and writes it as RE2 has it."""
+    """Reads a pattern of ECMA 262 and rewrites it for RE2."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
 
     def written(self) -> str:
-        """All of it, for RE2."""
+        """The whole pattern, for RE2."""
         out: list[str] = []
         while self._at < len(self._text):
             out.append(self._next())
@@ -152,7 +152,7 @@ class _Pattern:
         return f"[{found}]" if isinstance(found, str) else _literal(found)
 
     def _atom(self) -> str | int:
-        """A backslash and what follows it: a part of a class, or one code point."""
+        """A backslash and the following characters: a part of a class, or one code point."""
         character = self._text[self._at + 1 : self._at + 2]
         code = _CODE.match(self._text, self._at + 1)
         if code is not None:

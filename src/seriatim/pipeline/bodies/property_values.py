@@ -1,8 +1,8 @@
 """Values of properties: the conversion to their types.
 
-It is done here and not by an engine because Spark's own functions can't tell a missing value from a wrong one and cut
-3.7 down to 3. A value comes as JSON has it (text, a whole number, a `Decimal`, true, false, a list or mapping) and
-becomes what its property's type demands, or is refused.
+It is done here and not by an engine because Spark's own functions can't distinguish a missing value from a wrong one
+and cut 3.7 down to 3. A value comes in its JSON form (text, a whole number, a `Decimal`, true, false, a list or
+mapping) and is converted to its property's type, or refused.
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ def converted(name: str, convert: Converter, value: Value) -> Value:
 
 
 def finder(name: str, lookups: Sequence[Find], convert: Converter) -> Find:
-    """What finds the property `name`: of what the lookups give the first that is there, as its type demands.
+    """A function that finds the property `name`: the first existing value of the lookups, converted to its type.
 
-    A value that doesn't fit is not passed over for a later one: it is the property's, and wrong.
+    A value that doesn't fit is not skipped for a later one: it is the property's value, and invalid.
     """
     if len(lookups) == 1:
         (only,) = lookups
@@ -100,7 +100,7 @@ def finder(name: str, lookups: Sequence[Find], convert: Converter) -> Find:
 
 
 def promoted(finds: Sequence[Find], document: Any) -> Promoted:
-    """What is found in a document. One property that is wrong leaves the others as they are."""
+    """The values that are found in a document. An invalid property doesn't affect the others."""
     try:
         return [find(document) for find in finds], None
     except Unreadable:
@@ -117,10 +117,10 @@ def promoted(finds: Sequence[Find], document: Any) -> Promoted:
 
 
 def converter(written: str) -> Converter:
-    """What makes a value of a property's type; it raises `ValueError` or `ArithmeticError`.
+    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`.
 
     Raises:
-        FilterError: no such type.
+        FilterError: there is no such type.
     """
     kind = type_from(written)
     if kind.kind is Kind.DECIMAL:
@@ -129,12 +129,12 @@ def converter(written: str) -> Converter:
 
 
 def converter_of(name: str, written: str) -> Converter:
-    """As `converter`, for the property of this name; ``type`` has to be one that a message can have."""
+    """Like `converter`, for the property of this name; ``type`` has to be a possible type of a message."""
     return _message_type if name == "type" else converter(written)
 
 
 def as_in_json(value: Value) -> Value:
-    """One of Python's values as JSON has it: a double as the number that it is written as, a moment as ISO 8601."""
+    """A Python value in its JSON form: a double as the number that it is written as, a timestamp as ISO 8601."""
     if isinstance(value, np.generic):
         value = value.item()
     match value:
@@ -217,7 +217,7 @@ def _boolean(value: Value) -> bool:
 
 
 def _timestamp(value: Value) -> datetime:
-    """ISO 8601; without an offset it is UTC. Numbers don't say their unit, so they are none."""
+    """A timestamp in ISO 8601; without an offset it is UTC. Numbers are no timestamps, because they have no unit."""
     if isinstance(value, str):
         try:
             moment = datetime.fromisoformat(value)
@@ -252,7 +252,7 @@ def _wrong(value: Value, what: str) -> ValueError:
 
 
 def _written(value: Value) -> str:
-    """A value as text. Raises `ValueError`: a whole number that Python doesn't write out."""
+    """A value as text. Raises `ValueError` for a whole number that Python doesn't write out."""
     try:
         return str(value)
     except ValueError:
@@ -260,15 +260,15 @@ def _written(value: Value) -> str:
 
 
 def value_text(value: Value) -> str:
-    """A number as far as a reason should quote it."""
+    """A number, shortened for a reason."""
     return shown(value, 60) if isinstance(value, int) else shortened(str(value))
 
 
 def shortened(text: str, most: int = 60) -> str:
-    """A text as far as a reason should quote it."""
+    """A text, shortened for a reason."""
     return text if len(text) <= most else f"{text[:most]}…"
 
 
 def problem_text(problem: str) -> str:
-    """A problem as text that PostgreSQL can hold, whatever a body's names have in them."""
+    """A problem as text that PostgreSQL can store, whatever characters a body's names contain."""
     return shortened(problem, _LONGEST_PROBLEM).encode(errors="backslashreplace").decode().replace("\0", "\\0")

@@ -1,7 +1,8 @@
 """XML: a body to its document, and properties by XPath.
 
-A document is a stranger's. One with a DOCTYPE is refused, whatever is in it: so there are no entities to expand, no
-external ones to fetch, no DTD. The network is never asked. Text may be as long as a body; nesting ends at 2,048.
+Documents are untrusted. A document with any DOCTYPE is refused: so there are no entities to expand, no
+external entities to fetch, no DTD. The network is never used. Text may be as long as a body; nesting is limited to
+2,048.
 """
 
 from __future__ import annotations
@@ -36,25 +37,25 @@ _CHUNK = 4096
 class XmlPaths:
     """Reads an XML document; paths begin at its root element.
 
-    An element counts as the text in it. What isn't found is null, and so is what is empty; several finds are a
-    problem. White space around values that are not strings is left out.
+    The value of an element is its text. A value that isn't found, or is empty, is null; several values are a
+    problem. White space around values that are not strings is removed.
     """
 
     promote: tuple[Promotion, ...]
     namespaces: Mapping[str, str] = field(default_factory=dict)
 
     def reader(self) -> Callable[[bytes], Promoted]:
-        """A function from a body to what is promoted; it raises `Unreadable`: the body is no XML.
+        """A function from a body to the promoted values; it raises `Unreadable` if the body is no XML.
 
         Raises:
-            UsageError: a wrong path.
+            UsageError: a path is wrong.
         """
         finds = [find for _, find in self.finders()]
         root_of = document_reader()
         return lambda body: promoted(finds, root_of(body))
 
     def finders(self) -> list[tuple[str, Find]]:
-        """By name what finds a promoted value below a root; it raises `Unreadable`. Raises `UsageError`: a wrong path."""
+        """By name the functions that find promoted values below a root; they raise `Unreadable`. Raises `UsageError` for a wrong path."""
         return [(item.name, _finder(item, self.namespaces)) for item in self.promote]
 
 
@@ -64,7 +65,7 @@ def _finder(item: Promotion, namespaces: Mapping[str, str]) -> Find:
 
 
 def xml_lookup(item: Promotion, path: str, namespaces: Mapping[str, str]) -> Find:
-    """What finds the value of a property at one of its paths. Raises `UsageError`: a wrong path."""
+    """A function that finds the value of a property at one of its paths. Raises `UsageError` for a wrong path."""
     name, find, plain = item.name, compiled(path, namespaces), item.type == "string"
 
     def lookup(root: etree._Element) -> Value:
@@ -80,7 +81,7 @@ def document_reader(*, encoding: str | None = None) -> Callable[[bytes], etree._
     """A function from a body to the root element of its document; it raises `Unreadable`.
 
     Args:
-        encoding: that of the bodies, whatever they say themselves.
+        encoding: the encoding of the bodies, whatever they declare themselves.
     """
     # Without `huge_tree` libxml2 stops at 10 MB of text and 256 levels, and is safe with entities that multiply.
     parser, large = _parser(encoding=encoding), _parser(huge=True, encoding=encoding)
@@ -112,11 +113,11 @@ _DOCTYPE = "the document has a DOCTYPE, which is refused: it can hold entities t
 
 
 class _Seen(Exception):
-    """Enough was seen of a document; the text says what."""
+    """Raised when enough of a document was read; the text has the result."""
 
 
 class _Prolog:
-    """A parser's target that ends at the DOCTYPE or at the first element, whichever comes first."""
+    """A parser target that ends at the DOCTYPE or at the first element."""
 
     def doctype(self, *_: object) -> None:
         raise _Seen("doctype")
@@ -129,7 +130,7 @@ class _Prolog:
 
 
 def _has_doctype(body: bytes) -> bool:
-    """Asks the parser itself, before it reads what the DOCTYPE declares."""
+    """Whether there is a DOCTYPE, found by the parser itself before it reads the declarations."""
     parser = _parser(huge=True, target=_Prolog())
     try:
         for first in range(0, len(body), _CHUNK):
@@ -142,7 +143,7 @@ def _has_doctype(body: bytes) -> bool:
 
 
 def found(name: str, find: etree.XPath, root: etree._Element) -> Value:
-    """What a path finds below a root, for the property `name`. Raises `Unreadable`."""
+    """The value that a path finds below a root, for the property `name`. Raises `Unreadable`."""
     try:
         return find(root)
     except etree.XPathError as error:
@@ -150,7 +151,7 @@ def found(name: str, find: etree.XPath, root: etree._Element) -> Value:
 
 
 def _only(name: str, found: Value) -> Value:
-    """The one value among what a path found; an element is its text."""
+    """The single value that a path found; for an element its text."""
     if isinstance(found, list):
         if len(found) > 1:
             raise Unreadable(f"{name}: finds {len(found)} values")

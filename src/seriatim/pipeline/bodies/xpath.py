@@ -1,6 +1,6 @@
-"""XPath as a pipeline file may say it: version 1.0, without extensions, with the prefixes that the file declares.
+"""XPath in pipeline files: version 1.0, without extensions, with the prefixes that the file declares.
 
-Owns which expressions are taken; what they find in a document is the business of whoever reads documents.
+This module decides which expressions are accepted; the readers of documents evaluate them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST = 4_000
 
 
 def is_prefix(text: str) -> bool:
-    """Whether a text can be a prefix of names."""
+    """Whether a text can be a prefix."""
     return _PREFIX.fullmatch(text) is not None
 
 
@@ -31,11 +31,11 @@ def compiled(path: str, namespaces: Mapping[str, str]) -> etree.XPath:
     """An expression, ready to be called with the root element of a document.
 
     Args:
-        path: the expression; a relative one begins at the root element.
-        namespaces: what its prefixes stand for.
+        path: the expression; a relative expression begins at the root element.
+        namespaces: the URIs of its prefixes.
 
     Raises:
-        UsageError: it isn't XPath, or has a prefix, function or variable that isn't known.
+        UsageError: it isn't XPath, or has an unknown prefix, function or variable.
     """
     if len(path) > _LONGEST:
         raise UsageError(f"{path!r:.80} has {len(path):,} characters", remedy=f"at most {_LONGEST:,}")

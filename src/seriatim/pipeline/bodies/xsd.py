@@ -1,4 +1,4 @@
-"""XSD: documents of XML against a schema that is one text. Nothing is fetched, for the schema or for a document."""
+"""XSD: check XML documents against a schema that is one text. Nothing is fetched, for the schema or for a document."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _OUTSIDE = tuple(f"{_XSD}{name}" for name in ("import", "include", "redefine", "
 
 
 def xsd(text: str) -> Callable[[etree._Element], None]:
-    """What checks a root element; it raises `Unreadable`, with the first violation.
+    """A function that checks a root element; it raises `Unreadable`, with the first violation.
 
     Raises:
-        UsageError: the text is no XSD, refers to another document, or has a pattern with which a text can take for ever.
+        UsageError: the text is no XSD, refers to another document, or has a pattern that can take for ever on a text.
     """
     try:
         root = document_reader(encoding="utf-8")(text.encode())

@@ -1,8 +1,8 @@
 """The patterns of XSD: the check that they are deterministic, with one way on at each character.
 
-libxml2 tries one way after another, which can take for ever on a short text, and there is no other engine for what it
-validates. Where at every character one place of the pattern at most can take it (as XSD itself demands of its content
-models), there is nothing to try again. The places and what may follow each are Glushkov's automaton.
+libxml2 tries one way after another, which can take for ever on a short text, and there is no other engine that
+validates XSD. If at most one place of the pattern can match each character (as XSD itself demands of its content
+models), there is nothing to try again. The places and their successors are Glushkov's automaton.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _Bits = NDArray[np.uint8]
 
 
 def check_pattern(pattern: str) -> None:
-    """See that a pattern takes time proportional to the text.
+    """Check that a pattern takes time proportional to the text.
 
     Raises:
-        UsageError: at some character it has two ways on, or it can't be read.
+        UsageError: at some character the pattern has two ways on, or it can't be read.
     """
     try:
         whole = _Pattern(pattern).read()
@@ -68,7 +68,7 @@ def _refused(pattern: str, what: str, remedy: str = "") -> UsageError:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a pattern: whether it takes no text, the places that it begins and ends with, and what follows each."""
+    """A part of a pattern: whether it matches no text, its first and last places, and the successors of each place."""
 
     empty: bool
     first: frozenset[int]
@@ -86,7 +86,7 @@ _NOTHING = _Part(empty=True, first=frozenset(), last=frozenset())
 
 
 class _Pattern:
-    """Reads a pattern of XSD, part by part; a part that may come again is read again."""
+    """Reads a pattern of XSD, part by part; a repeated part is read again."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -95,7 +95,7 @@ class _Pattern:
         self._follow: dict[int, set[int]] = {}
 
     def read(self) -> _Whole:
-        """All of it."""
+        """Read the whole pattern."""
         found = self._branches(0)
         if self._at < len(self._text):
             self._refuse("has a ) without a (")
@@ -164,7 +164,7 @@ class _Pattern:
         return whole
 
     def _times(self) -> tuple[int, int | None]:
-        """How often the atom before may stand there, at least and at most."""
+        """The least and the largest number of repetitions of the preceding atom."""
         match self._peek():
             case "?":
                 found: tuple[int, int | None] = (0, 1)
@@ -213,7 +213,7 @@ class _Pattern:
         return _Part(empty=False, first=frozenset([number]), last=frozenset([number]))
 
     def _class(self, depth: int) -> _Set:
-        """A class in brackets; a part of it may be taken out again."""
+        """A class in brackets, with subtraction."""
         if depth > _DEEPEST:
             self._refuse("is nested too deeply")
         self._at += 1
@@ -302,7 +302,7 @@ def _categories() -> NDArray[np.str_]:
 
 @lru_cache(maxsize=64)
 def _category(name: str, *, negated: bool) -> _Set:
-    """The code points of a category; of a block, which Python doesn't know, all of them could be."""
+    """The code points of a category; for a block, which Python doesn't know, all code points."""
     categories = _categories()
     found = np.char.startswith(categories, name)
     if not found.any():

@@ -160,7 +160,7 @@ def _place(module: ModuleType) -> str:
 
 
 def _names_of(module: ModuleType) -> str:
-    """What there is to call instead."""
+    """The names that could be called instead."""
     names = [
         name
         for name, value in vars(module).items()

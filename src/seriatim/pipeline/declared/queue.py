@@ -66,7 +66,7 @@ class Queue:
             are purged.
         max_messages: the largest number of messages in the queue; None: no limit.
         when_full: whether a publisher to a full queue waits (``"wait"``) or gets `QueueFull` at once (``"refuse"``).
-        enabled: whether messages are handed out. The queue takes messages in either way.
+        enabled: whether messages are handed out. The queue accepts messages in either case.
         expire_after: seconds (or ``"90d"``) after which an idle group has expired. Its state (next number, ordinal, skipped
             numbers) stays until a clean-up with `forget_expired`; None: groups don't expire.
         attempts: the number of calls of a handler, the first call included, after which a message has failed permanently;

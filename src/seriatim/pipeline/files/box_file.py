@@ -1,6 +1,7 @@
-"""Reading the file of a message box: from YAML to declarations, or to the list of everything that is wrong with it.
+"""Read the file of a message box: from YAML to declarations, or to the list of all its faults.
 
-Owns which parts such a file has, and how they are compared; a part is read by `type_entry` and `queue_entry`, or here.
+This module knows the parts of such a file, and compares them; each part is read by `type_entry.py`, `queue_entry.py` or
+`service_entry.py`, or here.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _Declared = TypeVar("_Declared")
 
 @dataclass(frozen=True, slots=True)
 class BoxFile:
-    """What a file declares, or what a box has: a tuple a kind, each in the order of the file."""
+    """The declarations of a file, or of a box: a tuple for each kind, in the order of the file."""
 
     locations: tuple[Location, ...] = ()
     types: tuple[MessageType, ...] = ()
@@ -72,7 +73,7 @@ def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, prese
     """The declarations of a file. Arguments as for `examine`.
 
     Raises:
-        DeclarationError: the file is wrong. Several faults are told in one error, a line each.
+        DeclarationError: the file is wrong. One error has all faults, a line for each.
     """
     declarations, faults = examine(path, environment, present=present)
     if not faults:
@@ -86,13 +87,13 @@ def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, prese
 def examine(
     path: str | Path, environment: Mapping[str, str] = os.environ, *, present: BoxFile | None = None
 ) -> tuple[BoxFile, list[DeclarationError]]:
-    """What of a file can be read, and everything that is wrong with it, in the order of its lines.
+    """The declarations of a file that can be read, and all its faults, in the order of its lines.
 
     Args:
         path: the file. Relative paths in it are relative to the current directory.
-        environment: where ``${NAME}`` is looked up.
-        present: what the box has already. Without it, a name that the file doesn't declare may be right, and isn't
-            looked into: a subscription's queue, and the properties of filters and queues.
+        environment: the variables for ``${NAME}``.
+        present: the present declarations of the box. Without them, names that the file doesn't declare aren't checked:
+            a subscription's queue, and the properties of filters and queues.
 
     The declarations can be applied only if there is no fault.
     """
@@ -104,7 +105,7 @@ def examine(
 
 
 class _Reading:
-    """One file, as it is read. `present`: what the box has already, None where that isn't known."""
+    """A file that is being read. `present`: the present declarations of the box; None if they are unknown."""
 
     def __init__(self, file: Section, present: BoxFile | None) -> None:
         self._present = present
@@ -114,7 +115,7 @@ class _Reading:
         file.finish(elsewhere=_OF_A_PIPELINE)
 
     def declarations(self) -> BoxFile:
-        """Everything in the file that can be read."""
+        """All declarations in the file that can be read."""
         types = self._entries("types", type_entry)
         known = self._property_types(types)
         # What a type with a fault would have declared isn't known.
@@ -132,7 +133,7 @@ class _Reading:
         return BoxFile(locations, types, queues, subscriptions, contracts, services, settings, schedules)
 
     def _entries(self, part: str, reader: Callable[[Section, str], _Declared | None]) -> tuple[_Declared, ...]:
-        """What `reader` makes of the entries of a part; the part is faulty if that is nothing for one of them."""
+        """The results of `reader` for the entries of a part; the part is faulty if one result is None."""
         section = self._sections[part]
         if section is None:
             return ()
@@ -153,7 +154,7 @@ class _Reading:
         return tuple(found)
 
     def _property_types(self, types: tuple[MessageType, ...]) -> Mapping[str, str]:
-        """What the types of the file and those of the box declare; where they clash is reported."""
+        """The properties that the types of the file and of the box declare; clashes are reported."""
         ours = {one.name for one in types}
         kept = [one for one in self._present.types if one.name not in ours] if self._present else []
         for clash in clashes((*kept, *types)):

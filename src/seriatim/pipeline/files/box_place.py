@@ -41,7 +41,7 @@ def read_place(pipeline: Section) -> BoxPlace:
 
 
 def box_source(location: Section) -> Source | None:
-    """The source of a location that says ``queue: NAME``, or ``service: NAME``."""
+    """The source of a location with ``queue: NAME``, or ``service: NAME``."""
     kind = "service" if location.has("service") else "queue"
     name, options = location.text(kind, required=True), location.options("options")
     inner = location.section("options") if options else None
@@ -66,7 +66,7 @@ def with_type(promoted: Sequence[Promotion]) -> tuple[Promotion, ...]:
 
 
 def queue_port(port: Section) -> Deliver | None:
-    """A port that says ``queue: NAME``; `type` is that of messages that have none."""
+    """A port with ``queue: NAME``; `type` is the type of messages without a type."""
     queue, kind = port.text("queue", required=True), port.text("type")
     port.finish()
     if queue is None:
@@ -77,7 +77,7 @@ def queue_port(port: Section) -> Deliver | None:
 def with_dialog(
     location: Section, promoted: Sequence[Promotion], types: dict[str, str], prefix: str
 ) -> tuple[Promotion, ...]:
-    """The properties of messages for a service, which tell of their dialogs; `types`: those of locations before it."""
+    """The properties of messages for a service, which describe their dialogs; `types`: those of earlier locations."""
     given = {one.name.casefold() for one in promoted}
     added = [Promotion(name, prefix + name, kind) for name, kind in DIALOG.items() if name not in given]
     for one in added:
@@ -89,7 +89,7 @@ def with_dialog(
 
 
 def service_port(port: Section) -> Deliver | None:
-    """A port that says ``service: NAME``; `dialog_by` names the property with the keys, else they are the groups."""
+    """A port with ``service: NAME``; `dialog_by` names the property with the keys; by default the groups are the keys."""
     names = {
         "service": port.text("service", required=True),
         "fromService": port.text("from_service", required=True),
@@ -118,14 +118,14 @@ def service_port(port: Section) -> Deliver | None:
 
 
 def by_subscriptions() -> Destination:
-    """The one destination of ``route: box``: what the box's subscriptions make of it."""
+    """The one destination of ``route: box``, which the box's subscriptions route further."""
     return Destination(Queue("box", Unordered()), Deliver(BOX))
 
 
 def in_place(
     received: Sequence[Receive], routed: Sequence[Destination], name: str, place: BoxPlace
 ) -> tuple[tuple[Receive, ...], tuple[Destination, ...]]:
-    """What is read from a box and delivered to one, with the options that follow from the whole file."""
+    """The sources and ports of a box, with the options that follow from the whole file."""
     schema = {} if place.schema is None else {"schema": place.schema}
 
     def reads(entry: Receive) -> Receive:

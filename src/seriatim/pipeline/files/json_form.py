@@ -1,6 +1,6 @@
-"""Declarations as values of JSON, in which a message box keeps them, and back.
+"""Convert declarations to JSON values, as a message box stores them, and back.
 
-The keys are a format of their own, with a version: renaming a field of a declaration doesn't rename what lies in boxes.
+The keys are a format of their own, with a version: renaming a field of a declaration doesn't rename stored keys.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def to_json(definition: Declaration) -> dict[str, Any]:
     """A declaration as a mapping of JSON values; equal declarations give equal mappings.
 
     Raises:
-        UsageError: it has what a box can't keep.
+        UsageError: a box can't store a part of it.
     """
     match definition:
         case Location():
@@ -109,10 +109,10 @@ def to_json(definition: Declaration) -> dict[str, Any]:
 
 
 def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
-    """The declaration of a kind that was made a mapping by `to_json`.
+    """The declaration of a kind from a mapping that `to_json` made.
 
     Raises:
-        SchemaMismatch: the mapping is of a newer seriatim, or it isn't one of `to_json`'s.
+        SchemaMismatch: the mapping was made by a newer seriatim, or not by `to_json`.
     """
     version = stored.get("version") if isinstance(stored, Mapping) else None
     name = stored.get("name") if isinstance(stored, Mapping) else None
@@ -131,7 +131,7 @@ def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
 
 
 def _made(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
-    """As `from_json`, for a mapping that may raise anything."""
+    """Like `from_json`, for any mapping; it may raise any exception."""
     given = {key: value for key, value in stored.items() if key != "version"}
     missing = set(_KEYS[kind]) - set(given)
     if stored["version"] != VERSION or missing - _LATER or not set(given) <= set(_KEYS[kind]):
@@ -147,10 +147,10 @@ def _made(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
 
 
 def storable(queue: Queue) -> Queue:
-    """The queue, if a message box can have it.
+    """The queue, if a message box can store it.
 
     Raises:
-        UsageError: it orders by a function, or has a text or a period that a box can't keep.
+        UsageError: it orders by a function, or has a text or a period that a box can't store.
     """
     for what in ("group", "sequence", "priority"):
         if (name := getattr(queue, what)) is not None:
@@ -201,7 +201,7 @@ def _policy_of(stored: Mapping[str, Any]) -> Policy:
 
 
 def _check_text(value: object, where: str) -> None:
-    """See that PostgreSQL can keep all text in a value of JSON.
+    """Check that PostgreSQL can store all texts in a JSON value.
 
     Raises:
         UsageError: there is a NUL, or half of a surrogate pair.

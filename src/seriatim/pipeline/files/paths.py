@@ -1,4 +1,4 @@
-"""The files and folders of a pipeline: that they are there, of the right kind, and out of each other's way.
+"""Check the files and folders of a pipeline: that they exist, have the right kind, and don't lie inside each other.
 
 A relative path is relative to the current directory, as in every other command of a shell.
 """
@@ -42,7 +42,7 @@ def file_format(section: Section) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
-    """A folder and where it is named."""
+    """A folder, and its place in the file."""
 
     path: Path
     section: Section
@@ -57,7 +57,7 @@ class _Folder:
 
 
 class Paths:
-    """The paths that a pipeline file names, compared with each other as they come."""
+    """The paths that a pipeline file names, compared with each other in the order of reading."""
 
     def __init__(self) -> None:
         self._sources: list[_Folder] = []
@@ -67,7 +67,7 @@ class Paths:
         self._above: dict[Path, _Folder] = {}
 
     def source(self, section: Section, key: str) -> Path | None:
-        """An input folder, or a pattern of files or folders: it must be there."""
+        """An input folder, or a pattern of files or folders: it must exist."""
         path = _local(section, key, required=True)
         if path is None:
             return None
@@ -84,7 +84,7 @@ class Paths:
         return None
 
     def file(self, section: Section, key: str) -> Path | None:
-        """A file or a folder of files that is read once: it must be there."""
+        """A file or a folder of files that is read once: it must exist."""
         path = _local(section, key, required=True)
         if path is None or path.exists():
             return path
@@ -92,7 +92,7 @@ class Paths:
         return None
 
     def written(self, section: Section, key: str, *, required: bool = False) -> Path | None:
-        """A folder that the pipeline writes to and has to itself; it is created where it isn't there."""
+        """A folder for this pipeline's output alone; it is created if it is missing."""
         path = _local(section, key, required=required)
         if path is None:
             return None
@@ -107,7 +107,7 @@ class Paths:
         return path
 
     def port(self, section: Section, key: str, *, required: bool = False) -> Path | None:
-        """A folder to deliver to. That it can't be written now is no fault of the file: its messages wait."""
+        """A folder to deliver to. If it can't be written now, that is no fault of the file: its messages wait."""
         path = _local(section, key, required=required)
         if path is None:
             return None
@@ -118,7 +118,7 @@ class Paths:
         return path
 
     def finish(self, checkpoint: Path, pipeline: Section) -> None:
-        """Compare what is written with what is read, and all with the checkpoint."""
+        """Compare the written folders with the read folders, and all with the checkpoint."""
         side_by_side = "take two folders side by side"
         for port in self._written:
             for source in self._sources:
@@ -148,7 +148,7 @@ class Paths:
 
 
 def obstacle(path: Path) -> str | None:
-    """Why a folder can't be written now, or made; None: it can."""
+    """The reason why a folder can't be written or made now; None: it can."""
     try:
         standing = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
     except OSError as error:  # a folder above that may not be looked into

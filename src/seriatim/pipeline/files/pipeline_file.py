@@ -1,4 +1,4 @@
-"""Reading a pipeline file: from YAML to a `Pipeline`, or to the list of everything that is wrong with it."""
+"""Read a pipeline file: from YAML to a `Pipeline`, or to the list of all its faults."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, origi
 
     Args:
         path: the file. Relative paths in it are relative to the current directory.
-        environment: where ``${NAME}`` is looked up.
-        original: of a copy, the file that it was copied from: functions are looked for beside that one.
+        environment: the variables for ``${NAME}``.
+        original: if the file is a copy, its original: functions are looked for in the folder of the original.
 
     Raises:
-        DeclarationError: the file is wrong. Several faults are told in one error, a line each.
+        DeclarationError: the file is wrong. One error has all faults, a line for each.
     """
     pipeline, faults = examine(path, environment, original=original)
     if pipeline is not None and not faults:
@@ -52,14 +52,14 @@ def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, origi
 
 
 def check(path: str | Path, environment: Mapping[str, str] = os.environ) -> list[DeclarationError]:
-    """Everything that is wrong with a file, in the order of its lines; empty if it can be run."""
+    """All faults of a file, in the order of its lines; empty if it can be run."""
     return examine(path, environment)[1]
 
 
 def examine(
     path: str | Path, environment: Mapping[str, str] = os.environ, *, original: Path | None = None
 ) -> tuple[Pipeline | None, list[DeclarationError]]:
-    """What a file declares, as far as it can be told, and everything that is wrong with it. Arguments as for `load`.
+    """The pipeline that a file declares, as far as it can be read, and all faults. Arguments as for `load`.
 
     The pipeline can be run only if there is no fault.
     """

@@ -1,4 +1,4 @@
-"""A policy as YAML says it: its name under ``policy``, and its parameters beside it."""
+"""A policy in YAML: its name under ``policy``, and its parameters beside it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLICIES: Mapping[str, type[Policy]] = {
 
 
 def read_policy(section: Section) -> tuple[type[Policy] | None, Policy | None]:
-    """Which policy a section names, and the policy with the parameters that stand beside; None for what is wrong."""
+    """The name of a section's policy, and the policy with the parameters beside it; None for a wrong value."""
     kind = _POLICIES.get(section.choice("policy", _POLICIES, required=True) or "")
     if kind is None:
         _any_parameter(section)
@@ -28,7 +28,7 @@ def read_policy(section: Section) -> tuple[type[Policy] | None, Policy | None]:
 
 
 def _policy(section: Section, kind: type[Policy]) -> Policy | None:
-    """The policy with the parameters that stand in `section`; each wrong one is reported where it stands."""
+    """The policy with the parameters in `section`; each wrong parameter is reported at its place."""
     known = [field.name for field in fields(kind)]
     _foreign_parameters(section, kind, known)
     parameters: dict[str, Any] = {
@@ -55,7 +55,7 @@ def _blamed(error: PolicyError, parameters: Mapping[str, Any]) -> str | None:
 
 
 def _foreign_parameters(section: Section, kind: type[Policy], known: list[str]) -> None:
-    """Ask for the parameters of this policy, and tell those of another from unknown keys."""
+    """Read the parameters of this policy, and report parameters of other policies differently from unknown keys."""
     for key in known:
         section.known(key)
     for key in section.names():
@@ -69,7 +69,7 @@ def _foreign_parameters(section: Section, kind: type[Policy], known: list[str]) 
 
 
 def _any_parameter(section: Section) -> None:
-    """Without a policy nobody can say which parameters fit: allow those of all."""
+    """Without a policy it is unknown which parameters fit: allow those of all policies."""
     for kind in _POLICIES.values():
         for field in fields(kind):
             section.known(field.name)

@@ -1,6 +1,6 @@
 """The ``process`` part of a pipeline file: the user's code, before ``route`` or under a destination.
 
-Checking a file imports the code, so that what can't be called is told with its line and not by a batch.
+Checking a file imports the code, so that a function that can't be called is reported with its line, and not by a batch.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ _AROUND = ((("receive",), ("route",)), (("to", "where"), ("resequence", "deliver
 def process(
     parent: Section, folders: Sequence[Path], properties: Properties, returned: dict[str, str] | None = None
 ) -> Process | None:
-    """Read `process` where it stands; None where there is none.
+    """Read `process`, if there is one; else None.
 
     Args:
         parent: the pipeline, or a destination.
-        folders: where functions are looked for besides Python's own path.
-        properties: what messages have there.
-        returned: under a destination: what destinations return, by name; added to. There a column has one type.
+        folders: the folders in which functions are looked for, besides Python's own path.
+        properties: the properties of messages at this place.
+        returned: under a destination: the columns that destinations return, by name; this call adds to it. Such a
+            column has one type.
     """
     if not parent.has("process"):
         return None
@@ -52,7 +53,7 @@ def process(
 
 
 def returning(properties: Properties, step: Process | None) -> Properties:
-    """What messages have after a step: its columns too, from every location, in the types that it returns."""
+    """The properties of messages after a step: also its columns, for every location, in the types that it returns."""
     if step is None:
         return properties
     returns = {name: kind for name, kind in step.returns.items() if name not in ("body", "type")}
@@ -61,7 +62,7 @@ def returning(properties: Properties, step: Process | None) -> Properties:
 
 
 def _check_order(parent: Section, around: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
-    """The order in the file is the order of execution."""
+    """Check that the order in the file is the order of execution."""
     names, (before, behind) = parent.names(), around
     place = names.index("process")
     for key in (*before, *behind):
@@ -82,7 +83,7 @@ def _check_function(section: Section, name: str, folders: Sequence[Path]) -> Non
 
 
 def _check_signature(function: Callable[..., Any], name: str) -> None:
-    """See that it can be called with one argument.
+    """Check that the function can be called with one argument.
 
     Raises:
         UsageError: it can't, or it would return a coroutine or a generator instead of a table.
@@ -99,7 +100,7 @@ def _check_signature(function: Callable[..., Any], name: str) -> None:
 
 
 def _returns(section: Section, properties: Properties, returned: dict[str, str] | None) -> Mapping[str, str]:
-    """The columns that the function returns, with their types; a wrong one is reported and left out."""
+    """The columns that the function returns, with their types; a wrong column is reported and left out."""
     inner = section.section("returns")
     found: dict[str, str] = {}
     for name in inner.names() if inner is not None else ():

@@ -1,4 +1,4 @@
-"""The ``promote`` part of a location: which properties are lifted out of its messages, by paths, an envelope or a function."""
+"""The ``promote`` part of a location: the properties that are read from its messages, by paths, an envelope or a function."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _JSON_PATH = re.compile(r"\$(?:\.[^.\[\]\s*?'\"]+|\[\d{1,18}\]|\['[^'?]+'\])*")
 
 @dataclass(frozen=True, slots=True)
 class Promotions:
-    """What is promoted at a location: the properties, and the function or the envelope that tells them, if one does."""
+    """The promotions of a location: the properties, and the function or the envelope that provides them, if any."""
 
     properties: tuple[Promotion, ...] = ()
     function: str | None = None
@@ -42,15 +42,15 @@ def promote(
     functions: Sequence[Path],
     types: dict[str, str],
 ) -> Promotions | None:
-    """Read what is promoted at a location; None if something of it is wrong.
+    """Read the promotions of a location; None if a part of them is wrong.
 
     Args:
-        location: where `promote` stands.
-        source: what they are promoted from; None if that has a fault.
-        split: how its messages are taken apart.
+        location: the section of the location.
+        source: the location's source; None if it has a fault.
+        split: how its messages are split.
         namespaces: the prefixes of its paths.
         functions: the folders in which functions are looked for.
-        types: of the properties of locations before it, by name without capitals; added to.
+        types: the types of the properties of earlier locations, by name in lower case; this call adds to it.
     """
     section = location.section("promote")
     if section is None:
@@ -83,7 +83,7 @@ def promote(
 
 
 def _is_envelope(section: Section, source: Source | None) -> bool:
-    """Whether ``envelope`` says in which form bodies are, and is not a property that is called so."""
+    """Whether ``envelope`` names the form of bodies, and is not a property with this name."""
     if not section.has("envelope") or isinstance(section.tree("envelope"), Table | Items):
         return False
     written = section.plain("envelope")
@@ -94,7 +94,7 @@ def _is_envelope(section: Section, source: Source | None) -> bool:
 
 
 def _envelope(section: Section, source: Source | None) -> str | None:
-    """The envelope that is named; None if it can't be, which is reported."""
+    """The named envelope; None if it can't be used, which is reported."""
     name = section.choice("envelope", sorted(ENVELOPES), required=True)
     if name is not None and source is not None and source.format in ("csv", "text", "xml"):
         what = f"{section.full('envelope')}: {source.format} has no {ENVELOPES[name].title}, which is JSON"
@@ -104,7 +104,7 @@ def _envelope(section: Section, source: Source | None) -> str | None:
 
 
 def _is_of_whole(envelope: str, split: Split | None) -> bool:
-    """Whether what a location splits is the list in an envelope, so that the envelope is the whole; else parts are."""
+    """Whether a location splits the list of an envelope, so that the whole message is the envelope; else parts are."""
     rows = ENVELOPES[envelope].rows
     if split is None or rows is None:
         return False
@@ -112,7 +112,7 @@ def _is_of_whole(envelope: str, split: Split | None) -> bool:
 
 
 def _is_function(section: Section, source: Source | None) -> bool:
-    """Whether it is ``{function: …, returns: {…}}``, and not properties that are called so."""
+    """Whether it is ``{function: …, returns: {…}}``, and not properties with these names."""
     if not section.has("function"):
         return False
     returns = section.tree("returns") if section.has("returns") else None
@@ -133,7 +133,7 @@ def _returned(section: Section, name: str) -> Promotion | None:
 
 
 def _compare(section: Section, promotions: Sequence[Promotion], types: dict[str, str]) -> None:
-    """Report properties whose names or types don't go together, here or with other locations."""
+    """Report properties whose names or types clash, here or with other locations."""
     seen: dict[str, str] = {}
     for promotion in promotions:
         name, folded = promotion.name, promotion.name.casefold()
@@ -218,7 +218,7 @@ def is_json_path(path: str) -> bool:
 
 
 def usable_xpath(section: Section, key: str, path: str, namespaces: Mapping[str, str]) -> bool:
-    """Whether a path that stands under `key` is XPath; if not, that is reported."""
+    """Whether the path under `key` is XPath; if not, that is reported."""
     try:
         compiled(path, namespaces)
     except UsageError as error:
@@ -228,7 +228,7 @@ def usable_xpath(section: Section, key: str, path: str, namespaces: Mapping[str,
 
 
 def usable_function(section: Section, key: str, functions: Sequence[Path]) -> str | None:
-    """The function that `key` names, which takes a body; None if it can't be used, which is reported."""
+    """The function under `key`, which takes a body; None if it can't be used, which is reported."""
     name = section.text(key, required=True)
     if name is None:
         return None
@@ -241,7 +241,7 @@ def usable_function(section: Section, key: str, functions: Sequence[Path]) -> st
 
 
 def _check_signature(function: Callable[..., Any], name: str) -> None:
-    """See that it can be called with a body.
+    """Check that the function can be called with a body.
 
     Raises:
         UsageError: it can't, or it would return a coroutine.

@@ -62,7 +62,7 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
 
 
 def _activation(queue: Section) -> Activation | None:
-    """What works on the queue; None if nothing is said of it, or something wrong, which is reported."""
+    """The activation of the queue; None if there is none, or it is wrong, which is reported."""
     entry = queue.section("activation")
     if entry is None:
         return None
@@ -107,7 +107,7 @@ def _rate(entry: Section) -> object:
 
 
 def _port(entry: Section) -> str | None:
-    """A port as text, whose ``${NAME}`` are not for here: what they stand for may be a password."""
+    """A port as text; its ``${NAME}`` aren't replaced here, because the values may be passwords."""
     found = entry.text("port")
     if found is not None and (secret := secret_in(found)) is not None:
         what = f"{entry.full('port')} would be kept in the box, and shown: {secret}"
@@ -122,7 +122,7 @@ def _port(entry: Section) -> str | None:
 
 
 def _policies(section: Section | None) -> dict[str, Policy] | None:
-    """The policies of types; None if one is wrong, which is reported."""
+    """The policies of types; None if a policy is wrong, which is reported."""
     if section is None:
         return None
     found: dict[str, Policy | None] = {}

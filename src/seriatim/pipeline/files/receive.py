@@ -1,4 +1,4 @@
-"""The ``receive`` part of a pipeline file: locations, and what is done to their messages on arrival."""
+"""The ``receive`` part of a pipeline file: locations, and the treatment of their messages on arrival."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ORDERED = ("string", "long", "timestamp")
 
 
 def receive(pipeline: Section, paths: Paths, functions: Sequence[Path] = ()) -> tuple[tuple[Receive, ...], Properties]:
-    """Read all locations; `functions` are the folders in which the user's are looked for."""
+    """Read all locations; `functions` are the folders in which the user's functions are looked for."""
     received: list[Receive] = []
     titles: set[str] = set()
     types: dict[str, str] = {}
@@ -77,7 +77,7 @@ def _location(
 
 
 def read_namespaces(location: Section, origin: Source | None) -> Mapping[str, str]:
-    """The prefixes of XPath, and what they stand for; `origin`: what the XPath is for, None if that isn't known."""
+    """The prefixes of XPath, and their URIs; `origin`: the source that the XPath is for, None if unknown."""
     section = location.section("namespaces")
     if section is None:
         return {}
@@ -124,7 +124,7 @@ def _split(
 
 
 def _splits(section: Section, key: str, path: str, origin: Source | None, namespaces: Mapping[str, str]) -> bool:
-    """Whether the messages of a source can be taken apart by a path."""
+    """Whether the messages of a source can be split by a path."""
     if origin is None:
         return True
     kind = origin.format

@@ -33,7 +33,7 @@ _OWN = {"location": "string", "message_id": "string", "type": "string"}
 def route(
     pipeline: Section, properties: Properties, paths: Paths, functions: Sequence[Path]
 ) -> tuple[Destination, ...]:
-    """Read all destinations; `functions` are the folders in which the user's are looked for."""
+    """Read all destinations; `functions` are the folders in which the user's functions are looked for."""
     written = pipeline.tree("route")
     if isinstance(written, Scalar) and written.value == "box":
         return (by_subscriptions(),)
@@ -88,7 +88,7 @@ def _is_dropped(section: Section) -> bool:
 
 
 def _dropping(section: Section) -> Deliver | None:
-    """The port of a destination whose ``deliver`` is a word; None if that is another one, which is reported."""
+    """The port of a destination whose ``deliver`` is a word; None if the word is unknown, which is reported."""
     if section.plain("deliver") == DROP:
         return Deliver(DROP)
     section.fault("deliver", f"{section.full('deliver')} must be a mapping, or {DROP}")
@@ -124,7 +124,7 @@ def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queu
 
 
 def _check_key(port: Section, properties: Properties, queue: Queue | None) -> None:
-    """See that messages that go into dialogs have keys: a property, or else the groups in which they are ordered."""
+    """Check that messages that go into dialogs have keys: a property, or the groups in which they are ordered."""
     key = port.text("dialog_by")
     if key is not None:
         require_property(port, "dialog_by", key, properties, ("string", "long"))
@@ -134,7 +134,7 @@ def _check_key(port: Section, properties: Properties, queue: Queue | None) -> No
 
 
 def _port_format(port: Section) -> str | None:
-    """One of our formats, or any name that is not just one of them written wrongly."""
+    """One of our formats, or any other name that isn't a misspelling of one of them."""
     written = port.text("format", required=True)
     if written is None or written in PORT_FORMATS or written.casefold() in _SPARK_FORMATS or "." in written:
         return written

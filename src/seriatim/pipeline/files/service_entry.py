@@ -13,7 +13,7 @@ __all__ = ["contract_entry", "service_entry"]
 
 
 def contract_entry(entry: Section, name: str) -> Contract | None:
-    """The contract that an entry of the file declares, ``TYPE: SENDER`` a line; None if it is wrong, which is reported."""
+    """The contract that an entry of the file declares, with lines ``TYPE: SENDER``; None if it is wrong, which is reported."""
     types = {kind: entry.choice(kind, SENDERS, required=True) for kind in entry.names()}
     entry.finish()
     if None in types.values():

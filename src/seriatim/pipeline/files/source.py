@@ -1,7 +1,7 @@
-"""A location's ``source``: the format and what goes with it.
+"""A location's ``source``: the format and its settings.
 
-Five formats are known well: their rows have names of their own, and their options are checked. Any other format of
-Spark's says by `id` which columns name a row.
+seriatim knows five formats: their rows have names, and their options are checked. For any other format of
+Spark `id` has the columns that identify a row.
 """
 
 from __future__ import annotations
@@ -67,13 +67,14 @@ _INTO_COLUMN = re.compile(r"([^$/].*?):(\$.*)", re.DOTALL)
 
 
 def in_body(kind: str, path: str, split: Split | None, envelope: str | None = None) -> bool:
-    """Whether a property's path leads into the body; of rows with columns it may also be a column's name.
+    """Whether a property's path leads into the body; for rows with columns it may also be a column's name.
 
     Args:
         kind: the source's format.
         path: ``$.name`` leads into JSON, ``/name`` into XML.
-        split: how messages are taken apart. Those of Parquet have a body to look into only then,
-        envelope: and where this is looked for in them.
+        split: how messages are split. Messages of Parquet have a body to look into only if they are split,
+            or have an envelope.
+        envelope: the envelope of the location, if any.
     """
     if kind in ("json", "text", "xml"):
         return True
@@ -83,10 +84,10 @@ def in_body(kind: str, path: str, split: Split | None, envelope: str | None = No
 
 
 def column_of(path: str) -> tuple[str | None, str | None]:
-    """What a path of rows with columns leads to.
+    """Parse a path of rows with columns.
 
     Returns:
-        the column, None where it is the body; and the path into the JSON that is the column's text, None: all of it.
+        the column, None for the body; and the path into the column's JSON text, None: the whole column.
     """
     if path.startswith(("$", "/")):
         return None, None
@@ -95,10 +96,10 @@ def column_of(path: str) -> tuple[str | None, str | None]:
 
 
 def row_bytes(options: Mapping[str, str]) -> int:
-    """How many bytes a row may have, by options whose names are in lower case.
+    """The most bytes of a row, by options whose names are in lower case.
 
     Raises:
-        ValueError: what is said is no such number; tells what is.
+        ValueError: the option is no such number; the error says what is allowed.
     """
     written = options.get(MAX_ROW_BYTES, str(_USUAL_BYTES))
     if not _WHOLE_NUMBER.fullmatch(written) or not 0 < int(written) <= _MOST_BYTES:

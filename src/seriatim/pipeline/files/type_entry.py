@@ -120,7 +120,7 @@ def _schema(entry: Section) -> str | None:
 
 
 def _blame(entry: Section, error: UsageError) -> None:
-    """Report an error of the type as a whole where its text says it is."""
+    """Report an error of the whole type at the place that its text names."""
     properties = entry.section("properties")
     of_property = re.match(r"(?:property|the properties '\w+' and) '(\w+)'", error.what)
     if of_property and properties is not None:

@@ -26,7 +26,7 @@ _UNFIT: Mapping[str, str] = {"body": "binary"}
 
 
 def filter_types(properties: Properties) -> Mapping[str, str]:
-    """What filters of a pipeline may name, and of which type it is."""
+    """The properties that filters of a pipeline may name, and their types."""
     promoted = {name: properties.type_of(name) for name in sorted(properties.names())}
     return {**_OWN, **{name: kind for name, kind in promoted.items() if kind is not None}}
 
@@ -39,14 +39,14 @@ def where(
     whole: bool = True,
     unfit: Mapping[str, str] = _UNFIT,
 ) -> str:
-    """Read a filter's text: ``TRUE`` where there is none or where it is wrong, which is reported.
+    """Read a filter's text: ``TRUE`` if there is none, or if it is wrong, which is reported.
 
     Args:
         section: the section that has it.
         types: the properties that the filter may name, and their types.
-        key: under which key it stands.
-        whole: whether `types` are all; if not, a filter that names something else may be right.
-        unfit: what is there besides, but no filter can look at, and its types.
+        key: its key.
+        whole: whether `types` are all properties; if not, a filter that names another may be right.
+        unfit: existing columns that no filter can read, and their types.
     """
     written = section.plain(key)
     if written is None or isinstance(written, bool):

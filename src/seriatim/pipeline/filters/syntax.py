@@ -1,7 +1,7 @@
-"""From a filter's text to its expression. Owns the syntax.
+"""Parse a filter's text to its expression; this module owns the syntax.
 
-sqlglot reads a far larger language than filters are written in: `filter_words` looks at the words before it gets them,
-and here its tree is read, and what is no part of a filter is refused.
+sqlglot reads a far larger language than that of filters: `words.py` checks the words before sqlglot gets them,
+and this module reads sqlglot's tree, and refuses everything that is no part of a filter.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def parsed(
     Args:
         text: the filter.
         types: the properties that it may name, and their types.
-        where: what the filter belongs to, for errors.
-        unfit: columns that exist but that no filter can look at, and their types.
+        where: the owner of the filter, for errors.
+        unfit: columns that exist but that no filter can read, and their types.
 
     Raises:
-        FilterError: the text is no filter over these properties; ``where`` is that of the caller and line:column.
-        ColumnError: it names an unfit column; ``where`` as well.
+        FilterError: the text is no filter over these properties; ``where`` is the caller's, with line:column.
+        ColumnError: it names an unfit column; likewise with ``where``.
     """
     remembered = _remembered(text)
     for used, expression in remembered:
@@ -62,15 +62,15 @@ def parsed(
 
 @lru_cache(maxsize=_MOST_REMEMBERED)
 def _remembered(text: str) -> list[tuple[dict[str, Type], Expression]]:
-    """What a text stands for, by the types of the properties that it names: nothing else makes a difference.
+    """Parse a text, cached by the types of the properties that it names, on which alone the result depends.
 
-    Parsing is by far the most that a change of one among many filters would cost.
+    Parsing would be by far the largest cost of changing one of many filters.
     """
     return []
 
 
 def named(text: str, *, where: str = "") -> frozenset[str]:
-    """What a filter's text names, for where the properties aren't known yet. Arguments as for `parsed`.
+    """The names in a filter's text, for use when the properties aren't known yet. Arguments as for `parsed`.
 
     Raises:
         FilterError: the text is no filter, whatever properties there are.
@@ -108,7 +108,7 @@ def _tree(written: FilterText, words: Words) -> exp.Expr:
 
 
 class _Reader:
-    """Reads sqlglot's tree of one filter; `names` are what its names, which are numbers, stand for."""
+    """Reads sqlglot's tree of one filter; `names` maps the numbers in it to names."""
 
     def __init__(self, written: FilterText, names: Sequence[str]) -> None:
         self._written = written
@@ -120,7 +120,7 @@ class _Reader:
         return self._typed(tree, typing.condition, self._read(tree))
 
     def _check_size(self, tree: exp.Expr) -> None:
-        """Chains are nested too: ``a + b + c``. Those of AND and OR are not, and the values of IN are not counted."""
+        """Check the size. Chains are nested, too: ``a + b + c``. Chains of AND and OR are not, and the values of IN are not counted."""
         terms, waiting = 0, [(tree, 0)]
         while waiting:
             node, depth = waiting.pop()
@@ -133,14 +133,14 @@ class _Reader:
             waiting += [(one, depth + 1) for one in inner if not isinstance(one, exp.DataType | exp.Identifier)]
 
     def _typed(self, node: exp.Expr, build: Callable[..., Expression], *operands: Any) -> Expression:
-        """What `build` makes of the operands; what is wrong with them is wrong where `node` stands."""
+        """The result of `build` for the operands; an error gets the place of `node`."""
         try:
             return build(*operands)
         except FilterError as error:
             raise self._written.error(self._place(node), error.what, error.remedy) from None
 
     def _place(self, node: exp.Expr) -> int:
-        """Where the first word of a node with a place begins."""
+        """The place of the first word of a node."""
         places = [one.meta["start"] for one in node.walk() if "start" in one.meta]
         return min(places, default=0)
 
@@ -191,7 +191,7 @@ class _Reader:
         raise self._written.error(self._place(node), f"{type(node).__name__} is not part of a filter", ALLOWED)
 
     def _check_parts(self, node: exp.Expr) -> None:
-        """A node that has more to it than its kind has in a filter is refused."""
+        """Refuse a node with more parts than its kind has in a filter."""
         known = _PARTS.get(type(node), ("this", "expression"))
         if any(value and name not in known for name, value in node.args.items()):
             raise self._written.error(self._place(node), f"this {type(node).__name__} is not part of a filter", ALLOWED)
@@ -275,7 +275,7 @@ _PARTS: Mapping[type[exp.Expr], tuple[str, ...]] = {
 
 
 def _chain(node: exp.Expr) -> list[exp.Expr]:
-    """The terms of ``a AND b AND c``, or of OR; of anything else none."""
+    """The terms of ``a AND b AND c``, or of OR; of other nodes none."""
     if not isinstance(node, exp.And | exp.Or):
         return []
     terms: list[exp.Expr] = []

@@ -1,7 +1,7 @@
 """The tokens of a filter, and the errors that name the place of a forbidden one.
 
-sqlglot cuts the text into words and finds out what belongs to what. It reads a far larger language, so the words are
-looked at before it gets them: only those that a filter may have go on, and names go on as numbers, so that no name is
+sqlglot cuts the text into words and parses them. It reads a far larger language, so the words are
+checked before: only words that a filter may have are passed on, and names are passed on as numbers, so that no name is
 taken for a keyword.
 """
 
@@ -50,9 +50,9 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 @dataclass(frozen=True, slots=True)
 class FilterText:
-    """A filter's text, what it may name, and errors with places in it; the fields are those of `filters.parsed`.
+    """A filter's text, the names that it may have, and errors with places in it; the fields are the arguments of `parsed`.
 
-    `anything`: it may name anything, for nobody knows yet what there is.
+    `anything`: it may name anything, because the properties aren't known yet.
     """
 
     text: str
@@ -71,7 +71,7 @@ class FilterText:
         return f"{self.where}:{place}" if self.where else place
 
     def undeclared(self, token: Token, *, quoted: bool) -> FilterError | ColumnError:
-        """The error of a name that is no property's."""
+        """The error for a name that is no property."""
         name, advice = token.text[:128], likely(token.text, self.types)
         if name in self.unfit:
             what = f"a filter can't look at {name!r}, which is {self.unfit[name][:80]}"
@@ -88,13 +88,13 @@ class FilterText:
         return self.error(token.start, f"there is no property {name!r}", advice)
 
     def too_deep(self, at: int) -> FilterError:
-        """The error of a filter that is nested too deeply."""
+        """The error for a filter that is nested too deeply."""
         remedy = f"at most {_DEEPEST} levels of parentheses, and {DEEPEST_CHAIN} of operators"
         return self.error(at, "the filter is nested too deeply", remedy)
 
 
 class Words:
-    """The words of a filter's text, as sqlglot is to see them; `names` are what the numbered names stand for."""
+    """The words of a filter's text for sqlglot; `names` maps the numbers in it to names."""
 
     def __init__(self, written: FilterText) -> None:
         self._filter = written
@@ -110,7 +110,7 @@ class Words:
         self._take(found)
 
     def unexpected(self, error: ParseError) -> FilterError:
-        """What sqlglot says, in our words."""
+        """Sqlglot's error, in our words."""
         told = error.errors[0] if error.errors else {}
         at = next((t for t in self.tokens if (t.line, t.col) == (told.get("line"), told.get("col"))), None)
         # What it says is missing is missing behind the word that it names.
@@ -119,7 +119,7 @@ class Words:
         return self.not_expected(at.start)
 
     def not_expected(self, start: int) -> FilterError:
-        """The error of a word that can't stand where it does; it begins at `start`."""
+        """The error for a misplaced word, which begins at `start`."""
         end = next((token.end for token in self.tokens if token.start == start), start)
         written = self._filter.text[start : end + 1]
         return self._filter.error(start, f"{written[:40]!r} is not expected here", ALLOWED)
@@ -130,7 +130,7 @@ class Words:
         return self._filter.error(at, "a quote is not closed", "a quote within text is written twice: 'it''s'")
 
     def _check_nesting(self, found: Sequence[Token]) -> None:
-        """Before the parser, which calls itself for every level."""
+        """Check the nesting before the parser runs, which recurses for every level."""
         depth = run = 0
         for token in found:
             word = token.text.upper()
@@ -154,7 +154,7 @@ class Words:
             self._take_one(token, following)
 
     def _begins_number(self, token: Token, following: Token) -> bool:
-        """Whether a point is that of ``.5``, and not one behind a name."""
+        """Whether a point begins a number like ``.5``, and doesn't follow a name."""
         if token.text != "." or following.token_type != TokenType.NUMBER or following.start != token.end + 1:
             return False
         before = self.tokens[-1] if self.tokens else None

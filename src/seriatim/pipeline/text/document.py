@@ -1,6 +1,6 @@
-"""A YAML file as a tree that remembers where each thing stood. Owns reading; knows no key of what it reads.
+"""Read a YAML file as a tree that remembers the place of each node; this module knows no key of the file.
 
-Everything that is wrong goes to `Problems`, which collects, so that a file's faults are told all at once.
+All faults go to `Problems`, which collects them, so that a file's faults are reported all at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """What a file is to be, for people: its name, how it begins, and the page about it in ``docs/reference``."""
+    """The kind of a file, for people: its name, its beginning, and its page in ``docs/reference``."""
 
     name: str
     outline: str
@@ -81,7 +81,7 @@ class Items:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A mapping from text; ``keys`` says where each key stood."""
+    """A mapping from text; ``keys`` has the place of each key."""
 
     place: Place
     entries: Mapping[str, Tree]
@@ -94,7 +94,7 @@ Tree = Scalar | Items | Table
 class Problems:
     """The faults of one file, as they are found.
 
-    What ``${NAME}`` stood for may be a password: it is put back to ``${NAME}`` in every text.
+    The value of ``${NAME}`` may be a password: in every text it is replaced by ``${NAME}`` again.
     """
 
     def __init__(self, file: Path) -> None:
@@ -104,7 +104,7 @@ class Problems:
         self._secrets: dict[str, str] = {}
 
     def add(self, place: Place | None, what: str, remedy: str = "") -> None:
-        """Take a fault in; `place` None: the file as a whole."""
+        """Add a fault; `place` None: the file as a whole."""
         self._found.setdefault((place or Place(0, 0), what), remedy)
 
     def unset(self, place: Place, name: str) -> None:
@@ -114,7 +114,7 @@ class Problems:
             self.add(place, f"the environment variable {name} is not set", f"export {name}=…")
 
     def conceal(self, value: str, reference: str) -> None:
-        """From now on show `reference` where `value` would stand."""
+        """From now on show `reference` in place of `value`."""
         for shown in (value, repr(value)[1:-1]):
             if shown:
                 self._secrets[shown] = reference
@@ -149,7 +149,7 @@ def read(
     *,
     language: Language = PIPELINE_FILE,
 ) -> Table | None:
-    """The mapping in a YAML file, ``${NAME}`` replaced from `environment`; None where it can't be read."""
+    """The mapping in a YAML file, with ``${NAME}`` replaced from `environment`; None if it can't be read."""
     text = _text(path, problems, language)
     return None if text is None else parse(text, problems, environment, language=language)
 
@@ -161,7 +161,7 @@ def parse(
     *,
     language: Language = PIPELINE_FILE,
 ) -> Table | None:
-    """The same of a text; None where it isn't one."""
+    """The mapping in a YAML text; None if it can't be read."""
     try:
         tree = _parse(text, problems, environment, language)
     except ReaderError as error:
@@ -238,14 +238,14 @@ def _advice(error: MarkedYAMLError, text: str) -> str:
 
 
 class _Composer(Composer):
-    """ruamel's composer, which ends where a file has too many nodes or is nested too deeply, before it is read whole."""
+    """ruamel's composer, which stops if a file has too many nodes or is nested too deeply, before it is read as a whole."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._nodes = self._nesting = 0
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        """As ruamel's, which calls itself for what is in a node."""
+        """Like ruamel's method, which recurses into a node."""
         self._nodes += 1
         _check_size(self._nodes, self._nesting, self.parser.peek_event().start_mark)
         self._nesting += 1
@@ -264,7 +264,7 @@ def _check_size(nodes: int, nesting: int, mark: StreamMark) -> None:
 
 
 class _Builder:
-    """Turns ruamel's nodes into a tree; by aliases that can have more nodes than the file, and even itself in it."""
+    """Turns ruamel's nodes into a tree; because of aliases the tree may have more nodes than the file, and even contain itself."""
 
     def __init__(self, yaml: YAML, problems: Problems, environment: Mapping[str, str]) -> None:
         self._yaml = yaml

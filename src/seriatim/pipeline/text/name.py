@@ -11,10 +11,10 @@ _LONGEST = 128
 
 
 def checked_name(name: object, what: str) -> str:
-    """The name, if it can be one; `what`: whose name it is, for the error, e.g. ``a queue's name``.
+    """Check a name, and return it; `what`: the kind of name, for the error, e.g. ``a queue's name``.
 
     Raises:
-        UsageError: it is no text, empty, too long, or has what PostgreSQL or a file can't hold.
+        UsageError: it is no text, is empty or too long, or can't be stored in PostgreSQL or in a file.
     """
     if not isinstance(name, str) or not fits_text(name) or not 1 <= len(name) <= _LONGEST:
         raise UsageError(f"{shown(name)} is not {what}", remedy=f"1 to {_LONGEST} characters, without NUL")

@@ -1,6 +1,6 @@
-"""What is a secret in the text of a port: a text that a box keeps and shows has ``${NAME}`` in its place.
+"""Find secrets in the text of a port: a text that a box stores and shows must have ``${NAME}`` in their place.
 
-Owns the names and the forms of secrets. What it answers never quotes one.
+This module knows the names and the forms of secrets. Its results never quote a secret.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _OF_NAMES = frozenset({"columns", "extensions"})
 
 
 def secret_in(port: str) -> str | None:
-    """Which secret stands in the text of a port, in words; None: none.
+    """The secret in the text of a port, in words; None if there is none.
 
     Args:
-        port: the text, also one that isn't that of a port.
+        port: the text, which may be invalid.
     """
     problems = Problems(Path("port"))
     tree = parse(port, problems, {}, language=_PORT)
@@ -68,7 +68,7 @@ def _in(tree: Tree, *, headers: bool = False) -> Iterator[str]:
 
 
 def _in_text(text: str) -> str | None:
-    """Which secret an address, a DSN, or a text that can't be read has in it."""
+    """The secret in an address, a DSN, or a text that can't be read."""
     for scheme, user in _USER.findall(text):
         name, _, password = user.partition(":")
         is_dsn = scheme.lower() in ("postgres", "postgresql")
@@ -94,10 +94,10 @@ def _is_secret(name: str) -> bool:
 
 
 def _is_plain(value: object) -> bool:
-    """Whether a value is written out: nothing in it comes from the environment."""
+    """Whether a value is written out, without variables of the environment."""
     return not _VARIABLE.search(str(value))
 
 
 def _is_variable(value: str) -> bool:
-    """Whether all of a value comes from the environment."""
+    """Whether a whole value comes from the environment."""
     return not _VARIABLE.sub("", value)

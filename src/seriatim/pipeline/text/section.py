@@ -1,7 +1,7 @@
-"""One mapping of a pipeline file, asked key by key. Owns the plain checks of a value's kind.
+"""One mapping of a pipeline file, read key by key, with the simple checks of a value's kind.
 
-Whoever reads a section asks for every key that it knows and then calls `finish`; what is left was not
-asked for by anyone, so it is unknown. A value that is wrong is reported and read as None.
+The reader of a section reads every key that it knows and then calls `finish`; the remaining keys are
+unknown. A wrong value is reported and read as None.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Section", "likely"]
 
 
 def likely(name: object, known: Collection[str]) -> str:
-    """What to say to someone who wrote `name` where only `known` names are allowed."""
+    """The hint for an unknown `name`, where only `known` names are allowed."""
     by_fold = {candidate.casefold(): candidate for candidate in known}
     close = get_close_matches(name.casefold(), by_fold, n=1, cutoff=0.6) if isinstance(name, str) else []
     if close:
@@ -30,8 +30,8 @@ class Section:
 
     Args:
         table: the mapping.
-        problems: where faults go.
-        title: what it is called in messages, e.g. ``route[1].deliver``; empty for the whole file.
+        problems: collects the faults.
+        title: its name in messages, e.g. ``route[1].deliver``; empty for the whole file.
     """
 
     def __init__(self, table: Table, problems: Problems, title: str = "") -> None:
@@ -41,16 +41,16 @@ class Section:
         self.title = title
 
     def place(self, key: str | None = None) -> Place:
-        """Where the value of `key` stands, or the key, or the section."""
+        """The place of the value of `key`, or of the key, or of the section."""
         value = self._table.entries.get(key) if key else None
         return value.place if value else self.key_place(key)
 
     def key_place(self, key: str | None) -> Place:
-        """Where `key` itself stands, or the section."""
+        """The place of `key` itself, or of the section."""
         return self._table.keys.get(key, self._table.place) if key else self._table.place
 
     def has(self, key: str) -> bool:
-        """Whether the key stands there, with a value or without."""
+        """Whether the key exists, with a value or without."""
         return key in self._table.keys
 
     def names(self) -> list[str]:
@@ -62,11 +62,11 @@ class Section:
         self.problems.add(self.place(key), what, remedy)
 
     def known(self, key: str) -> None:
-        """Say that the key is known, whether it is asked for or not."""
+        """Mark the key as known, whether it is read or not."""
         self._asked.add(key)
 
     def full(self, key: str) -> str:
-        """The key's name with the way to it."""
+        """The key's name with its path."""
         return f"{self.title}.{key}" if self.title else key
 
     def tree(self, key: str, *, required: bool = False) -> Tree | None:
@@ -102,7 +102,7 @@ class Section:
         return None
 
     def written(self, key: str) -> str:
-        """How a single value stands in the file, before ``${NAME}`` is replaced; empty where there is none."""
+        """The text of a single value in the file, before ``${NAME}`` is replaced; empty if there is none."""
         value = self._table.entries.get(key)
         return value.written if isinstance(value, Scalar) else ""
 
@@ -133,7 +133,7 @@ class Section:
         return None
 
     def texts(self, key: str) -> tuple[str, ...] | None:
-        """A list of texts, each once and at least one; a single text stands for a list of it."""
+        """A list of texts, each once and at least one; a single text counts as a list."""
         value = self.tree(key)
         if value is None or isinstance(value, Scalar):
             one = self.text(key) if value is not None else None
@@ -186,7 +186,7 @@ class Section:
                 self.problems.add(item.place, f"{title} must be a mapping, not {_kind(item)}")
 
     def options(self, key: str) -> Mapping[str, str]:
-        """A mapping of free names to single values, as text the way Spark takes them."""
+        """A mapping of free names to single values, as text for Spark."""
         section = self.section(key)
         if section is None:
             return {}
@@ -200,11 +200,11 @@ class Section:
         return given
 
     def finish(self, later: Mapping[str, str] | None = None, elsewhere: Mapping[str, str] | None = None) -> None:
-        """Report the keys that nobody asked for.
+        """Report the keys that weren't read.
 
         Args:
-            later: keys that are part of the file's language but not of this version, and what they are for.
-            elsewhere: keys of another language, and what to say of them.
+            later: keys that are part of the file's language but not of this version, with their purpose.
+            elsewhere: keys of another language, with the hint for each.
         """
         for key in self._table.keys:
             if key in self._asked:

@@ -13,15 +13,15 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def fits_text(value: str) -> bool:
-    """Whether PostgreSQL, or a file, can keep it as text: it has no NUL and no half of a surrogate pair."""
+    """Whether PostgreSQL, or a file, can store the text: it has no NUL and no half of a surrogate pair."""
     return "\0" not in value and (value.isascii() or not _SURROGATE.search(value))
 
 
 def checked_text(value: object, what: str) -> str:
-    """The text, if it can be kept; `what`: what it is, for the error, e.g. ``a message's id``.
+    """Check a text, and return it; `what`: the kind of text, for the error, e.g. ``a message's id``.
 
     Raises:
-        UsageError: it is no text, or has what PostgreSQL can't hold.
+        UsageError: it is no text, or PostgreSQL can't store it.
     """
     if not isinstance(value, str) or not fits_text(value):
         raise UsageError(

@@ -79,7 +79,7 @@ class Clash:
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """A part of a queue that doesn't go with the properties: the field, what is wrong, and what to do."""
+    """A part of a queue that doesn't fit the properties: the field, the fault, and the remedy."""
 
     field: str
     what: str
@@ -111,7 +111,7 @@ def property_types(types: Iterable[MessageType]) -> dict[str, str]:
     property with the name of a failure's property; then the declared type applies.
 
     Raises:
-        UsageError: two types don't agree.
+        UsageError: two types disagree.
     """
     known = tuple(types)
     for clash in clashes(known):
@@ -126,7 +126,7 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
     Args:
         queue: the queue.
         types: the properties, and their types, as from `property_types`.
-        whole: whether these are all; if not, a name that isn't among them may be right.
+        whole: whether these are all properties; if not, a name that isn't among them may be right.
     """
     for policy in queue.all_policies():
         yield from _misfits(queue, policy, types, whole=whole)

@@ -35,7 +35,7 @@ def asks_for_failures(where: str, expression: Expression) -> bool:
 
     Args:
         where: its text.
-        expression: what that stands for.
+        expression: the parsed filter.
     """
     return f"'{FAILURE}'" in where or any(each.name in FAILURE_PROPERTIES for each in properties(expression))
 
@@ -70,7 +70,7 @@ class Failed:
 
 
 def failure_of(message: Message, what: Failed) -> Message:
-    """The failure at a message, with the properties of the message, and of its dialog, beside what went wrong."""
+    """The failure message for a message, with the properties of the message, of its dialog, and of the failure."""
     about: dict[str, Property] = {
         "failed_queue": what.queue,
         "failed_group": what.group,

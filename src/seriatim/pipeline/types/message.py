@@ -212,4 +212,4 @@ class Received(Message):
     dialog: Dialog | None = None
 
     def __post_init__(self) -> None:
-        """Nothing is checked: a receiver makes one for each message."""
+        """Check nothing, because a receiver makes such an object for each message."""

@@ -52,7 +52,7 @@ _MEANT = {
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What the locations promote: per location the type of each property; `whole`: none was left out for a fault.
+    """The promoted properties: for each location the type of each property; `whole`: none was left out because of a fault.
 
     `splits`: there are parts of messages, and so their `PARTS`. `unstamped`: the locations without tickets.
     """
@@ -63,31 +63,31 @@ class Properties:
     unstamped: tuple[str, ...] = ()
 
     def type_of(self, name: str) -> str | None:
-        """The property's type, None where no location promotes it."""
+        """The property's type; None if no location promotes it."""
         if self.splits and name in PARTS:
             return PARTS[name]
         return next((types[name] for types in self.by_location.values() if name in types), None)
 
     def names(self) -> set[str]:
-        """Every property that any location promotes, and those of parts where there are any."""
+        """Every property that any location promotes, and the properties of parts if there are any."""
         return {*(PARTS if self.splits else ()), *(name for types in self.by_location.values() for name in types)}
 
     def without(self, name: str) -> list[str]:
-        """The locations that don't promote it. Whole messages have no properties of parts, and that is no fault."""
+        """The locations that don't promote the property. That whole messages lack the properties of parts is no fault."""
         if self.splits and name in PARTS:
             return []
         return [location for location, types in self.by_location.items() if name not in types]
 
 
 def checked_property(name: object, reserved: Collection[str] = RESERVED) -> str:
-    """The name of a property, if it can be one.
+    """Check the name of a property, and return it.
 
     Args:
         name: the name.
-        reserved: what no property is called, in small letters.
+        reserved: the reserved names, in lower case.
 
     Raises:
-        UsageError: it can't.
+        UsageError: the name can't be used.
     """
     if not isinstance(name, str):
         raise UsageError(f"{shown(name)} can't be the name of a property", remedy=_NAME_RULE)
@@ -101,10 +101,10 @@ def checked_property(name: object, reserved: Collection[str] = RESERVED) -> str:
 
 
 def checked_type(written: object) -> str:
-    """The type of a property as it is `written`, without spaces.
+    """Parse the `written` type of a property, without spaces.
 
     Raises:
-        UsageError: it is none.
+        UsageError: there is no such type.
     """
     if not isinstance(written, str):
         raise UsageError(f"{shown(written)} is not a type", remedy=f"one of {', '.join(_TYPES)}, decimal(p,s)")
@@ -124,7 +124,7 @@ def checked_type(written: object) -> str:
 
 
 def usable_name(section: Section, name: str, reserved: Collection[str] = RESERVED) -> bool:
-    """Whether a property may have the name that stands as a key; if not, that is reported. Arguments as above."""
+    """Whether a property may have the name of a key; if not, that is reported. Arguments as for `checked_property`."""
     try:
         checked_property(name, reserved)
     except UsageError as error:
@@ -134,7 +134,7 @@ def usable_name(section: Section, name: str, reserved: Collection[str] = RESERVE
 
 
 def property_type(section: Section, key: str, written: str) -> str | None:
-    """The type of a property as it is `written` under `key`; None where it is none, which is reported."""
+    """The type of a property that is `written` under `key`; None if there is no such type, which is reported."""
     try:
         return checked_type(written)
     except UsageError as error:

@@ -24,10 +24,10 @@ _EXACT = Context(prec=100)
 
 @dataclass(slots=True)
 class Column:
-    """A property of a batch. Few need arrays of it: for one message they cost more than all else that is done with it.
+    """A property of a batch. Its arrays are made only if they are needed: for one message they cost more than all other work.
 
     Attributes:
-        values: a value for each message, as `filter_eval.column` takes them; None where it isn't known.
+        values: a value for each message, as `filter_eval.column` takes them; None if it is unknown.
         kind: its type.
     """
 
@@ -36,7 +36,7 @@ class Column:
     _arrays: Values | None = field(default=None, init=False)
 
     def arrays(self) -> Values:
-        """The same for filters."""
+        """The values as arrays for filters."""
         if self._arrays is None:
             self._arrays = column(self.values, self.kind)
         return self._arrays
@@ -45,13 +45,13 @@ class Column:
 def columns(typed: Typed, properties: Mapping[str, Type], *, received_at: datetime | None = None) -> dict[str, Column]:
     """The columns of some properties, each as long as the batch.
 
-    What a message doesn't have is unknown, and so is everything but `type` and `message_id` where there is a problem.
-    A property of a message whose type isn't declared is converted where it can be, and else unknown. `ticket` and
-    `epoch` are unknown: a message is numbered when its transaction commits, and routed before.
+    A property that a message doesn't have is unknown; for a message with a problem everything but `type` and
+    `message_id` is unknown. A property of a message whose type isn't declared is converted if possible, else unknown.
+    `ticket` and `epoch` are unknown: a message is numbered when its transaction commits, and routed before.
 
     Args:
         typed: the batch.
-        properties: those that are wanted, with the types that they have in ``MessageTypes.properties``.
+        properties: the requested properties, with their types from ``MessageTypes.properties``.
         received_at: when the messages are received, the time of the publisher's transaction; None: unknown.
     """
     return {name: Column(_values(typed, name, kind, received_at), kind) for name, kind in properties.items()}
@@ -77,7 +77,7 @@ def _values(typed: Typed, name: str, kind: Type, received_at: datetime | None) -
 
 
 def _convert(values: list[Any], rows: Sequence[int], kind: Type) -> None:
-    """Make of some values what their property's type demands, or None."""
+    """Convert values to their property's type, or to None."""
     convert = given_converter(str(kind))
     for row in rows:
         if (value := values[row]) is not None:
@@ -88,7 +88,7 @@ def _convert(values: list[Any], rows: Sequence[int], kind: Type) -> None:
 
 
 def _stored(values: list[Any], kind: Type) -> list[Any]:
-    """Decimals as their whole numbers, moments as their microseconds."""
+    """Decimals as their whole numbers, timestamps as their microseconds."""
     match kind.kind:
         case Kind.DECIMAL:
             return [None if one is None else int(one.scaleb(kind.scale, _EXACT)) for one in values]

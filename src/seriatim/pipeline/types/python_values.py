@@ -15,7 +15,7 @@ _INT64 = 2**63
 
 
 def given_converter(written: str) -> Converter:
-    """What makes a value of a property's type; it raises `ValueError` or `ArithmeticError`.
+    """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`.
 
     The rules are those of values in a body. A `datetime` without a time zone is in UTC.
     """
@@ -41,11 +41,11 @@ def given_converter(written: str) -> Converter:
 
 
 def kept(value: Value) -> Value:
-    """A value whose type nobody declared: it stays what it is, if a property can be that.
+    """A value without a declared type: it stays as it is, if a property can have such a value.
 
     Raises:
-        ValueError: it can't.
-        ArithmeticError: a moment outside of what a timestamp can be.
+        ValueError: a property can't.
+        ArithmeticError: a timestamp is out of range.
     """
     match value:
         case str():
@@ -66,7 +66,7 @@ def kept(value: Value) -> Value:
 
 
 def without_nul(value: Value) -> Value:
-    """A value that isn't text with what PostgreSQL can't hold in one. Raises `ValueError`."""
+    """Check that a value isn't a text that PostgreSQL can't store, and return it. Raises `ValueError`."""
     if isinstance(value, str):
         if "\0" in value:
             raise ValueError(f"{shortened(value)!r} has a NUL")
@@ -87,7 +87,7 @@ def _utc(value: datetime) -> datetime:
 
 
 def _digits(value: Decimal) -> int:
-    """How many digits it has when it is written without an exponent; the exponent isn't written out for that."""
+    """The number of digits when written without an exponent, computed without writing it out."""
     exponent = value.as_tuple().exponent
     places = -exponent if isinstance(exponent, int) and exponent < 0 else 0
     return max(value.adjusted() + 1, 0) + places if value else max(places, 1)

@@ -1,7 +1,7 @@
 """Messages by their types: typed properties from contexts and bodies, and the faults of a message.
 
-A message's property is what its context gives, or else what its type finds in the body. Nothing here is done per message
-that can be done per type: paths, schemas and conversions are made ready once.
+A message's property is the value in its context, or else the value that its type finds in the body. Paths, schemas and
+conversions are prepared once for each type, not for each message.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ class Typed:
     Attributes:
         messages: the messages; the other lists have an item for each of them.
         contexts: their properties, each of its type (`str`, `int`, `float`, `Decimal`, `bool`, `datetime` in UTC, None);
-            a promoted one that the body doesn't have is left out. Empty where there is a problem.
-        problems: why a message is invalid; None where it isn't. Text without NUL, at most 1,000 characters and a bit.
-        undeclared: the rows of messages without problem whose types aren't known: their properties are of whatever
-            types they were given with.
+            a promoted property that the body doesn't have is left out. Empty if there is a problem.
+        problems: the reason why a message is invalid; None if it is valid. Text without NUL, at most about 1,000
+            characters.
+        undeclared: the rows of messages without problem whose types are unknown: their properties keep the types with
+            which they were given.
     """
 
     messages: Sequence[Message]
@@ -50,17 +51,17 @@ class Typed:
 
 
 class MessageTypes:
-    """The message types of a box, made ready for use; never changes, so threads may share it.
+    """The prepared message types of a box; never changes, so threads may share it.
 
     Args:
-        types: all of them.
+        types: all types.
 
     Attributes:
-        properties: what filters and queues may name, and of which type it is: the properties that the types declare,
-            and the reserved ones.
+        properties: the properties that filters and queues may name, with their types: the properties that the types
+            declare, and the reserved properties.
 
     Raises:
-        UsageError: two types have one name, or declare one property in different ways.
+        UsageError: two types have the same name, or declare a property in different ways.
     """
 
     def __init__(self, types: Iterable[MessageType]) -> None:
@@ -76,7 +77,7 @@ class MessageTypes:
             self._by_name[one.name] = _Reader(one)
 
     def typed(self, messages: Sequence[Message]) -> Typed:
-        """Read a batch. A message at which something is wrong is told among the problems; nothing is raised for it."""
+        """Read a batch. The faults of invalid messages are among the problems; nothing is raised for them."""
         contexts: list[Mapping[str, Property]] = []
         problems: list[str | None] = []
         undeclared: list[int] = []
@@ -99,7 +100,7 @@ class MessageTypes:
 
 
 class _Reader:
-    """How messages of one type are read."""
+    """Reads messages of one type."""
 
     def __init__(self, kind: MessageType) -> None:
         self._type = kind.name
@@ -113,7 +114,7 @@ class _Reader:
         )
 
     def context(self, message: Message) -> dict[str, Property]:
-        """The typed properties. Raises `Unreadable`: what is wrong with the message."""
+        """The typed properties. Raises `Unreadable` with the fault of the message."""
         given = message.context
         context: dict[str, Property] = {}
         converters, name = self._converters, ""
@@ -132,7 +133,7 @@ class _Reader:
     def _promote(
         self, body: bytes, wanted: Sequence[tuple[str, Callable[[Value], Value]]], context: dict[str, Property]
     ) -> None:
-        """Put the promoted properties that are wanted into a context. Raises `Unreadable`."""
+        """Put the requested promoted properties into a context. Raises `Unreadable`."""
         try:
             document = self._read(body)
         except Unreadable as error:
@@ -158,7 +159,7 @@ class _Reader:
 
 
 def _kept(message: Message) -> dict[str, Property]:
-    """The properties of a message whose type isn't known. Raises `Unreadable`."""
+    """The properties of a message of unknown type. Raises `Unreadable`."""
     context: dict[str, Property] = {}
     name = ""
     try:
@@ -174,7 +175,7 @@ def _kept(message: Message) -> dict[str, Property]:
 # The same few names again and again.
 @lru_cache(maxsize=10_000)
 def _check_name(name: object) -> None:
-    """See that an undeclared property may be called so. Raises `Unreadable`."""
+    """Check the name of an undeclared property. Raises `Unreadable`."""
     if name in OWN:
         raise _not_given(str(name))
     try:

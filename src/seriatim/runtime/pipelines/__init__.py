@@ -1,1 +1,1 @@
-"""Running a pipeline: what it remembers, what it tells of itself, how it fails and is begun again."""
+"""Run a pipeline: its checkpoint, its reports, its failures and restarts."""

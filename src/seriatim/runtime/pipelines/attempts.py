@@ -1,4 +1,4 @@
-"""The restarts of a failed query: their number and delays. The failures that pass are listed in `spark/session/transient_failures.py`."""
+"""The restarts of a failed query: their number and delays. Transient failures are listed in `spark/session/transient_failures.py`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Attempts:
 
     Args:
         stop: ends the waiting.
-        tell: called before the query is begun again.
-        lives: whether Spark runs at all; where it doesn't nothing heals.
+        tell: called before the query is restarted.
+        lives: whether Spark runs at all; if it doesn't, every failure is permanent.
     """
 
     def __init__(self, *, stop: Stop, tell: Tell | None, lives: Callable[[], bool]) -> None:
@@ -33,17 +33,17 @@ class Attempts:
         self._made = 0
 
     def got_on(self) -> None:
-        """The query did a micro-batch: what failed before counts no more."""
+        """The query has done a micro-batch: earlier failures don't count any more."""
         self._made = 0
 
     def after(self, failure: BaseException) -> bool:
-        """Wait until the query is to be begun again: True; or until someone asks for the end: False.
+        """Wait until the query has to be restarted (True), or until the run has to end (False).
 
         Args:
-            failure: why it failed.
+            failure: the failure of the query.
 
         Raises:
-            SeriatimError: the failure, where it is none that heals, or the query was begun too often.
+            SeriatimError: the failure, if it is permanent, or there were too many attempts.
         """
         error = cause_of(failure)
         what = healing(error, str(failure.__cause__ or failure)) if self._lives() else None

@@ -1,4 +1,4 @@
-"""Spark's format ``seriatim`` with a box behind it: puts the two engines together."""
+"""Spark's format ``seriatim``, connected with a message box."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ class DefaultSource(BoxFormat):
 
 
 def register(session: Any, dsn: str | None = None) -> None:
-    """Make the format known to a session, and which box is meant where a frame names none.
+    """Register the format in a session, and set the box for frames that name none.
 
-    A session whose Python can find ``pyspark_seriatim`` knows the format by itself. This one's workers get the DSN in
-    their environment, wherever they are; it is in no option, plan or checkpoint.
+    A session whose Python can find ``pyspark_seriatim`` knows the format by itself. The workers of this session get the
+    DSN in their environment, on every machine; it is in no option, plan or checkpoint.
 
     Args:
         session: a `SparkSession`.
-        dsn: the box; None: what ``SERIATIM_DSN`` says here.
+        dsn: the box; None: the value of ``SERIATIM_DSN`` in this process.
     """
     environment = session.sparkContext.environment
     before = environment.get(VARIABLE)
@@ -81,11 +81,11 @@ def register(session: Any, dsn: str | None = None) -> None:
 
 @contextmanager
 def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
-    """Give a session the box of a pipeline that needs one; it is open while the block runs.
+    """Open the box of a pipeline, if it needs one, for a session, while the block runs.
 
     Raises:
         EnvironmentProblem: it can't be reached; names host and database.
-        SchemaMismatch: its schema is older or newer, or isn't there; only the usual one is made.
+        SchemaMismatch: its schema is older or newer, or is missing; only the default schema is made.
     """
     if not pipeline.needs_box:
         yield

@@ -1,20 +1,21 @@
-"""A pipeline's checkpoint: the folder that makes one run go on where another stopped.
+"""A pipeline's checkpoint: the folder with which a run continues where the previous run stopped.
 
     .seriatim/pipelines/orders/
-    ├── pipeline.json     whose checkpoint this is, and what must not change
+    ├── pipeline.json     the owner of this checkpoint, and what must not change
     ├── declaration.yaml  the pipeline file under which the last batch was begun
     ├── lock              held by the run that works on it, with its process id
-    ├── tally.json        what became of the messages so far (`tally.py`)
+    ├── tally.json        the counts of messages so far, by disposition (`tally.py`)
     ├── control/          commands to the operator, read as a stream
     ├── query/            Spark's own: offsets, commits, state
     ├── set-aside/        messages that were not released, unless the pipeline names a folder
     ├── unrouted/         messages that matched no destination, unless the pipeline names a folder
-    ├── waiting/          what was released and waits for a port that fails, by destination
-    ├── calls/            calls of the user's code under way, and messages at which one ended its process
-    └── spark.log         what Spark wrote to standard error in the last run
+    ├── waiting/          released batches that wait for a port that fails, by destination
+    ├── calls/            running calls of the user's code, and messages at which a call ended its process
+    └── spark.log         Spark's standard error in the last run
 
-Owns the folder's layout, its lock and its identity. Of Spark's part it only knows which batches were begun and committed,
-and whether the files that say so can be read: Spark's own words for that name no file, or nothing that helps.
+This module owns the folder's layout, its lock and its identity. Of Spark's part it only knows which batches were begun
+and committed, and whether the files that record this can be read: Spark's own errors for that name no file, or no
+remedy.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ _PATIENCE_S = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a checkpoint is from its first start on.
+    """The properties of a checkpoint that are fixed from its first start on.
 
     Args:
-        id: tells it from every other one, also from an earlier one in the same folder.
-        buckets: into how many parts its state is cut.
+        id: a unique id, also different from earlier checkpoints in the same folder.
+        buckets: the number of parts of its state.
         splitting: Spark's settings for cutting files, so that a replay names rows alike.
     """
 
@@ -80,22 +81,22 @@ class Checkpoint:
 
     @property
     def set_aside(self) -> Path:
-        """Where messages go that were not released, unless the pipeline says."""
+        """The folder for messages that were not released, unless the pipeline names one."""
         return self.root / "set-aside"
 
     @property
     def unrouted(self) -> Path:
-        """Where messages go that match no destination, unless the pipeline says."""
+        """The folder for messages that match no destination, unless the pipeline names one."""
         return self.root / "unrouted"
 
     @property
     def waiting(self) -> Path:
-        """Where released messages wait for ports that fail."""
+        """The folder where released messages wait for failing ports."""
         return self.root / "waiting"
 
     @property
     def calls(self) -> Path:
-        """Where workers note which of the user's functions are at work, and which messages end their processes."""
+        """The folder where workers note running calls of the user's functions, and messages that end their processes."""
         return self.root / "calls"
 
     @property
@@ -118,15 +119,15 @@ class Checkpoint:
         return last >= 0 and not (self.query / "commits" / str(last)).exists()
 
     def _batches(self, log: str) -> list[int]:
-        """The batches in one of Spark's logs, in order."""
+        """The batches in a log of Spark, in order."""
         folder = self.query / log
         return sorted(int(file.name) for file in folder.iterdir() if file.name.isdecimal()) if folder.exists() else []
 
     def _check_logs(self) -> None:
-        """Refuse logs of which Spark couldn't read the last batches, with which it begins.
+        """Refuse logs whose last batches, with which Spark begins, can't be read.
 
         Raises:
-            CheckpointMismatch: one is damaged.
+            CheckpointMismatch: a log is damaged.
         """
         for number in self._batches("offsets")[-2:]:
             file = self.query / "offsets" / str(number)
@@ -140,7 +141,7 @@ class Checkpoint:
                 raise CheckpointMismatch("the file is damaged", where=str(file), remedy=remedy)
 
     def former(self, pipeline: Pipeline) -> Pipeline | None:
-        """The pipeline under which the batch in flight was begun, where it was declared otherwise than today.
+        """The pipeline under which the unfinished batch was begun, if its declaration has changed since.
 
         That batch has to be finished as it was begun: a message may have been delivered already.
         """
@@ -152,19 +153,19 @@ class Checkpoint:
         return load(file, original=pipeline.source_file)
 
     def remember(self, pipeline: Pipeline) -> None:
-        """Note under which declaration batches are begun from now on. A pipeline without a file can't be noted."""
+        """Note the declaration under which batches are begun from now on. A pipeline without a file can't be noted."""
         if pipeline.source_file is not None:
             write_synced(self.root / "declaration.yaml", pipeline.source_file.read_bytes())
 
     @contextmanager
     def held(self) -> Iterator[int]:
-        """Keep everyone else off while the block runs; yields the open lock file.
+        """Lock the checkpoint while the block runs; yields the open lock file.
 
-        Spark's process inherits it. So where this process was killed and Spark has not ended yet, the next
-        run waits for that end instead of writing beside it.
+        Spark's process inherits it. So if this process was killed and Spark has not ended yet, the next
+        run waits for that end instead of writing at the same time.
 
         Raises:
-            EnvironmentProblem: another run works on it (its process id is named), or the folder can't be written.
+            EnvironmentProblem: another run uses it (the error names its process id), or the folder can't be written.
         """
         try:
             self.root.mkdir(parents=True, exist_ok=True)
@@ -200,14 +201,14 @@ class Checkpoint:
                 return
 
     def identify(self, pipeline: Pipeline, splitting: Mapping[str, str]) -> Identity:
-        """The identity of this checkpoint, given at the first start; later on the pipeline is compared with it.
+        """The identity of this checkpoint, made at the first start; later the pipeline is compared with it.
 
         Args:
-            pipeline: the pipeline that wants to go on here.
+            pipeline: the pipeline that uses this checkpoint.
             splitting: the settings for a checkpoint that starts now.
 
         Raises:
-            CheckpointMismatch: it belongs to another pipeline, or its locations, queues, clock or buckets were others; or
+            CheckpointMismatch: it belongs to another pipeline, or to other locations, queues, clock or buckets; or
                 a file that a run begins with is damaged.
         """
         file = self.root / "pipeline.json"
@@ -255,7 +256,7 @@ def _is_log(text: bytes, *, least: int) -> bool:
 
 
 def _known(found: dict[str, object]) -> tuple[str, int, dict[str, str]]:
-    """What the file says of the checkpoint's identity. Raises `ValueError`, `KeyError` or `TypeError`: it is damaged."""
+    """The checkpoint's identity in the file. Raises `ValueError`, `KeyError` or `TypeError` if the file is damaged."""
     id_, buckets, splitting = found["id"], found["buckets"], found["splitting"]
     if not isinstance(id_, str) or not isinstance(buckets, int) or not isinstance(splitting, dict):
         raise TypeError
@@ -263,7 +264,7 @@ def _known(found: dict[str, object]) -> tuple[str, int, dict[str, str]]:
 
 
 def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
-    """What must not change as long as a checkpoint lives; the policies' parameters may."""
+    """The properties that must not change during the life of a checkpoint; the parameters of policies may."""
     facts = identity([destination.queue for destination in pipeline.route], buckets, pipeline.clock)
     locations = {entry.location: _origin(entry) for entry in pipeline.receive}
     tickets = {entry.location: f"1 to {entry.stamp.last_number}" for entry in pipeline.receive if entry.stamp}
@@ -276,7 +277,7 @@ def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
 
 
 def _origin(entry: Receive) -> str:
-    """Where a location's messages come from, and what identifies them."""
+    """The source of a location's messages, and the columns that identify them."""
     path = entry.source.path
     where = f" in {path.absolute()}" if path else ""
     return f"{entry.source.format}{where}{' by ' if entry.source.id else ''}{', '.join(entry.source.id)}"

@@ -1,8 +1,8 @@
 """A feed of order updates, generated from a seed, with the faults of real feeds.
 
 Every customer's updates are numbered from 1. They arrive scrambled and some of them twice; one customer's
-hole heals in time, another's is skipped and its message comes too late; a few rows are no messages at all.
-What has to become of each row is known, so the result can be checked. Pure: a seed in, a feed out.
+hole is filled in time, another's is skipped and its message comes too late; a few rows are no messages at all.
+The expected disposition of each row is known, so the result can be checked. Pure: a seed in, a feed out.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _STATES = ("received", "paid", "packed", "changed", "shipped")
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A feed and its truth.
+    """A feed and the expected result.
 
     Args:
         lines: the rows in order of arrival.
         arrived: per customer the numbers of all good rows, in order of arrival.
-        repeated: how many good rows are there twice.
-        broken: how many rows are no messages.
+        repeated: the number of good rows that occur twice.
+        broken: the number of rows that are no messages.
     """
 
     lines: tuple[bytes, ...]
@@ -62,11 +62,11 @@ class _Update:
 
 
 def generate(messages: int = 20_000, seed: int = 7) -> Feed:
-    """A feed of about that many rows.
+    """Generate a feed.
 
     Args:
-        messages: at least 200.
-        seed: the same seed, the same feed.
+        messages: the approximate number of rows, at least 200.
+        seed: the same seed gives the same feed.
     """
     chance = random.Random(seed)  # noqa: S311 - a reproducible feed is the point
     period_s = _HOURS * 3600

@@ -1,4 +1,4 @@
-"""Why a query failed, in a line or two: the worker's own words out of a trace of the JVM."""
+"""The cause of a query's failure, in a line or two: the worker's exception from a trace of the JVM."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MOST = 500
 
 
 def cause_of(error: BaseException) -> SeriatimError:
-    """The error to show for a failed query: an error of ours as it was raised, or its cause in a line.
+    """The error to show for a failed query: seriatim's own error as it was raised, or the cause in a line.
 
     Args:
-        error: what Spark raised or reported.
+        error: the error that Spark raised or reported.
     """
     if isinstance(error, SeriatimError):
         return error
@@ -57,7 +57,7 @@ def _raised_in_python(text: str) -> tuple[str, str] | None:
 
 
 def _raised_in_java(text: str) -> str:
-    """The innermost cause that a JVM's trace has words for, else its first line."""
+    """The innermost cause with a message in a JVM's trace, else its first line."""
     causes = [cause for cause in _CAUSED.findall(text) if cause.strip() and not _WORDLESS.match(cause)]
     first = next(line.strip() for line in text.splitlines() if line.strip())
     return _PREFIXED.sub("", causes[-1] if causes else first)

@@ -43,8 +43,8 @@ class Account:
     Args:
         destination: its name.
         held_before: held when the run began.
-        arrived: taken in during the run.
-        released: left in order, or late and delivered; and so on for the other dispositions.
+        arrived: received during the run.
+        released: left in order, or late and delivered; likewise for the other dispositions.
         held: held now.
     """
 
@@ -66,7 +66,7 @@ class Account:
 
     @property
     def missing(self) -> int:
-        """What the law lacks: 0, unless seriatim lost (above) or invented (below) messages."""
+        """The difference from the law: 0, unless seriatim lost (above 0) or invented (below 0) messages."""
         return self.held_before + self.arrived - self.released - self.held - self.set_aside
 
 
@@ -75,10 +75,10 @@ class Routing:
     """The law of conservation for the router and one run, in messages.
 
     Args:
-        received: taken in during the run.
+        received: received during the run.
         routed: went to one destination or several.
-        unrouted: matched none, and lie in the unrouted port.
-        invalid: were invalid and matched none, and are set aside.
+        unrouted: matched no destination, and are in the unrouted port.
+        invalid: were invalid and matched no destination, and are set aside.
     """
 
     received: int = 0
@@ -88,7 +88,7 @@ class Routing:
 
     @property
     def missing(self) -> int:
-        """What the law lacks: 0, unless seriatim lost (above) or invented (below) messages."""
+        """The difference from the law: 0, unless seriatim lost (above 0) or invented (below 0) messages."""
         return self.received - self.routed - self.unrouted - self.invalid
 
 
@@ -145,7 +145,7 @@ class HeldGroup:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How a batch was spread: how many tasks had messages of it, and how many the least and the most."""
+    """The distribution of a batch: the number of tasks with messages of it, and the smallest and largest number of messages."""
 
     tasks: int = 0
     least: int = 0
@@ -154,12 +154,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A batch that is in hand for long.
+    """A batch that takes long.
 
     Args:
         batch: its id.
-        seconds: for how long.
-        call: the user's function that is longest at work, where it is known.
+        seconds: its time so far.
+        call: the longest running call of the user's code, if it is known.
     """
 
     batch: int
@@ -169,21 +169,21 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """The destinations whose ports fail have changed, or their reasons; `waiting` is empty when all work again."""
+    """The failing ports, or their reasons, have changed; `waiting` is empty when all ports work again."""
 
     waiting: tuple[Waiting, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The query failed at something that may be over soon, and is begun again.
+    """The query had a transient failure, and is restarted.
 
     Args:
-        what: what has happened.
+        what: the cause, in words.
         reason: the failure.
-        seconds: until it is begun.
-        attempt: which try it is since the query last got on, from 1.
-        attempts: how many there are.
+        seconds: the time until the restart.
+        attempt: the number of the restart since the last completed batch, from 1.
+        attempts: the largest number of restarts.
     """
 
     what: str
@@ -199,14 +199,14 @@ class Progress:
 
     Args:
         batch: its id.
-        seconds: how long it took.
-        rows: rows read in it.
-        rows_per_s: rows read in a second, of this batch.
-        accounts: each destination since the run began.
-        holes: holes that are open.
-        routing: the router since the run began.
-        waiting: destinations that don't have all that was released for them, or whose ports fail.
-        spread: how the batch was spread over tasks.
+        seconds: its duration.
+        rows: the rows that it read.
+        rows_per_s: the rows that it read per second.
+        accounts: the account of each destination since the run began.
+        holes: the number of open holes.
+        routing: the account of the router since the run began.
+        waiting: destinations that haven't got all their released messages, or whose ports fail.
+        spread: the distribution of the batch over tasks.
     """
 
     batch: int
@@ -221,7 +221,7 @@ class Progress:
 
     @property
     def held(self) -> int:
-        """Messages held, over all destinations."""
+        """The number of held messages, over all destinations."""
         return sum(account.held for account in self.accounts)
 
 
@@ -257,7 +257,7 @@ class RunSummary:
 
     @property
     def invalid(self) -> int:
-        """Invalid messages, over all destinations and of those that have none."""
+        """The number of invalid messages, of all destinations and without a destination."""
         return sum(account.invalid for account in self.accounts) + self.routing.invalid
 
     @property
@@ -277,14 +277,14 @@ class RunSummary:
 
     @property
     def undelivered(self) -> int:
-        """Released rows that their ports don't have yet; they are kept in the checkpoint."""
+        """The number of released rows that their ports haven't got yet; they are kept in the checkpoint."""
         return sum(one.rows for one in self.waiting)
 
     def check(self) -> None:
-        """See that the law of conservation holds.
+        """Check the law of conservation.
 
         Raises:
-            InvariantBroken: it doesn't.
+            InvariantBroken: it doesn't hold.
         """
         for account in self.accounts:
             if account.missing:

@@ -1,6 +1,6 @@
-"""Running a pipeline: the one place that puts checkpoint, session, query and sink together.
+"""Run a pipeline: the one place that combines checkpoint, session, query and sink.
 
-Owns the life of a run: claim, start, watch, stop, account. Shows nothing; whoever calls gets a `Progress`
+This module owns the life of a run: claim, start, watch, stop, account. It prints nothing; the caller gets a `Progress`
 after each micro-batch and a `RunSummary` at the end.
 """
 
@@ -62,23 +62,23 @@ def run(
     stop: Stop | None = None,
     verbose: bool = False,
 ) -> RunSummary:
-    """Run a pipeline until it is stopped by SIGINT, SIGTERM or `stop`, going on where its checkpoint is.
+    """Run a pipeline until it is stopped by SIGINT, SIGTERM or `stop`; it continues where its checkpoint is.
 
     Args:
-        pipeline: what to run.
-        once: end when all that is there has been taken in.
-        finish: after that let time run out, so that nothing waits any more that has a time-out; implies `once`.
-        progress: called after each micro-batch that read or decided something, and when what is held changed.
-        tell: called between them: every second of a batch that takes longer, and when a port fails or works again.
-        conf: Spark settings; they win over the pipeline's own.
-        stop: another way to ask for the end.
+        pipeline: the pipeline.
+        once: end when all present messages are processed.
+        finish: after that let time run out, so that no message waits for a time-out; implies `once`.
+        progress: called after each micro-batch that read or decided messages, and when the held messages changed.
+        tell: called in between: every second of a batch that takes longer, and when a port fails or works again.
+        conf: Spark settings; they override the pipeline's own.
+        stop: another way to request the end.
         verbose: leave Spark's own messages on standard error instead of in the checkpoint.
 
     Raises:
-        UsageError: the pipeline can't be run as it is written.
+        UsageError: the declaration of the pipeline can't be run.
         CheckpointMismatch: the checkpoint or a port belongs to another pipeline.
-        EnvironmentProblem: Java, Spark, a folder, or another run that is at work.
-        SeriatimError: the query failed; says why.
+        EnvironmentProblem: a problem with Java, Spark or a folder, or another run uses the checkpoint.
+        SeriatimError: the query failed; has the cause.
         InvariantBroken: the law of conservation doesn't hold.
     """
     stop = stop or Stop()
@@ -183,11 +183,11 @@ def _start(
 
 
 class _Query:
-    """A query and its sink, which are begun again where they failed at something that heals.
+    """A query and its sink, which are restarted after a transient failure.
 
     Args:
         begin: starts both.
-        attempts: how often, and after how long.
+        attempts: the number and the delays of restarts.
 
     Raises:
         SeriatimError: they don't start.
@@ -199,10 +199,10 @@ class _Query:
         self.query, self.sink = self._begun()
 
     def again(self, failure: BaseException) -> bool:
-        """After a failure: begun again, True; or someone asked for the end: False, and nothing runs.
+        """Restart after a failure: True; or False if the run has to end, and then nothing runs.
 
         Raises:
-            SeriatimError: it is none that heals, or it was begun too often without getting on.
+            SeriatimError: the failure is permanent, or there were too many restarts without a completed batch.
         """
         self.sink.close()
         if not self.attempts.after(failure):
@@ -233,7 +233,7 @@ class _Query:
 
 
 def _finish_batch(query: _Query, watch: _Watch) -> None:
-    """Finishes the one batch of a query that was begun under a former declaration."""
+    """Finish the one batch of a query that was begun under a former declaration."""
     try:
         watch.follow(query, ends=True)
     finally:
@@ -243,8 +243,8 @@ def _finish_batch(query: _Query, watch: _Watch) -> None:
 class _Watch:
     """Follows the queries of a run and keeps its accounts.
 
-    The sink may be a batch ahead of the events that Spark reports, so every event is matched with what
-    stood after just its batch. A batch that was cancelled has no event: the next run does it again.
+    The sink may be a batch ahead of the events that Spark reports, so every event is matched with the counts after
+    its own batch. A batch that was cancelled has no event: the next run does it again.
     """
 
     def __init__(
@@ -276,15 +276,15 @@ class _Watch:
         self._failing: tuple[tuple[str, str], ...] = ()
 
     def follow(self, running: _Query, *, ends: bool, commanded: bool = False) -> bool:
-        """Until the query has nothing more to do: True; or until someone asked for its end: False.
+        """Wait until the query has nothing more to do (True), or until its end is requested (False).
 
         Args:
             running: the query.
             ends: whether it ends when there is nothing more to do; else it goes on and waits.
-            commanded: there is a command on its way; before it was taken in there is more to do.
+            commanded: whether a command was sent; until the query has read it there is more to do.
 
         Raises:
-            SeriatimError: it failed, and that doesn't heal.
+            SeriatimError: it failed permanently.
         """
         while True:
             query, seen = running.query, self._seen
@@ -305,11 +305,11 @@ class _Watch:
             self._stop.wait(_LOOK_S)
 
     def _between_batches(self, query: StreamingQuery, seen: str) -> bool:
-        """Whether a query may be ended now: a batch has ended since `seen`, none is at work, or that is cancelled."""
+        """Whether a query may be ended now: a batch has ended since `seen`, no batch runs, or the running batch is cancelled."""
         return self._seen != seen or self._stop.at_once or not query.status["isTriggerActive"]
 
     def _take_in(self, running: _Query, *, commanded: bool) -> tuple[bool, bool]:
-        """Account for what has happened; whether a command is still on its way, and whether there was nothing new."""
+        """Account for new events; return whether a command is still unread, and whether there was no new data."""
         idle = False
         for event in _events_after(running.query, self._seen):
             self._seen = event["timestamp"]
@@ -320,14 +320,14 @@ class _Watch:
         return commanded, idle
 
     def settle(self, sink: Sink) -> None:
-        """Try once more to deliver what waits, and wait for the end of that, unless someone wants to stop."""
+        """Try once more to deliver waiting batches, and wait for the end of that, unless a stop is requested."""
         sink.carry(now=True)
         while not sink.settled() and not self._stop.requested:
             self._stop.wait(_LOOK_S)
         self._tell_ports(sink)
 
     def _care(self, sink: Sink) -> None:
-        """What has to be done between batches, and told."""
+        """Do and report work between batches."""
         now = time.monotonic()
         if now - self._cared >= _CARE_S:
             self._cared = now
@@ -347,7 +347,7 @@ class _Watch:
                 self._tell(Ports(waiting))
 
     def _note(self, event: Mapping[str, Any], sink: Sink) -> bool:
-        """Account for a trigger; whether it ran a micro-batch."""
+        """Account for a trigger; return whether it ran a micro-batch."""
         standing = self._tally.after(event["batchId"])
         if standing is None or standing is self._standing:
             return False  # Spark looked for new messages and ran nothing
@@ -376,24 +376,24 @@ class _Watch:
         return True
 
     def accounts(self) -> tuple[Account, ...]:
-        """Each destination since the run began."""
+        """The account of each destination since the run began."""
         before = self._tally.opening
         now = self._standing or before
         return tuple(_account(name, arrived, before, now) for name, arrived in self._arrived.items())
 
     def routing(self) -> Routing:
-        """The router since the run began."""
+        """The account of the router since the run began."""
         before = self._tally.opening
         now = self._standing or before
         unrouted, invalid = (now.count("", one) - before.count("", one) for one in ("unrouted", "invalid"))
         return Routing(self._received, self._routed, unrouted, invalid)
 
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
-        """The run as it ended.
+        """The summary of the run.
 
         Args:
-            ending: why.
-            waiting: the destinations that don't have everything.
+            ending: the reason why it ended.
+            waiting: the destinations that haven't got all their messages.
 
         Raises:
             InvariantBroken: the law of conservation doesn't hold.
@@ -436,7 +436,7 @@ def _account(name: str, arrived: int, before: Standing, now: Standing) -> Accoun
 
 
 def _events_after(query: StreamingQuery, seen: str) -> list[Mapping[str, Any]]:
-    """Progress events that are newer; the times at which their triggers began tell them apart."""
+    """The newer progress events; they are distinguished by the start times of their triggers."""
     last = query.lastProgress
     if last is None or last["timestamp"] <= seen:
         return []

@@ -1,4 +1,4 @@
-"""Reading the set-aside folder: messages that were not released, with their reasons."""
+"""Read the set-aside folder: messages that were not released, with their reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["SetAside", "SetAsideFilter", "read_set_aside", "reason_of"]
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A message that one destination did not release, or that has none; `fields` is everything written of it."""
+    """A message that a destination did not release, or that has no destination; `fields` has all its written fields."""
 
     batch: int
     destination: str | None

@@ -1,7 +1,7 @@
 """Exact counts of a pipeline's messages by disposition, from the first batch on.
 
-The tally is kept in the checkpoint and renewed after each batch is in place, before Spark commits it. A
-batch that runs again is counted on top of what stood before it, so it counts once.
+The tally is stored in the checkpoint after each batch is in place, before Spark commits it. A
+batch that runs again is added to the counts before it, so it counts once.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Standing:
 
     Args:
         batch: its id; -1 before the first.
-        counts: messages decided so far, by destination and disposition.
-        reports: the operator's last word on each bucket of its state.
+        counts: the numbers of messages decided so far, by destination and disposition.
+        reports: the operator's last report for each bucket of its state.
     """
 
     batch: int = -1
@@ -38,15 +38,15 @@ class Standing:
     reports: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def count(self, destination: str, disposition: str) -> int:
-        """Messages of that destination with that disposition."""
+        """The number of messages of that destination with that disposition."""
         return self.counts.get(destination, {}).get(disposition, 0)
 
     def held(self, destination: str) -> int:
-        """Messages of that destination that are held, as the operator says."""
+        """The number of held messages of that destination, from the operator's reports."""
         return sum(_whole(report.get("held", {}), destination) for report in self.reports.values())
 
     def holes(self) -> int:
-        """Holes that are open, over all destinations."""
+        """The number of open holes, over all destinations."""
         return sum(_all(report.get("holes", 0)) for report in self.reports.values())
 
     def held_groups(self) -> int:
@@ -59,7 +59,7 @@ class Standing:
         return tuple(HeldGroup.of(*group) for group in sorted(told, key=waited_since)[:LONGEST])
 
     def after(self, delivered: Delivered) -> Standing:
-        """With a batch on top."""
+        """The counts with one more batch."""
         counts = {destination: Counter(by) for destination, by in self.counts.items()}
         for (destination, disposition), rows in delivered.counts.items():
             counts.setdefault(destination, Counter())[disposition] += rows
@@ -69,7 +69,7 @@ class Standing:
 
 
 def _whole(value: int | Mapping[str, int], destination: str) -> int:
-    """A number that is told by destination, or for the only one there is."""
+    """A number that is reported by destination, or for the only destination."""
     return value.get(destination, 0) if isinstance(value, Mapping) else value
 
 
@@ -81,7 +81,7 @@ class Tally:
     """The tally of one checkpoint.
 
     Args:
-        file: where it is kept.
+        file: its file.
 
     Raises:
         CheckpointMismatch: the file is damaged.
@@ -99,7 +99,7 @@ class Tally:
         self._reasons: dict[int, tuple[SetAsideReason, ...]] = {}
 
     def add(self, delivered: Delivered) -> None:
-        """Count a batch; instead of itself if it was the last one counted."""
+        """Count a batch; it replaces itself if it was the last counted batch."""
         replayed = delivered.batch <= self.standing.batch
         before = self._before if replayed else self.standing
         if not self._opened:
@@ -114,7 +114,7 @@ class Tally:
             write_synced(self._file, json.dumps({"standing": _plain(after), "before": _plain(before)}).encode())
 
     def after(self, batch: int) -> Standing | None:
-        """What stood after a batch that this object counted; those before it are forgotten.
+        """The counts after a batch that this object counted; the counts of earlier batches are forgotten.
 
         A batch may be counted and then be cancelled.
         """
@@ -124,7 +124,7 @@ class Tally:
         return self._counted.get(batch)
 
     def tasks(self, batch: int) -> tuple[int, ...]:
-        """How many messages each task had of a batch that this object counted."""
+        """The number of messages of each task, for a batch that this object counted."""
         return self._tasks.get(batch, ())
 
     def reasons_through(self, batch: int) -> list[SetAsideReason]:

@@ -1,12 +1,13 @@
 """The wanted number of readers of a queue: the rule of activation, by the load.
 
-Pure: it asks no clock and no box. The rule, where at most as many readers are useful as there are groups with work:
+Pure: it uses no clock and no box. At most as many readers are useful as there are groups with work. The rule:
 
-1. Where there is work and no reader, there is one at once; and never fewer than the minimum, nor more than the maximum.
-2. Where at every look of a second there were more groups with work than readers, these don't keep up: there are twice
-   as many then, as far as there are groups for them.
-3. Where at every look of fifteen seconds there were fewer groups with work than readers, there are as many as there
-   were groups at most in that time.
+1. If there is work and no reader, one reader is started at once. There are never fewer readers than the minimum, nor
+   more than the maximum.
+2. If for one second every check finds more groups with work than readers, the readers don't keep up: their number is
+   doubled, as far as there are groups for them.
+3. If for fifteen seconds every check finds fewer groups with work than readers, their number is reduced to the largest
+   number of groups with work in that time.
 """
 
 from __future__ import annotations
@@ -21,13 +22,13 @@ IDLE_S = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Readers:
-    """How many there are to be, and what the next change goes by.
+    """The wanted number of readers, and the state for the next change.
 
     Args:
-        wanted: so many.
-        behind_since: since when, at every look, there was work for more; None: at the last one there wasn't.
-        idle_since: since when, at every look, there was work for fewer only; None: at the last one there was.
-        most: the most groups with work since then.
+        wanted: the wanted number.
+        behind_since: the time since which every check found work for more readers; None: the last check didn't.
+        idle_since: the time since which every check found work for fewer readers only; None: the last check didn't.
+        most: the largest number of groups with work since then.
     """
 
     wanted: int = 0
@@ -37,14 +38,14 @@ class Readers:
 
 
 def after_look(before: Readers, ready: int, minimum: int, maximum: int, now: float) -> Readers:
-    """What the rule says after a look.
+    """The result of the rule after a check.
 
     Args:
-        before: what it said after the look before.
-        ready: in how many groups there is something to do, those included that are being worked on.
-        minimum: at least so many readers.
-        maximum: at most so many.
-        now: seconds, of a clock that never goes back.
+        before: the result after the previous check.
+        ready: the number of groups with work, including groups that are being worked on.
+        minimum: the smallest number of readers.
+        maximum: the largest number of readers.
+        now: monotonic seconds.
     """
     useful = max(minimum, min(ready, maximum))
     wanted = max(minimum, min(before.wanted, maximum))

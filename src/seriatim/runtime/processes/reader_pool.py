@@ -63,10 +63,10 @@ class ReaderPool:
         self._told = -1
 
     def look(self, seen: Activated, slots: Slots) -> None:
-        """Have as many readers as there are to be, as far as others don't have them.
+        """Start or end readers to reach the wanted number, as far as other machines don't run them.
 
         Raises:
-            EnvironmentProblem, Unavailable: as `Slots.fill`.
+            EnvironmentProblem, Unavailable: as for `Slots.fill`.
         """
         now, said = time.monotonic(), seen.activation
         self._collect(now)
@@ -94,18 +94,18 @@ class ReaderPool:
         self._told = here
 
     def end(self) -> None:
-        """Tell all to end after their turns."""
+        """Ask all readers to end after their turns."""
         self._dismiss()
 
     def wait(self, seconds: float, *, at_once: bool) -> bool:
-        """Wait until all have ended, at most so long.
+        """Wait until all readers have ended.
 
         Args:
-            seconds: how long.
-            at_once: whether they shall end whatever they have in hand.
+            seconds: the longest wait.
+            at_once: whether they have to end at once, whatever they have in hand.
 
         Returns:
-            whether they have.
+            whether all have ended.
         """
         if self._work is None:
             return True
@@ -139,7 +139,7 @@ class ReaderPool:
             self._work.supervisor.stop()
 
     def _collect(self, now: float) -> None:
-        """See whether the supervisor has ended, and why."""
+        """Check whether the supervisor has ended, and why."""
         work = self._work
         if work is None or work.thread.is_alive():
             return
@@ -157,7 +157,7 @@ class ReaderPool:
 
 
 class _Work:
-    """A supervisor at work, in a thread."""
+    """A supervisor that runs in a thread."""
 
     def __init__(self, supervisor: Supervisor, began: float) -> None:
         self.supervisor = supervisor

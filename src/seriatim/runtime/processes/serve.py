@@ -39,7 +39,7 @@ class Serve:
         log_level: what the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
 
     Raises:
-        UsageError: a queue that isn't there, or has no activation.
+        UsageError: a queue doesn't exist, or has no activation.
     """
 
     def __init__(
@@ -92,7 +92,7 @@ class Serve:
             self._stop.request()
 
     def _look(self, slots: Slots) -> None:
-        """Have each queue's pool of readers as it is to be."""
+        """Update each queue's pool of readers."""
         try:
             found = {one.queue_id: one for one in slots.look() if not self._queues or one.queue in self._queues}
             for queue_id, one in found.items():
@@ -111,14 +111,14 @@ class Serve:
             self._told = ""
 
     def _let_go(self, queue_id: int, slots: Slots) -> None:
-        """Of a queue that is gone, or has no activation any more."""
+        """End the readers of a queue that was dropped, or has no activation any more."""
         self._pools[queue_id].end()
         if self._pools[queue_id].wait(0, at_once=False):
             del self._pools[queue_id]
             slots.leave(queue_id, 0)
 
     def _end(self, slots: Slots) -> None:
-        """Tell all to end, and wait, with their places; whoever doesn't is ended by its supervisor."""
+        """Ask all readers to end, and wait, keeping their places; a supervisor ends readers that don't."""
         for pool in self._pools.values():
             pool.end()
         left = list(self._pools.values())

@@ -1,7 +1,8 @@
 """The supervisor: starts worker processes, replaces those that die, and records the message at which they died.
 
-What a process had in hand lies on its scoreboard, which outlives it. An attempt that killed it is counted under the lock of
-its group, before another worker gets the message wherever that can be: whoever waits for a lock has it first.
+The messages in hand of a process are on its scoreboard, which outlives it. An attempt that killed the process is
+counted under the lock of its group, if possible before another worker gets the message: the first to wait for a lock
+gets it first.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _PATIENCE_S = 30.0
 
 @dataclass(slots=True)
 class _WorkerProcess:
-    """A process, and what is known of it."""
+    """A process, and its state."""
 
     number: int
     process: subprocess.Popen[bytes]
@@ -91,7 +92,7 @@ class Supervisor:
         until_idle: end when nothing can be handed out, as of `Worker.run`.
 
     Raises:
-        UsageError: a queue that isn't there, a number that can't be.
+        UsageError: a queue doesn't exist, or a number is out of range.
     """
 
     def __init__(
@@ -145,12 +146,12 @@ class Supervisor:
         self.counted = 0
 
     def run(self) -> None:
-        """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; at the second one it ends.
+        """Work until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once.
 
         With `until_idle` it also ends when all processes have.
 
         Raises:
-            UsageError, DeploymentError: a process couldn't begin, and no other could; or a queue is gone.
+            UsageError, DeploymentError: no process could start; or a queue was dropped.
         """
         workers: dict[int, _WorkerProcess] = {}
         with self._stop.listening():
@@ -168,16 +169,16 @@ class Supervisor:
             self._stop.request()
 
     def insist(self) -> None:
-        """End `run` at once, whatever is in hand; from any thread."""
+        """End `run` at once, whatever messages are in hand; from any thread."""
         self.stop()
         self._stop.request()
 
     def resize(self, processes: int) -> None:
-        """Have so many processes from now on, 0 among it: others start, or end after their turns; from any thread."""
+        """Change the number of processes, which may be 0: processes start, or end after their turns; from any thread."""
         self._processes = processes
 
     def _fit(self, workers: dict[int, _WorkerProcess]) -> None:
-        """Start what is missing, and tell those to end that are too many."""
+        """Start missing processes, and ask surplus processes to end."""
         wanted = self._processes
         for number in range(1, wanted + 1):
             if number not in workers:
@@ -220,7 +221,7 @@ class Supervisor:
         self._ended.put(worker)
 
     def _look(self, workers: dict[int, _WorkerProcess]) -> None:
-        """Wait a moment for a process to end, and see to it; and to those that are frozen."""
+        """Wait a moment for a process to end, and handle its end; end frozen processes."""
         try:
             worker = self._ended.get(timeout=_LOOK_S)
         except Empty:
@@ -285,7 +286,7 @@ class Supervisor:
     # ---- what a process died of
 
     def _note(self, worker: _WorkerProcess) -> bool:
-        """Write down the attempts that a process didn't survive; each may have to wait for its group.
+        """Record the attempts that a process didn't survive; each may have to wait for its group.
 
         Returns:
             whether there were any.
@@ -341,7 +342,7 @@ class Supervisor:
     # ---- the end
 
     def _end(self, workers: Mapping[int, _WorkerProcess]) -> None:
-        """Ask all to end, wait as long as a turn may take, and then don't ask any more."""
+        """Ask all processes to end, wait as long as a turn may take, and then kill them."""
         for worker in workers.values():
             if worker.process.poll() is None:
                 worker.process.send_signal(signal.SIGTERM)
@@ -364,9 +365,9 @@ class Supervisor:
         FAILURES.look(ends=True)
 
     def _give_back(self, worker: _WorkerProcess) -> None:
-        """What a process had in hand that was killed to end it is free at once, and no attempt: no handler is to blame.
+        """Free the messages in hand of a process that was killed to end it, without counting an attempt: no handler is to blame.
 
-        Without a lease it is free anyway, with the connection.
+        Without a lease they are free anyway, when the connection ends.
         """
         for work in _works(worker):
             if work.token is not None:

@@ -1,6 +1,6 @@
 """A worker process of a supervisor: reads its task from standard input, and works until it is stopped.
 
-Standard input stays open as long as the supervisor lives: where that is gone, so is this process, at once.
+Standard input stays open as long as the supervisor lives: when it is closed this process ends, at once.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ _BEAT_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """What a process is to do.
+    """The task of a process.
 
     Args:
         dsn: the PostgreSQL.
-        schema: of the box.
-        queues: by name.
-        handler: its name; names by message types; None: what starting subscriptions name.
-        limits: as `Limits` has them; the rate is that of this process.
-        name: who it is, for faults.
-        folders: where modules are looked for.
+        schema: the schema of the box.
+        queues: the names of the queues.
+        handler: the handler's name; names by message types; None: the handlers that starting subscriptions name.
+        limits: the fields of `Limits`; the rate is this process's share.
+        name: the worker's name, for faults.
+        folders: the folders in which modules are looked for.
         scoreboard: the file of its scoreboard.
         process_id: tells it from all others in the box, a UUID.
         is_reader: whether it is a reader of an activation: it shares the rate with all of them.
@@ -76,7 +76,7 @@ class Orders:
     until_idle: bool = False
 
     def as_json(self) -> str:
-        """In one line."""
+        """The task as one line of JSON."""
         return json.dumps(asdict(self))
 
     @property
@@ -86,10 +86,10 @@ class Orders:
 
 
 def work(orders: Orders) -> None:
-    """Work on all queues, each with threads of its own.
+    """Work on all queues, each with its own threads.
 
     Raises:
-        SeriatimError: what `Worker` and its `run` raise, of whichever queue.
+        SeriatimError: the errors of `Worker` and its `run`, for any queue.
     """
     scoreboard = Scoreboard.of(orders.scoreboard)
     threading.Thread(target=_beat, args=[scoreboard], name="seriatim-pulse", daemon=True).start()
@@ -136,7 +136,7 @@ def work(orders: Orders) -> None:
 
 
 def main() -> int:
-    """Work, and say in the exit code why it ended."""
+    """Work, and return the reason for the end as exit code."""
     # What is typed at the supervisor's terminal comes here as well; the supervisor says when to end. It has the signal
     # blocked in a new process, until here.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -160,7 +160,7 @@ def _beat(scoreboard: Scoreboard) -> None:
 
 
 def _follow() -> None:
-    """Wait for the end of the supervisor, and follow it: nobody would count an attempt that kills this process."""
+    """Wait for the end of the supervisor, and then end this process: nobody would count an attempt that kills it."""
     sys.stdin.read()
     os._exit(1)
 

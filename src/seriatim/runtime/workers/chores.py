@@ -35,7 +35,7 @@ class Chores:
         self._told = ""
 
     def look(self) -> None:
-        """Begin a step, if one is due and none is at work."""
+        """Begin a step, if one is due and none is running."""
         at_work = self._thread is not None and self._thread.is_alive()
         if time.monotonic() >= self._due and not at_work:
             self._due = time.monotonic() + _PERIOD_S
@@ -43,7 +43,7 @@ class Chores:
             self._thread.start()
 
     def end(self) -> None:
-        """Wait until a step has ended."""
+        """Wait until the running step has ended."""
         if self._thread is not None:
             self._thread.join(2 * _STEP_S)
 

@@ -21,12 +21,12 @@ def ends_dialog(message: Received) -> bool:
 
 
 def end_sides(session: Session, messages: Sequence[Received], named: Callable[[str], bool]) -> None:
-    """End the sides of dialogs that have ended, and that their handler has left as they were; log those that have failed.
+    """End the sides of dialogs that have ended, unless the handler has done so; log dialogs that have failed.
 
     Args:
-        session: of the turn.
-        messages: what a handler was given, and is done.
-        named: whether there is a handler for a type by its name: then the dialog is left to that.
+        session: the session of the turn.
+        messages: the messages that a handler has completed.
+        named: whether a handler is named for a type: then the dialog is left to that handler.
 
     Raises:
         Unavailable: the transaction has to be repeated.

@@ -1,7 +1,7 @@
-"""The other threads at work in a process: the last attempt of a message is made while no other thread works.
+"""The turns of a process's threads: the last attempt of a message is made while no other thread works.
 
-A process that dies takes along whatever its threads have in hand, and nobody knows whose handler killed it; so each of
-these messages loses an attempt. But none fails for good by it: what dies at its last attempt died alone.
+If a process dies, all its threads lose their messages, and it isn't known which handler killed it; so each of
+these messages loses an attempt. But no innocent message fails for good: the last attempt of a message is made alone.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["EXCLUSION", "Exclusion"]
 
 
 class Exclusion:
-    """The turns at work in a process."""
+    """The running turns in a process."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -24,12 +24,12 @@ class Exclusion:
 
     @contextmanager
     def at_work(self, *, alone: bool, patience_s: float) -> Iterator[None]:
-        """Around a turn's handlers.
+        """Run a turn's handlers inside the block.
 
         Args:
-            alone: whether nobody else shall be at work.
-            patience_s: waits so long for that, or for those who want it; then it begins all the same, because a handler
-                may be stuck, or wait for another.
+            alone: whether no other turn may run at the same time.
+            patience_s: the longest wait for that, or for a turn that wants to be alone; then the block begins all the
+                same, because a handler may be stuck, or wait for another.
         """
         had = self._enter(patience_s, alone=alone)
         try:
@@ -41,7 +41,7 @@ class Exclusion:
                 self._changed.notify_all()
 
     def _enter(self, patience_s: float, *, alone: bool) -> bool:
-        """Wait, and be at work; whether nobody else is, or begins without having waited."""
+        """Wait, and begin; return whether no other turn runs, or begins without having waited."""
         with self._changed:
             if alone:
                 self._wanting += 1

@@ -1,7 +1,7 @@
 """The keeper: renews the leases of a worker, all of them together, and finds expired leases of others.
 
-A lease that is there no more is told to the session of its handler, whose next use raises. So is one that could not be
-renewed in time: a second thread looks for that, because a heartbeat may hang, and for longer than a lease lasts.
+If a lease is lost, the session of its handler is told, and its next use raises. The same happens if a lease could not
+be renewed in time: a second thread checks that, because a heartbeat may hang for longer than a lease lasts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _LOOK_S = 1.0
 
 
 class LeaseKeeper(threading.Thread):
-    """One thread of a worker, and one that watches it.
+    """The thread of a worker that renews leases, and a thread that watches it.
 
     Args:
         box: the message box.
         queue: the queue's name.
-        period_us: how long a lease lasts that isn't renewed, microseconds.
-        heartbeat_s: they are renewed so often.
+        period_us: the time after which a lease ends if it isn't renewed, microseconds.
+        heartbeat_s: the interval of renewals, seconds.
     """
 
     def __init__(self, box: MessageBox, queue: str, period_us: int, heartbeat_s: float) -> None:
@@ -50,7 +50,7 @@ class LeaseKeeper(threading.Thread):
 
     @contextmanager
     def keeping(self, lease: Lease) -> Iterator[None]:
-        """Within the block the lease is renewed."""
+        """Renew the lease inside the block."""
         with self._lock:
             self._leases[lease.token] = lease
             self._seen[lease.token] = time.monotonic()
@@ -61,14 +61,14 @@ class LeaseKeeper(threading.Thread):
                 del self._leases[lease.token], self._seen[lease.token]
 
     def lose(self, token: int) -> None:
-        """It was taken away by this process."""
+        """Note that this process has revoked the lease."""
         with self._lock:
             lease = self._leases.get(token)
         if lease is not None:
             lease.lost.set()
 
     def end(self) -> None:
-        """Renew no more."""
+        """Stop renewing."""
         self._ended.set()
 
     def run(self) -> None:
@@ -90,7 +90,7 @@ class LeaseKeeper(threading.Thread):
                 _LOG.exception("the leases of queue %r couldn't be renewed", self._queue)
 
     def _watch(self) -> None:
-        """Look for leases that weren't renewed in time, whatever the heartbeat does."""
+        """Find leases that weren't renewed in time, whatever the heartbeat does."""
         while not self._ended.wait(min(_LOOK_S, self._heartbeat_s)):
             self._lose_unseen()
 
@@ -113,7 +113,7 @@ class LeaseKeeper(threading.Thread):
                 self._tell(lease)
 
     def _lose_unseen(self) -> None:
-        """Where the database can't be asked, a lease is over when it has lasted; the database decides all the same."""
+        """If the database doesn't answer, treat leases as lost when their time is over; the database decides in the end."""
         longest_s, now = self.period_us / 1e6, time.monotonic()
         with self._lock:
             over = [one for token, one in self._leases.items() if now - self._seen[token] > longest_s]

@@ -1,7 +1,7 @@
-"""A turn in leased mode: a run of messages of one group, each in a short transaction of its own, under a lease of all.
+"""A turn in leased mode: a run of messages of one group, each in its own short transaction, under one lease.
 
-No transaction is open while a handler works that doesn't ask for one. A message that fails ends the lease, in the
-transaction in which the fault is written down.
+No transaction is open while a handler works, until it asks for one. A message that fails ends the lease, in the
+transaction that records the fault.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _LOG = logging.getLogger("seriatim.worker")
 
 @dataclass(frozen=True, slots=True)
 class LeasedTurns:
-    """The turns of one queue, in leases; as `TransactionalTurns`.
+    """The turns of one queue, in leases; like `TransactionalTurns`.
 
     Args:
-        turns: what is done, and with which limits.
+        turns: the turns, with their limits.
         keeper: renews the leases.
     """
 
@@ -45,21 +45,21 @@ class LeasedTurns:
 
     @property
     def worker(self) -> str:
-        """Who does it."""
+        """The name of the worker."""
         return self.turns.worker
 
     @property
     def run_length(self) -> int:
-        """At most so many messages in a turn."""
+        """The largest number of messages in a turn."""
         return self.turns.run_length
 
     @property
     def turn_limit_s(self) -> float:
-        """How long a handler may take."""
+        """The longest time of a handler, seconds."""
         return self.turns.turn_limit_s
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
-        """Do one, if there is something to do in time; arguments, result and errors as of `TransactionalTurns.take`."""
+        """Do a turn, if there is work in time; arguments, result and errors are those of `TransactionalTurns.take`."""
         with ExitStack() as around:
             lease = self._claimed(wait_s, limit, around)
             if lease is None:
@@ -84,7 +84,7 @@ class LeasedTurns:
         self.turns.give_up(thread)
 
     def time_out(self, work: Work) -> None:
-        """Take the lease of a slow handler away, and write that down; errors as of `TransactionalTurns.time_out`."""
+        """Revoke the lease of a slow handler, and record that; errors are those of `TransactionalTurns.time_out`."""
         if work.entry_id is not None and work.token is not None:
             error = f"the handler took longer than {self.turn_limit_s:g} s"
             what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)
@@ -111,7 +111,7 @@ class LeasedTurns:
             )
 
     def _give_back(self, lease: Lease) -> None:
-        """What isn't done is free at once. If that can't be said, the lease runs out."""
+        """Free the remaining messages at once. If that fails, the lease runs out."""
         try:
             with self.turns.box.session() as session:
                 give_back(session.transaction, self.turns.queue, lease.token)
@@ -120,7 +120,7 @@ class LeasedTurns:
 
 
 class _Turn:
-    """One of them."""
+    """One turn."""
 
     def __init__(self, leased: LeasedTurns, lease: Lease, slot: Slot) -> None:
         self.tried = 0
@@ -130,11 +130,11 @@ class _Turn:
         self._slot = slot
 
     def run(self) -> None:
-        """Give the messages to their handlers, until one fails, or others shall have their turn.
+        """Call the handlers with the messages, until one fails, or the turn has to end for other groups.
 
         Raises:
-            LeaseLost: it was taken away.
-            Unavailable: the rest of it has to be given back.
+            LeaseLost: the lease was revoked.
+            Unavailable: the remaining messages have to be given back.
         """
         together = self._turns.whole or self._turns.batch
         began = time.monotonic()
@@ -154,7 +154,7 @@ class _Turn:
                 return
 
     def _call(self, size: int, began: float, *, together: bool) -> bool:
-        """Call a handler, and commit what it did; whether the lease goes on."""
+        """Call a handler, and commit its writes; return whether the lease goes on."""
         turns, lease, box = self._turns, self._lease, self._turns.box
         message = lease.messages[0]
         given = lease.delivery.part(lease.done, lease.done + size) if together else message
@@ -193,12 +193,12 @@ class _Turn:
 
 
 def _complete(session: LeasedSession, count: int, *, ends: bool) -> None:
-    """Commit what a handler did.
+    """Commit a handler's writes.
 
     Raises:
-        LeaseLost, TurnEnded: as of `LeasedSession.complete`.
+        LeaseLost, TurnEnded: as for `LeasedSession.complete`.
         _Doubt: it has to be repeated.
-        psycopg.Error: the database refuses it, and would again; what it says is told as if the handler had raised it.
+        psycopg.Error: the database refuses the commit, and would again; the error counts as the handler's.
     """
     try:
         session.complete(count, ends=ends)
@@ -213,4 +213,4 @@ def _complete(session: LeasedSession, count: int, *, ends: bool) -> None:
 
 
 class _Doubt(Unavailable):
-    """The commit of what a handler did has failed, or nobody knows."""
+    """The commit of a handler's writes has failed, or its outcome is unknown."""

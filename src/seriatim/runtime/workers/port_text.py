@@ -1,6 +1,6 @@
 """A port as text, ``http: {url: https://…}``, and the handler that it stands for.
 
-``${NAME}`` is replaced from the environment of the process that works; a password has no other place in the text.
+``${NAME}`` is replaced from the environment of the worker process; a password may stand nowhere else in the text.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _PORT = Language("port", "http: {url: …}", "ports.md")
 
 
 def port_of(text: str, environment: Mapping[str, str] = os.environ) -> Callable[..., Any]:
-    """The handler that a text stands for.
+    """Parse the text of a port, and return its handler.
 
     Args:
         text: YAML, a mapping with one key, the kind: ``http``, ``table``, ``files`` or ``queue``.
-        environment: where ``${NAME}`` is looked up.
+        environment: the variables for ``${NAME}``.
 
     Raises:
         DeclarationError: the text is wrong.
-        UsageError: a value that can't be.
+        UsageError: a value is invalid.
     """
     problems = Problems(Path("port"))
     plain = parse(text, problems, {name: f"${{{name}}}" for name in environment}, language=_PORT)
@@ -44,7 +44,7 @@ def port_of(text: str, environment: Mapping[str, str] = os.environ) -> Callable[
 
 
 class _Reading:
-    """One text. `plain`: the same with its ``${NAME}`` left as they are."""
+    """A text that is being read. `plain`: the same text with its ``${NAME}`` not replaced."""
 
     def __init__(self, text: Section, plain: Section, environment: Mapping[str, str]) -> None:
         self._text = text
@@ -52,7 +52,7 @@ class _Reading:
         self._environment = environment
 
     def port(self) -> Callable[..., Any] | None:
-        """The handler; None if something is wrong, which is reported."""
+        """The handler; None if the text is wrong, which is reported."""
         readers = {"http": self._http, "table": self._table, "files": self._files, "queue": self._queue}
         kinds = [kind for kind in readers if self._text.has(kind)]
         for kind in readers:
@@ -123,7 +123,7 @@ class _Reading:
 
 
 def _texts(entry: Section, key: str) -> dict[str, str]:
-    """A mapping of names to texts; what is wrong is reported."""
+    """A mapping of names to texts; faults are reported."""
     section = entry.section(key)
     if section is None:
         return {}

@@ -9,11 +9,11 @@ __all__ = ["RateLimit"]
 
 
 class RateLimit:
-    """Permits, as many a second as there may be messages; threads share it.
+    """Permits for messages; threads share it.
 
     Args:
-        rate: messages a second; None: as many as there are.
-        burst: so many permits are saved up at most.
+        rate: messages a second; None: no limit.
+        burst: the most permits that are saved up.
     """
 
     def __init__(self, rate: float | None, burst: int) -> None:

@@ -38,16 +38,16 @@ _COUNT_AT, _COUNT = _SLOT_BYTES - 8, struct.Struct("<q")
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a slot says.
+    """The content of a slot.
 
     Args:
         turn: the number of the turn.
-        since: seconds for which it has gone on.
-        backend_pid: PostgreSQL's process for it.
+        since: the seconds since its begin.
+        backend_pid: the server process of its connection.
         queue: the queue's name.
-        group: the group's key; None where there is none.
-        entry_id: of the message whose handler is at work; None where none is.
-        token: of the lease that it works in; None where it doesn't.
+        group: the group's key; None without groups.
+        entry_id: the entry of the message whose handler runs; None if none runs.
+        token: the token of its lease; None without a lease.
     """
 
     turn: int
@@ -60,11 +60,11 @@ class Work:
 
 
 class Slot:
-    """The part of a scoreboard that is one thread's.
+    """The part of a scoreboard that belongs to one thread.
 
     Args:
-        memory: of the scoreboard.
-        at: where it begins.
+        memory: the memory of the scoreboard.
+        at: its place in the memory.
     """
 
     def __init__(self, memory: mmap.mmap, at: int) -> None:
@@ -106,9 +106,9 @@ class Slot:
             _MARK.pack_into(self._memory, self._at, _IDLE)
 
     def claim(self, turn: int) -> bool:
-        """Whether a turn goes on, and nobody in this process has asked so before: one writes down that it took too long.
+        """Claim a running turn that took too long, to record that; False if the turn is over, or was claimed before.
 
-        Whoever reads the slot finds nothing in hand from then on. Only the process that writes the slot asks.
+        From then on the slot has no messages in hand for its readers. Only the process that writes the slot claims.
         """
         with self._lock:
             is_idle = _MARK.unpack_from(self._memory, self._at)[0] == _IDLE
@@ -134,7 +134,7 @@ class Slot:
         return bool(_MARK.unpack_from(self._memory, self._at + _TURN_AT)[0])
 
     def read(self) -> Work | None:
-        """What is in hand; None: nothing. Another thread may write meanwhile: see that the `turn` is the same later."""
+        """The work in hand, if any. Another thread may write meanwhile: check later that the `turn` is the same."""
         mark, turn, begun_ns, backend_pid, entry_id, token, queue, group = _HEAD.unpack_from(self._memory, self._at)
         if mark == _IDLE:
             return None
@@ -154,13 +154,13 @@ class Slot:
 
 
 class Scoreboard:
-    """The slots of a process. Make it with `make` and hand its file on to the process that writes; or `of` its file.
+    """The slots of a process. Make it with `make` and pass its file to the process that writes; or open it with `of`.
 
     There may be many slots: memory is only used for those that were taken, which are the first ones.
 
     Args:
-        file: what keeps it, open.
-        slots: how many there are.
+        file: its open file.
+        slots: the number of slots.
     """
 
     def __init__(self, file: int, slots: int) -> None:
@@ -222,7 +222,7 @@ class Scoreboard:
         return int(_NUMBER.unpack_from(self._memory, _PULSE_AT)[0])
 
     def close(self) -> None:
-        """Give it up. What it says is gone with the last process that has it."""
+        """Close it. Its content is gone with the last process that has it open."""
         os.close(self.file)
 
     def _known(self, count: int) -> list[Slot]:

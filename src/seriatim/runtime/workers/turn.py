@@ -1,8 +1,9 @@
 """One turn of a worker: a run of messages of one group, each given to its handler, in one transaction.
 
-What the handlers wrote, what they published and that the messages are done is committed together. At a fault the messages
-before it are done in the same commit, and those after it are handed out again. Where the database refuses the commit nobody
-knows which message it was: they are handed out again one by one, each with a commit of its own.
+The handlers' writes, their published messages and the completion of their messages are committed together. At a fault
+the earlier messages are completed in the same commit, and the later messages are handed out again. If the database
+refuses the commit, the guilty message is unknown: all messages are handed out again one by one, each with its own
+commit.
 """
 
 from __future__ import annotations
@@ -80,15 +81,15 @@ class TransactionalTurns:
         return self.tuning.now.run_length
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
-        """Do one, if there is something to do within so many seconds; without a limit others after it, if they are there.
+        """Do a turn, if there is work in time; without a limit also further turns, if there is more work.
 
         Args:
-            slot: where is written what is in hand.
-            wait_s: how long to wait.
-            limit: at most so many messages, in one turn; None: as many as there are, for a second.
+            slot: the slot for the messages in hand.
+            wait_s: the longest wait.
+            limit: the most messages, in one turn; None: all present messages, for a second.
 
         Returns:
-            how many messages were given to handlers; None: there was nothing.
+            the number of messages that handlers got; None: there was no work.
 
         Raises:
             UsageError: there is no such queue.
@@ -139,7 +140,7 @@ class TransactionalTurns:
                 self.turn_size.note_between(time.monotonic() - ended)
 
     def _repeat(self, begun: list[_Turn], slot: Slot) -> None:
-        """Do the last turn, which was rolled back, again: one message at a time, so that it is known at which it fails."""
+        """Repeat the last turn, which was rolled back: one message at a time, to find the message that fails."""
         refused, left = begun[-1], begun[-1].tried
         while left > 0 and not self.ending():
             before = len(begun)
@@ -159,7 +160,7 @@ class TransactionalTurns:
             left -= begun[-1].tried
 
     def _note_ended(self, turn: _Turn, error: SeriatimError, slot: Slot) -> None:
-        """Write down that a handler has ended its transaction, or took too long; another error goes on."""
+        """Record that a handler has ended its transaction, or took too long; other errors are raised further."""
         work = slot.read()
         if isinstance(error, TurnEnded):
             # What was worked on before in the turn is worked on again, unless the handler has committed it.
@@ -190,7 +191,7 @@ class TransactionalTurns:
             FAILURES.tell(lost.queue, lost.group, what, result)
 
     def most(self, limit: int | None) -> int:
-        """How many messages a turn may have, where so many may be begun; None: as many as there are."""
+        """The number of messages of a turn, by the number that may be begun; None: all present messages."""
         return self.turn_size.of(self.run_length if limit is None else min(limit, self.run_length))
 
     def exclusion(self, delivery: Delivery, session: Session) -> AbstractContextManager[None]:
@@ -210,7 +211,7 @@ class TransactionalTurns:
         self.handlers.give_up(thread)
 
     def time_out(self, work: Work) -> None:
-        """Have a turn ended that takes too long, and write that down; for whoever has claimed it.
+        """End a turn that takes too long, and record that; only for the caller that has claimed it.
 
         Raises:
             Unavailable: the transaction has to be repeated.
@@ -235,7 +236,7 @@ class TransactionalTurns:
 
 
 class _Turn:
-    """One of them, in its transaction."""
+    """One turn, in its transaction."""
 
     def __init__(
         self, turns: TransactionalTurns, session: Session, delivery: Delivery, slot: Slot, *, checks: bool
@@ -254,18 +255,18 @@ class _Turn:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all that was delivered has been worked on."""
+        """Whether all delivered messages have been processed."""
         return self._done == len(self.delivery)
 
     @property
     def at_hand(self) -> int:
-        """The entry of the message that comes next, or is being worked on."""
+        """The entry of the message that is being processed, or is next."""
         return self.delivery.entry_ids[min(self._done, len(self.delivery) - 1)]
 
     def run(self) -> None:
-        """Give them to their handlers, as far as one fails, or has been tried before and gets a turn of its own.
+        """Call the handlers, up to a message that fails, or that was tried before and gets its own turn.
 
-        Whoever calls this ends it.
+        The caller ends the turn.
         """
         together = self._turns.whole or self._turns.batch
         last = len(self.delivery) if self._turns.whole else untried(self.delivery.messages)
@@ -291,11 +292,11 @@ class _Turn:
         self.steps.finish()
 
     def end(self) -> None:
-        """What has been worked on is done; the rest is handed out again. Does nothing where a failure was written down."""
+        """Complete the processed messages; the others are handed out again. Does nothing if a fault was recorded."""
         self.delivery.done_through(self._done)
 
     def _call(self, size: int, *, together: bool) -> int:
-        """Call a handler, and publish what it returns."""
+        """Call a handler, and publish its returned messages."""
         begin, end = self._done, self._done + size
         message = self.delivery.messages[begin]
         given = self.delivery.part(begin, end) if together else message
@@ -318,7 +319,7 @@ class _Turn:
         return consumed
 
     def _check_in_hand(self) -> None:
-        """See that a handler has not let go of what was received, by a session of its own in the same transaction."""
+        """Check that a handler hasn't put the delivery back, with its own session in the same transaction."""
         if self._session.delivery is not self.delivery:
             raise UsageError(
                 "the handler called receive, or completed a delivery, in the transaction of its message",
@@ -333,11 +334,11 @@ class _Turn:
 
 
 def _refused(error: SeriatimError, turn: _Turn) -> Exception | None:
-    """What the database said where it refused what a turn has written, and would refuse the same again."""
+    """The database's error, if it refused a turn's writes, and would refuse them again."""
     return None if isinstance(error, TurnEnded) or turn.steps.is_lost else refusal(error)
 
 
 def untried(messages: Sequence[Received]) -> int:
-    """How many messages belong into one turn: one that failed before has a turn of its own."""
+    """The number of messages for one turn: a message that failed before gets its own turn."""
     return next((at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
                 len(messages))  # fmt: skip

@@ -22,7 +22,7 @@ _SHORT_NAP_S, _LONG_NAP_S, _OFF_NAP_S = 0.1, 5.0, 0.5
 
 
 class WorkerThread(threading.Thread):
-    """One thread.
+    """A thread of a worker.
 
     Args:
         turns: what it does.
@@ -51,7 +51,7 @@ class WorkerThread(threading.Thread):
             idleness.joins(self)
         self._nap_s = 0.0
         self._told = ""
-        #: Whether its turn was given up by somebody else: when its handler returns after all, it ends.
+        #: Whether another thread has ended its turn: when its handler returns after all, this thread ends.
         self.given_up = False
         #: Whether it ends after its turn, because fewer threads are wanted.
         self.is_leaving = False
@@ -60,7 +60,7 @@ class WorkerThread(threading.Thread):
         self.error: SeriatimError | None = None
 
     def look(self) -> bool:
-        """See whether its turn takes too long; then it is ended and written down.
+        """Check whether its turn takes too long; then the turn is ended and the fault recorded.
 
         Returns:
             whether the handler is stuck, and another thread has to take its place.
@@ -136,7 +136,7 @@ class WorkerThread(threading.Thread):
             idleness.worked()
 
     def _nap(self, error: SeriatimError | None) -> None:
-        """Wait a while for better times."""
+        """Wait a while before the next attempt."""
         if error is not None:
             self._tell(str(error))
         self._nap_s = min(max(2 * self._nap_s, _SHORT_NAP_S), _LONG_NAP_S)

@@ -1,6 +1,7 @@
-"""Spark's format ``seriatim``: its options, and which reader or writer they ask for.
+"""Spark's format ``seriatim``: its options, and its readers and writers.
 
-Knows the box's side only by what it does (`Feed`, `Staging`); whoever composes the two says how they are opened.
+It knows the box only through the protocols `Feed` and `Staging`; the caller that composes both passes functions that
+open them.
 """
 
 from __future__ import annotations
@@ -59,23 +60,23 @@ class BoxOptions:
     """The options of a frame.
 
     Args:
-        dsn: the box; None: what ``SERIATIM_DSN`` says, or the embedded one.
+        dsn: the box; None: the value of ``SERIATIM_DSN``, or the embedded PostgreSQL.
         schema: the box's schema.
         queue: the queue.
         pipeline: the name under which a queue belongs to a query.
-        at_most: so many messages a batch.
-        prefix: what the names of the columns of properties begin with.
-        takes_over: whether the queue is taken from a checkpoint that is no more.
-        type: the type of rows that have none.
+        at_most: the most messages in a batch.
+        prefix: the prefix of the names of property columns.
+        takes_over: whether to take the queue from a checkpoint that no longer exists.
+        type: the type of rows without a type.
         group: the column with the groups.
-        sequence: the column with their numbers.
-        writer: who writes a frame that may be written again: then it is there once.
-        batch: which of his frames it is; each has a higher number than the one before.
-        wait_s: at most so many seconds a batch waits for room in a full queue.
-        service: the service to which rows are sent in dialogs; or for which messages come that are read.
-        from_service: where these begin.
-        contract: under which; None: the one that every box has.
-        dialog_by: the column with the keys: each has a dialog.
+        sequence: the column with the numbers in these groups.
+        writer: the writer's name, for a frame that may be written again and has to be stored once.
+        batch: the number of the writer's frame, higher with each frame.
+        wait_s: the longest time that a batch waits for room in a full queue, seconds.
+        service: the service to which rows are sent in dialogs, or whose messages are read.
+        from_service: the service where these dialogs begin.
+        contract: the contract of these dialogs; None: the contract that every box has.
+        dialog_by: the column with the keys; each key has a dialog.
     """
 
     dsn: str | None = None
@@ -98,10 +99,10 @@ class BoxOptions:
 
     @classmethod
     def of(cls, options: Mapping[str, str]) -> BoxOptions:
-        """From Spark's, whose names it writes in lower case.
+        """Convert Spark's options, whose names are in lower case.
 
         Raises:
-            UsageError: one that isn't known, or a value that can't be.
+            UsageError: an option is unknown, or a value is invalid.
         """
         given = {name.lower(): value for name, value in options.items()}
         for name in given:
@@ -145,15 +146,15 @@ class BoxOptions:
 
     @staticmethod
     def refuse(options: Mapping[str, str], others: Collection[str], what: str) -> None:
-        """Refuse options that mean nothing here.
+        """Refuse options that have no meaning here.
 
         Args:
-            options: Spark's.
-            others: those that mean nothing.
-            what: what they are for.
+            options: Spark's options.
+            others: the options without meaning.
+            what: the purpose of these options, for the error.
 
         Raises:
-            UsageError: names one.
+            UsageError: names the option.
         """
         folded = {one.lower(): one for one in others}
         for name in options:
@@ -162,14 +163,14 @@ class BoxOptions:
 
     @property
     def reads_queue(self) -> bool:
-        """Whether it is a queue that is read, and not the spool."""
+        """Whether a queue is read, and not the spool."""
         return self.queue is not None or self.service is not None
 
     def check_dialogs(self) -> None:
-        """Refuse what can't be written to both, dialogs and queues.
+        """Refuse options for queues together with options for dialogs.
 
         Raises:
-            UsageError: says which options go together.
+            UsageError: names the options that go together.
         """
         named = {"service": self.service, "fromService": self.from_service, "dialogBy": self.dialog_by}
         lacking = [name for name, value in named.items() if value is None]
@@ -193,25 +194,25 @@ def _whole(name: str, text: str, least: int) -> int:
 
 
 class BoxFormat(DataSource):
-    """The format; whoever composes it with a box gives the two ways to open that."""
+    """The format; a subclass that is composed with a box opens the box's side."""
 
     @staticmethod
     @abstractmethod
     def feed(options: BoxOptions) -> Feed:
-        """Open what is read."""
+        """Open the box for reading."""
 
     @staticmethod
     @abstractmethod
     def staging(options: BoxOptions) -> Staging:
-        """Open the way in."""
+        """Open the box for writing."""
 
     @classmethod
     def name(cls) -> str:
-        """What it is called in ``format(…)``."""
+        """The name for ``format(…)``."""
         return "seriatim"
 
     def schema(self) -> StructType:
-        """The columns of what is read: asks the box which properties there are."""
+        """The columns of a frame that is read; reads the declared properties from the box."""
         options = self._read_options()
         feed = self.feed(options)
         try:
@@ -220,32 +221,32 @@ class BoxFormat(DataSource):
             feed.close()
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """See Spark."""
+        """Implements Spark's interface."""
         options = self._read_options()
         return BoxReader(partial(self.feed, options), schema, options.prefix)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 -- Spark's name
-        """See Spark."""
+        """Implements Spark's interface."""
         options = self._read_options()
         if not options.reads_queue:
             raise UsageError("a stream reads a queue", remedy='.option("queue", "…"); the spool is for spark.read')
         return BoxStreamReader(partial(self.feed, options), schema, options.at_most, options.prefix)
 
     def writer(self, schema: StructType, overwrite: bool) -> BoxWriter:
-        """See Spark."""
+        """Implements Spark's interface."""
         options = self._checked(schema, overwrite=overwrite)
         self._open_once(options)
         return BoxWriter(partial(self.staging, options), options.writer or f"job {uuid.uuid4()}", options.batch)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> BoxStreamWriter:  # noqa: N802 -- Spark's name
-        """See Spark."""
+        """Implements Spark's interface."""
         BoxOptions.refuse(self.options, ("writer", "batch"), "frames: a stream has its own")
         options = self._checked(schema, overwrite=overwrite)
         self._open_once(options)
         return BoxStreamWriter(partial(self.staging, options))
 
     def _open_once(self, options: BoxOptions) -> None:
-        """See that the box is there, and the queue or service, before tasks run: a frame may have no rows."""
+        """Check that the box exists, and the queue or service, before tasks run, even if a frame has no rows."""
         self.staging(options).close()
 
     def _read_options(self) -> BoxOptions:

@@ -1,7 +1,7 @@
-"""Writing into a message box: each micro-batch once, each task's rows as a part of it.
+"""Write into a message box: each micro-batch once, each task's rows as a part of it.
 
-Tasks stage parts under the query's id and the batch's; the driver merges those that Spark says make up the batch. What
-the box does with them, and how it knows a batch that it has already, is its own business (its *staging*).
+Tasks stage parts under the query's id and the batch's number; the driver merges the parts that Spark names for the
+batch. The box stores the parts and recognises repeated batches (its *staging*).
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ _OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, *OWN)}
 
 
 class Staging(Protocol):
-    """The way into the box. A part is (its id, how many messages it has)."""
+    """The box's side of writing. A part is (its id, its number of messages)."""
 
     def stage(self, writer: str, batch: int, rows: Iterable[pa.RecordBatch], number: int = 0) -> tuple[int, int]:
-        """Stage a part of a batch, that of this number."""
+        """Stage a part of a batch, with this number."""
 
     def merge(self, writer: str, batch: int, parts: Sequence[tuple[int, int]]) -> int:
-        """Take the parts of a batch in, unless it is there."""
+        """Publish the parts of a batch, unless the box has the batch already."""
 
     def discard(self, parts: Iterable[tuple[int, int]]) -> None:
-        """Forget parts that aren't merged."""
+        """Delete parts that aren't merged."""
 
     def close(self) -> None:
-        """Let go."""
+        """Close the box."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Staged(WriterCommitMessage):
-    """What a task tells the driver; `part` is None where it had no rows."""
+    """A task's message to the driver; `part` is None if it had no rows."""
 
     writer: str
     partition: int
@@ -71,9 +71,9 @@ def check_columns(schema: T.StructType, group: str | None, sequence: str | None,
     """Refuse a frame whose columns can't be those of messages.
 
     Args:
-        schema: the frame's.
-        group: the column with the groups, if the rows bring them.
-        sequence: the column with their numbers.
+        schema: the frame's schema.
+        group: the column with the groups, if the rows have them.
+        sequence: the column with the numbers in these groups.
         dialog_by: the column with the keys, if the rows go into dialogs.
 
     Raises:
@@ -106,7 +106,7 @@ def check_columns(schema: T.StructType, group: str | None, sequence: str | None,
 
 
 def _check_name(name: str, where: str, *, is_named: bool) -> None:
-    """Refuse the columns that the box gives, and those that only seem to be ours; `is_named`: by an option."""
+    """Refuse columns that the box sets, and names that differ from ours in capitals only; `is_named`: an option names the column."""
     if name in _GIVEN:
         raise ColumnError(
             "the box sets this property itself", where=where, remedy="drop it, or rename it to keep it as a property"
@@ -118,7 +118,7 @@ def _check_name(name: str, where: str, *, is_named: bool) -> None:
 
 
 def _check_parts(given: T.ArrayType) -> None:
-    """Refuse parts that aren't structs of a name, a body and perhaps a content type."""
+    """Refuse parts that aren't structs of a name, a body and optionally a content type."""
     one = given.elementType
     kinds = {field.name: field.dataType for field in one} if isinstance(one, T.StructType) else {}
     fitting = {"name": (T.StringType,), "content_type": (T.StringType,), "body": _TEXT}
@@ -169,10 +169,10 @@ def _end(open_staging: Callable[[], Staging], end: Callable[[Staging], Any]) -> 
 
 
 class BoxStreamWriter(DataSourceStreamArrowWriter):
-    """Writes the micro-batches of a query, each once.
+    """Write the micro-batches of a query, each once.
 
     Args:
-        open_staging: opens the box's side.
+        open_staging: opens the box's side of writing.
     """
 
     def __init__(self, open_staging: Callable[[], Staging]) -> None:
@@ -186,24 +186,24 @@ class BoxStreamWriter(DataSourceStreamArrowWriter):
         return _stage(self._open, writer, batch, iterator, context)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
-        """Take the batch in, unless it is there."""
+        """Publish the batch, unless the box has it already."""
         if parts := _parts(messages):
             writer = next(one.writer for one in messages if isinstance(one, _Staged))
             _end(self._open, lambda staging: staging.merge(writer, batchId, parts))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 -- Spark's name
-        """Forget what was staged. Spark may say so of a batch that is in the box; then there is nothing to forget."""
+        """Delete the staged parts. Spark may also abort a batch that is in the box; then there is nothing to delete."""
         if parts := _parts(messages):
             _end(self._open, lambda staging: staging.discard(parts))
 
 
 class BoxWriter(DataSourceArrowWriter):
-    """Writes a frame, as one batch.
+    """Write a frame, as one batch.
 
     Args:
-        open_staging: opens the box's side.
-        writer: who writes it.
-        batch: which of his batches it is.
+        open_staging: opens the box's side of writing.
+        writer: the writer's name.
+        batch: the number of the writer's batch.
     """
 
     def __init__(self, open_staging: Callable[[], Staging], writer: str, batch: int) -> None:
@@ -216,11 +216,11 @@ class BoxWriter(DataSourceArrowWriter):
         return _stage(self._open, self._writer, self._batch, iterator, _context())
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Take it in."""
+        """Publish the frame."""
         if parts := _parts(messages):
             _end(self._open, lambda staging: staging.merge(self._writer, self._batch, parts))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Forget what was staged."""
+        """Delete the staged parts."""
         if parts := _parts(messages):
             _end(self._open, lambda staging: staging.discard(parts))

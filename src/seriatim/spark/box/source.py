@@ -1,8 +1,8 @@
-"""Reading from a message box: a queue batch by batch, or what a queue or the spool has now.
+"""Read from a message box: a queue batch by batch, or the present content of a queue or the spool.
 
-The box makes the batches and keeps them (its *feed*); here they become offsets, partitions and rows of Spark's. An
-offset is the number of a batch, and the name by which the box knows the checkpoint: a query that starts anew has none
-yet, gets one with its first batch, and from then on the queue is its own.
+The box makes the batches and keeps them (its *feed*); here they become offsets, partitions and rows of Spark. An
+offset is the number of a batch, and the name by which the box knows the checkpoint: a new query has no name yet,
+gets one with its first batch, and from then on owns the queue.
 """
 
 from __future__ import annotations
@@ -58,22 +58,22 @@ _BODY = (
 
 
 class Feed(Protocol):
-    """What the box gives to read. A reader is a checkpoint; a part is a range of what there is."""
+    """The box's side of reading. A reader is a checkpoint; a part is a range of the messages."""
 
     def properties(self) -> Mapping[str, str]:
         """The properties that have columns, and their types."""
 
     def next(self, reader: str, batch: int, at_most: int | None) -> tuple[str, int, int]:
-        """The next batch, if there is anything for it: the reader, the batch, how many messages it has.
+        """The next batch, if there are messages for it: the reader, the batch, its number of messages.
 
-        `at_most` 0: only one that is complete already; None: as many as there are.
+        `at_most` 0: only a batch that is complete already; None: all messages.
         """
 
     def waiting(self) -> int:
-        """How many messages there are that aren't worked on."""
+        """The number of messages that aren't done."""
 
     def parts(self, reader: str, after: int, through: int) -> Sequence[tuple[Any, Any]]:
-        """What the messages of some batches are cut into."""
+        """The parts of the messages of some batches."""
 
     def read(
         self, after: int, through: int, part: tuple[Any, Any], properties: Mapping[str, str]
@@ -81,16 +81,16 @@ class Feed(Protocol):
         """The messages of a part."""
 
     def done(self, reader: str, through: int) -> None:
-        """The batches through this one are worked on; it stays until the next is, too."""
+        """Note that the batches up to this one are processed; this one stays until the next is processed, too."""
 
     def parts_now(self) -> Sequence[tuple[Any, Any]]:
-        """What is there now, cut into parts."""
+        """The parts of the present content."""
 
     def read_now(self, part: tuple[Any, Any], properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
-        """The messages of a part of what is there now."""
+        """The messages of a part of the present content."""
 
     def close(self) -> None:
-        """Let go."""
+        """Close the box."""
 
 
 def schema_of(properties: Mapping[str, str], prefix: str, *, ordered: bool) -> T.StructType:
@@ -98,7 +98,7 @@ def schema_of(properties: Mapping[str, str], prefix: str, *, ordered: bool) -> T
 
     Args:
         properties: the properties that have columns, and their types.
-        prefix: what the names of these columns begin with.
+        prefix: the prefix of the names of these columns.
         ordered: whether it is a queue, and not the spool.
     """
     found = T.StructType([*_COLUMNS, *(_ORDER if ordered else ())])
@@ -113,7 +113,7 @@ def _type(kind: str) -> T.DataType:
 
 @dataclass(frozen=True, slots=True)
 class _Part(InputPartition):
-    """A range of batches, and of what they have."""
+    """A range of batches, and of their messages."""
 
     after: int
     through: int
@@ -121,7 +121,7 @@ class _Part(InputPartition):
 
 
 class _Lazy:
-    """Something of the box's that is opened where it is used, and doesn't travel."""
+    """A resource of the box that is opened where it is used, and isn't pickled."""
 
     def __init__(self, open_feed: Callable[[], Feed]) -> None:
         self._open = open_feed
@@ -142,13 +142,13 @@ class _Lazy:
 
 
 class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads a queue, batch by batch.
+    """Read a queue, batch by batch.
 
     Args:
-        open_feed: opens the box's side.
-        schema: the columns that are wanted.
-        at_most: so many messages a batch; sets of a `UnitOfWork` come whole.
-        prefix: what the names of the columns of properties begin with.
+        open_feed: opens the box's side of reading.
+        schema: the columns of the frame.
+        at_most: the most messages in a batch; sets of a `UnitOfWork` come whole.
+        prefix: the prefix of the names of property columns.
     """
 
     def __init__(self, open_feed: Callable[[], Feed], schema: T.StructType, at_most: int, prefix: str) -> None:
@@ -160,15 +160,15 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._left: int | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
-        """Spark asks again for the replay of a first batch, so nothing is claimed here."""
+        """The offset before the first batch. It claims nothing, because Spark asks again when it replays a first batch."""
         return {"reader": "", "batch": 0}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 -- Spark's name
-        """See Spark."""
+        """Implements Spark's interface."""
         return ReadMaxRows(self._at_most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
-        """What comes from now on is for another run."""
+        """Leave messages that come from now on to another run."""
         self._left = self._feed.get().waiting()
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 -- Spark's name
@@ -185,7 +185,7 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"reader": reader, "batch": batch} if messages else start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Ranges of groups."""
+        """The partitions of a batch: ranges of groups."""
         if start["batch"] == end["batch"]:
             return []
         after, through = start["batch"], end["batch"]
@@ -205,22 +205,22 @@ class BoxStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._feed.close()
 
     def commit(self, end: dict[str, Any]) -> None:
-        """The batch is worked on; it stays until the next is, too."""
+        """Note that the batch is processed; it stays until the next is processed, too."""
         if end["reader"]:
             self._feed.get().done(end["reader"], end["batch"])
 
     def stop(self) -> None:
-        """See Spark."""
+        """Implements Spark's interface."""
         self._feed.close()
 
 
 class BoxReader(DataSourceReader):
-    """Reads what a queue or the spool has now, and changes nothing.
+    """Read the present content of a queue or the spool, without changing it.
 
     Args:
-        open_feed: opens the box's side.
-        schema: the columns that are wanted.
-        prefix: what the names of the columns of properties begin with.
+        open_feed: opens the box's side of reading.
+        schema: the columns of the frame.
+        prefix: the prefix of the names of property columns.
     """
 
     def __init__(self, open_feed: Callable[[], Feed], schema: T.StructType, prefix: str) -> None:
@@ -229,7 +229,7 @@ class BoxReader(DataSourceReader):
         self._prefix = prefix
 
     def partitions(self) -> list[InputPartition]:
-        """Ranges of entries or arrivals."""
+        """The partitions: ranges of entries or arrivals."""
         try:
             _check_types(self._feed.get().properties(), self._schema, self._prefix)
             return [_Part(0, 0, part) for part in self._feed.get().parts_now()]
@@ -237,7 +237,7 @@ class BoxReader(DataSourceReader):
             self._feed.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The messages of a range; Spark asks for one without a range where there are none."""
+        """The messages of a range; Spark passes no range if there are no partitions."""
         if not isinstance(partition, _Part):
             return
         try:
@@ -250,7 +250,7 @@ class BoxReader(DataSourceReader):
 
 
 def _check_types(properties: Mapping[str, str], schema: T.StructType, prefix: str) -> None:
-    """Refuse a schema of the user's own with other types than the columns have.
+    """Refuse a user's schema with other types than the columns have.
 
     Raises:
         UsageError: names the column.
@@ -265,13 +265,13 @@ def _check_types(properties: Mapping[str, str], schema: T.StructType, prefix: st
 
 
 def _wanted(properties: Mapping[str, str], schema: T.StructType, prefix: str) -> dict[str, str]:
-    """The properties that the frame has columns for; what was declared later has none."""
+    """The properties for which the frame has columns; properties that were declared later have none."""
     names = set(schema.names)
     return {name: kind for name, kind in properties.items() if prefix + name in names}
 
 
 def _conformed(rows: pa.RecordBatch, schema: T.StructType) -> pa.RecordBatch:
-    """The rows with the columns of the frame; a property that nobody declares any more is null.
+    """The rows with the columns of the frame; a property that is no longer declared is null.
 
     Raises:
         UsageError: a property has another type now than when the query was started.

@@ -1,1 +1,1 @@
-"""Calls of the user's code: in a worker, or in a process of their own."""
+"""Calls of the user's code: in a Spark worker, or in a separate process."""

@@ -1,7 +1,7 @@
-"""Work in a process of its own, for code that may end the process that it runs in.
+"""Run work in a separate process, for code that may end the process that it runs in.
 
-The child is a fork: it has all that the parent has, and what it does to its memory, the parent doesn't see. It hands
-back what the work returns, pickled.
+The child is a fork: it has all data of the parent, and its changes in memory don't affect the parent. It returns the
+result of the work pickled.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Ended:
 
 
 def apart(work: Callable[[], _T]) -> _T | Ended:
-    """What `work` returns in a child process, or how that ended without.
+    """Run `work` in a child process; return its result, or how the process ended without a result.
 
     Args:
-        work: what to do; what it returns has to survive pickling.
+        work: the function; its result must be picklable.
 
     Raises:
-        Exception: what `work` raised.
+        Exception: the exception of `work`.
     """
     code, given = _in_child(lambda answer: _hand_back(work, answer))
     if code:
@@ -64,14 +64,14 @@ def apart(work: Callable[[], _T]) -> _T | Ended:
 
 
 def ends(work: Callable[[int], object], places: Sequence[int]) -> tuple[int, Ended] | None:
-    """Do `work` for one place after another in a child process; what it returns or raises is of no interest.
+    """Run `work` for one place after another in a child process; results and exceptions are ignored.
 
     Args:
-        work: what to do.
-        places: what for.
+        work: the function.
+        places: its arguments, one after another.
 
     Returns:
-        Which of the places the child had in hand when it ended, and how; None: it got through.
+        The place at which the child ended, and how it ended; None: it finished all.
     """
 
     def do(done: BinaryIO) -> None:
@@ -86,7 +86,7 @@ def ends(work: Callable[[int], object], places: Sequence[int]) -> tuple[int, End
 
 
 def _in_child(work: Callable[[BinaryIO], None]) -> tuple[int, bytes]:
-    """The exit code of a child, or the negative of the signal that ended it, and what it wrote."""
+    """The exit code of a child, or the negative number of the signal that ended it, and its output."""
     sys.stdout.flush()
     sys.stderr.flush()
     reading, writing = os.pipe()
@@ -102,7 +102,7 @@ def _in_child(work: Callable[[BinaryIO], None]) -> tuple[int, bytes]:
 
 
 def _do(work: Callable[[BinaryIO], None], writing: int) -> NoReturn:
-    """The child. Whatever happens, it never returns into the parent's code."""
+    """Run the child; it never returns into the parent's code, whatever happens."""
     status = 1
     try:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))

@@ -1,13 +1,13 @@
-"""Calls of the user's code: noted while they are under way, and apart from the worker where one has ended it.
+"""Calls of the user's code: noted while they run, and moved to a separate process after a call has ended its worker.
 
-A worker that calls the user's function says so in a small file and removes it when the call returns. So a run can tell
-in which function a batch has been for so long; and where a worker was ended by what it called (a segmentation fault,
-the kernel's killer of processes that take all memory), the file stays, and the batch is worked on once more with each
-call in a process of its own (`child_process.py`). A message at which that ends, too, is *fatal*: it is written down for its
-batch before anything of the batch leaves, so that a batch that runs again, in whatever way, makes the same of it.
+A worker notes each call of the user's function in a small file, and removes the file when the call returns. So a run
+can report in which function a batch takes long. If the call ends its worker (by a segmentation fault, or because the
+kernel kills a process that takes too much memory), the file stays, and the batch is processed once more with each call
+in a separate process (`child_process.py`). A message at which that process ends, too, is *fatal*: it is recorded for
+its batch before anything of the batch leaves, so that the batch has the same result whenever it runs again.
 
-It is told as far as the workers share the folder with the driver; elsewhere nothing is noted, and a fatal message is
-found by Spark's own second attempt.
+This works if the workers share the folder with the driver; elsewhere nothing is noted, and a fatal message is found by
+Spark's own second attempt.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ _FATAL = "fatal"
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call under way.
+    """A call that is running.
 
     Args:
-        function: its name.
-        messages: how many it got.
-        first: the id of the first of them.
-        since_s: when it began, in seconds since 1970.
+        function: the function's name.
+        messages: the number of messages that it got.
+        first: the id of the first message.
+        since_s: its start, in seconds since 1970.
         batch: the micro-batch; -1: none.
     """
 
@@ -56,15 +56,15 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """How a worker calls the user's code.
+    """The way in which a worker calls the user's code.
 
     Args:
-        folder: where calls are noted; None: nowhere.
+        folder: the folder for notes of calls; None: calls aren't noted.
         doubted: the micro-batch in which a worker was ended before; -1: none.
-        batch: the micro-batch that is being worked on; -1: none.
-        apart: each call is made in a process of its own.
-        function: what is called.
-        place: the destination under which it stands; "" before ``route``.
+        batch: the present micro-batch; -1: none.
+        apart: whether each call is made in a separate process.
+        function: the called function.
+        place: the destination of the function; "" before ``route``.
     """
 
     folder: str | None = None
@@ -75,7 +75,7 @@ class Calling:
     place: str = ""
 
     def here(self) -> Calling:
-        """The same in the task that this thread runs."""
+        """The same, for the Spark task of this thread."""
         task = TaskContext.get()
         if task is None:
             return self
@@ -84,16 +84,16 @@ class Calling:
         return replace(self, batch=batch, apart=again or task.attemptNumber() > 0)
 
     def of(self, function: str, place: str | None) -> Calling:
-        """The same for a function."""
+        """The same, for a function."""
         return replace(self, function=function, place=place or "")
 
     def call(self, messages: int, first: str, work: Callable[[], _T]) -> _T | Ended:
-        """Do `work`, which calls the function; where that is done apart, it may end without a result.
+        """Run `work`, which calls the function; in a separate process it may end without a result.
 
         Args:
-            messages: with how many messages.
-            first: the id of the first of them.
-            work: what calls it.
+            messages: the number of messages.
+            first: the id of the first message.
+            work: the function that makes the call.
         """
         with self.noted(messages, first):
             return apart(work) if self.apart else work()
@@ -106,7 +106,7 @@ class Calling:
         """The places of messages that were found fatal in this batch before, and the reasons.
 
         Args:
-            messages: ids and bodies; asked for only where there are any such messages.
+            messages: returns ids and bodies; called only if there are fatal messages.
         """
         folder = self._fatal()
         if folder is None or not folder.is_dir():
@@ -116,7 +116,7 @@ class Calling:
         return {place: (folder / name).read_text("utf-8") for place, name in enumerate(names) if name in known}
 
     def keep_fatal(self, message_id: str, body: bytes | None, reason: str) -> None:
-        """Write down that a message is fatal. Raises `OSError`."""
+        """Record that a message is fatal. Raises `OSError`."""
         folder = self._fatal()
         if folder is None:
             return
@@ -133,14 +133,14 @@ class Calling:
         return None if self.folder is None or self.batch < 0 else Path(self.folder, _FATAL, str(self.batch))
 
     def _name(self, message_id: str, body: bytes | None) -> str:
-        """What tells one message from all others of a batch; a source may bring two of one id."""
+        """A key that is unique to a message in a batch; a source may have two messages with the same id."""
         told = json.dumps([self.function, self.place, message_id]).encode()
         return blake2b(told + (body or b""), digest_size=20).hexdigest()
 
 
 @contextmanager
 def noted(folder: str | None, function: str, messages: int, first: str, batch: int = -1) -> Iterator[None]:
-    """Note a call while the block runs; where the folder can't be written, do without."""
+    """Note a call while the block runs; without a note if the folder can't be written."""
     if folder is None:
         yield
         return
@@ -155,7 +155,7 @@ def noted(folder: str | None, function: str, messages: int, first: str, batch: i
 
 
 def calls_in(folder: Path) -> list[Call]:
-    """The calls under way, the longest first. Those of a worker that was killed stay until `forget_calls`."""
+    """The running calls, the longest first. Calls of a killed worker stay until `forget_calls`."""
     found = []
     with suppress(OSError):
         for note in folder.iterdir():
@@ -165,12 +165,12 @@ def calls_in(folder: Path) -> list[Call]:
 
 
 def left_calls(folder: Path) -> int:
-    """The last micro-batch with a call that never returned; -1: none. To be asked while no query runs."""
+    """The last micro-batch with a call that never returned; -1: none. Call it only while no query runs."""
     return max((call.batch for call in calls_in(folder)), default=-1)
 
 
 def forget_calls(folder: Path) -> None:
-    """Make the folder, without calls; before a query starts there is none."""
+    """Make the folder, and delete all notes of calls; call it before a query starts."""
     folder.mkdir(parents=True, exist_ok=True)
     for note in folder.iterdir():
         if note.name != _FATAL:
@@ -178,7 +178,7 @@ def forget_calls(folder: Path) -> None:
 
 
 def forget_fatal(folder: Path, batch: int) -> None:
-    """Forget which messages were fatal before a micro-batch: these batches are done and won't run again."""
+    """Delete the records of fatal messages before a micro-batch: these batches are done and won't run again."""
     with suppress(FileNotFoundError):
         for old in Path(folder, _FATAL).iterdir():
             if int(old.name) < batch:

@@ -1,6 +1,6 @@
-"""Writing rows into one file: JSON lines, CSV, Parquet. Owns the formats of our own ports and their options.
+"""Write rows into one file: JSON lines, CSV, Parquet; check the options of these formats.
 
-Knows no ports and no tasks: it gets an open file and tables in the order in which they leave.
+This module knows no ports and no tasks: it gets an open file and tables in the order in which they leave.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ROW_GROUP_ROWS = 200_000
 
 
 def check_options(destination: str, kind: str, options: Mapping[str, str]) -> None:
-    """See that one of `FORMATS` takes these options.
+    """Check the options of one of `FORMATS`.
 
     Raises:
-        UsageError: an option that isn't known, or its value isn't.
+        UsageError: an option or its value is unknown.
     """
     where, known = f"destination {destination}", _OPTIONS[kind]
     for name, value in options.items():
@@ -47,13 +47,13 @@ def check_options(destination: str, kind: str, options: Mapping[str, str]) -> No
 
 
 class Writer(Protocol):
-    """Writes tables of one schema into a file that someone else opened and closes."""
+    """Writes tables of one schema into a file; the caller opens and closes the file."""
 
     def write(self, rows: pa.Table) -> None:
         """Append rows; they may stay in memory until `close`."""
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the remaining rows."""
 
 
 def open_writer(kind: str, file: Any, schema: pa.Schema, options: Mapping[str, str]) -> Writer:
@@ -62,8 +62,8 @@ def open_writer(kind: str, file: Any, schema: pa.Schema, options: Mapping[str, s
     Args:
         kind: the format.
         file: a binary file.
-        schema: of the tables that will come; JSON takes the column ``_line`` and nothing else.
-        options: those of `check_options`.
+        schema: the schema of the tables; JSON takes the column ``_line`` and nothing else.
+        options: the options, as for `check_options`.
     """
     match kind:
         case "csv":

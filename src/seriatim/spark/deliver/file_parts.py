@@ -1,12 +1,12 @@
-"""Writing the files of a micro-batch, in the workers: one task of one Spark job writes for all ports.
+"""Write the files of a micro-batch, in the workers: each task of one Spark job writes for all ports.
 
-A task gets rows in the order in which they leave, and keeps it. It answers with what it wrote and what it
-counted; the driver puts files in place only if a task answered, so a task that ran twice delivers once.
+A task gets rows in the order in which they leave, and keeps it. It reports its files and its counts to the driver,
+which puts only reported files in place; so a task that ran twice delivers once.
 
-A port that fails here fails alone: the task says why, leaves that port's rows out and writes those of the others.
-Ten thousand ports don't need ten thousand open files: rows wait in memory until there are many of them, a port with
-few rows is opened once at the end, and of the open ones the longest unused is finished when there are too many; what
-comes for it later goes into a next file (``part-00000_001.json``, which sorts behind ``part-00000.json``).
+A port that fails here fails alone: the task reports the reason, leaves that port's rows out and writes the rows of the
+others. Ten thousand ports don't need ten thousand open files: rows wait in memory until there are many of them, a port
+with few rows is opened once at the end, and if too many files are open the longest unused file is finished; later rows
+of its port go into a next file (``part-00000_001.json``, which sorts behind ``part-00000.json``).
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """What the workers know of a port.
+    """A port as the workers know it.
 
     Args:
         staging: the folder for files that are not complete.
         format: json, csv or parquet.
-        options: the format's.
-        columns: (name in the file, column of the frame) of each column; for JSON none, it takes ``_line``. An empty
+        options: the options of the format.
+        columns: (name in the file, column of the frame) of each column; none for JSON, which takes ``_line``. An empty
             column of the frame: a group or sequence that the port's queue doesn't have.
     """
 
@@ -79,7 +79,7 @@ class Outlet:
 
     @property
     def suffix(self) -> str:
-        """How its files' names end."""
+        """The suffix of its files' names."""
         return f".{self.format}{'.gz' if self.is_zipped else ''}"
 
     @property
@@ -101,7 +101,7 @@ def _picked(rows: pa.Table, name: str, column: str) -> pa.ChunkedArray | pa.Arra
 
 
 class _File:
-    """One file that is being written."""
+    """A file that is being written."""
 
     def __init__(self, outlet: Outlet, staged: str, schema: pa.Schema) -> None:
         self._path = Path(outlet.staging, staged)
@@ -127,7 +127,7 @@ class _File:
         self._plain.close()
 
     def give_up(self) -> None:
-        """Let go of the file, and of the place that it takes; what is left of it in staging is not listed."""
+        """Discard the file, and free its place; its rest in staging is not listed."""
         with suppress(OSError):
             self._path.unlink()
         with suppress(OSError):
@@ -135,7 +135,7 @@ class _File:
 
 
 class _Part:
-    """What one task writes for one port: files, one after another."""
+    """The files that a task writes for one port, one after another."""
 
     def __init__(self, outlet: Outlet, partition: int, attempt: int) -> None:
         self._outlet = outlet
@@ -156,13 +156,13 @@ class _Part:
         return self._file is not None
 
     def add(self, rows: pa.Table) -> None:
-        """Take rows; they wait for `flush` or `finish`."""
+        """Add rows; they wait for `flush` or `finish`."""
         if self.failure is None:
             self._waiting.append(self._outlet.pick(rows))
             self.rows += rows.num_rows
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the waiting rows."""
         if not self._waiting or self.failure is not None:
             return
         rows = pa.concat_tables(self._waiting)
@@ -175,7 +175,7 @@ class _Part:
             self._fail(error)
 
     def finish(self) -> None:
-        """Write what waits, and finish the file."""
+        """Write the waiting rows, and finish the file."""
         self.flush()
         if self._file is None:
             return
@@ -186,7 +186,7 @@ class _Part:
         self._file = None
 
     def give_up(self) -> None:
-        """Let go of everything."""
+        """Discard everything."""
         self._waiting.clear()
         if self._file is not None:
             self._file.give_up()
@@ -216,7 +216,7 @@ class _Desk:
         self.parts: dict[int, _Part] = {}
 
     def take(self, table: pa.Table, ports: pa.ChunkedArray) -> None:
-        """Take rows with their ports."""
+        """Add rows with their ports."""
         for port, rows in _by_port(table, ports):
             if port not in self._outlets:
                 continue
@@ -241,7 +241,7 @@ class _Desk:
         self._held_bytes = 0
 
     def finish(self) -> None:
-        """Finish all files; several at a time, since the disk is what they wait for."""
+        """Finish all files; several at a time, because they wait for the disk."""
         if len(self.parts) <= 2:
             for part in self.parts.values():
                 part.finish()
@@ -250,7 +250,7 @@ class _Desk:
             list(threads.map(_Part.finish, self.parts.values()))
 
     def give_up(self) -> None:
-        """Let go of everything."""
+        """Discard everything."""
         for part in self.parts.values():
             part.give_up()
 
@@ -260,11 +260,11 @@ class Parts:
     """Writes a task's rows.
 
     Args:
-        outlets: the ports that are written here, by place: that of a destination among `destinations`, then
-            the one for what is set aside, then the one for what is unrouted.
+        outlets: the ports that are written here, by place: a destination's place in `destinations`, then the port for
+            set-aside messages, then the port for unrouted messages.
         destinations: their names.
         onward: places of ports whose rows are passed on, to be written by a later `Parts`.
-        answered: whether the rows come from an earlier `Parts`, with its answer among them; else they are counted.
+        answered: whether the rows come from an earlier `Parts`, with its answer among them; else this one counts them.
     """
 
     outlets: Mapping[int, Outlet]
@@ -279,11 +279,11 @@ class Parts:
         yield pa.RecordBatch.from_pylist(answer, schema=_ANSWER)
 
     def passing_on(self, schema: bytes, opening: Opening | None) -> Opening:
-        """A function for ``mapInArrow``: from rows to those of `onward`, and the answer as `telling` rows.
+        """A function for ``mapInArrow``: from rows to the rows of `onward`, and the answer as `telling` rows.
 
         Args:
             schema: the Arrow schema of the rows, as an IPC message.
-            opening: what gives the rows, where they come in packets.
+            opening: returns the rows of packets, if they come in packets.
         """
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -296,7 +296,7 @@ class Parts:
         return run
 
     def _write(self, batches: Iterable[pa.RecordBatch], answer: list[dict[str, Any]]) -> Iterator[pa.RecordBatch]:
-        """Writes rows, and gives those that go onward; at the end fills in the answer."""
+        """Write rows, and return the rows to pass on; at the end fill in the answer."""
         context = TaskContext.get()
         if context is None:
             raise RuntimeError("parts are written in a Spark task")

@@ -1,11 +1,12 @@
 """The layout of a micro-batch's frame for the workers that write it: its columns, and its text.
 
 A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the
-promoted properties, and ``body``; what the frame doesn't have (a ticket, parts) is left out. In Parquet ``ticket`` is
-a struct and ``body`` binary; in JSON the one is an object and the other text; in CSV both are text (``crm/0/17``).
+promoted properties, and ``body``; columns that the frame doesn't have (a ticket, parts) are left out. In Parquet
+``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text
+(``crm/0/17``).
 
-Destinations that are ordered by the same columns share their expressions, so that ten thousand of them make a plan as
-small as one. Which port a row belongs to is looked up in the workers.
+Destinations that are ordered by the same columns share their expressions, so that the plan for ten thousand
+destinations is as small as for one. The workers look up the port of each row.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What two queues have in common whose rows are laid out alike."""
+    """The common properties of queues whose rows have the same layout."""
 
     group: str | None
     default_group: str | None
@@ -52,7 +53,7 @@ class Layout:
 
     Args:
         queues: the destinations, in the order of their places.
-        formats: the format of each one's port, `DROP` where it has none.
+        formats: the format of each destination's port; `DROP` if it has none.
         properties: the promoted properties.
     """
 
@@ -66,7 +67,7 @@ class Layout:
         self._shared: dict[tuple[_Shape, bool, tuple[str, ...]], tuple[tuple[str, str], ...]] = {}
 
     def columns(self, queue: Queue, kind: str, rows: T.StructType) -> tuple[tuple[str, str], ...]:
-        """The columns of a delivered file, each with the column that it is taken from; none for lines of text.
+        """The columns of a delivered file, each with its column in the frame; none for lines of text.
 
         Args:
             queue: its queue.
@@ -89,13 +90,13 @@ class Layout:
         return (*own, *order, *((name, name) for name in self._properties), ("body", "body"))
 
     def is_straight(self, rows: T.StructType) -> bool:
-        """Whether files of columns can be written from the rows as they are."""
+        """Whether files of columns can be written from the unchanged rows."""
         return OUTPUTS not in rows.names and not self._computed(rows)
 
     def rows(self, frame: DataFrame) -> DataFrame:
-        """The rows with what files of columns don't find in them, a row for each output of a message.
+        """The rows with the columns that files of columns need in addition, a row for each output of a message.
 
-        Group and sequence stay the message's, whatever its outputs have there.
+        Group and sequence are those of the message, whatever its outputs have there.
         """
         if OUTPUTS in frame.columns:
             used = {name for shape in self._shapes.values() for name in (shape.group, shape.sequence) if name}
@@ -114,7 +115,7 @@ class Layout:
         return found
 
     def lines(self, frame: DataFrame) -> DataFrame:
-        """The rows as they are written as text.
+        """The rows as text.
 
         ``destination, disposition``, ``_line``, ``reason`` of a row that is no message or is set aside, and ``_output``
         where the frame has it.
@@ -134,7 +135,7 @@ class Layout:
         return frame.select(*self._selected[names])
 
     def _line(self, rows: DataFrame) -> Column:
-        """The row as text: of a released one if its port takes text, of any other always."""
+        """The row as text: for a released row if its port takes text, for any other row always."""
         frame = rows.columns
         mine = {name: shape for name, shape in self._shapes.items() if name in self._lines}
         released = F.col("disposition") == "released"
@@ -158,7 +159,7 @@ class Layout:
         return F.when(F.coalesce(F.is_valid_utf8(text), F.lit(True)), plain).otherwise(encoded)
 
     def _aside(self, shape: _Shape, frame: Sequence[str]) -> Column:
-        """A row that was not released. A body that is no text is in base64, so that nothing of it is lost."""
+        """The text of a row that was not released. A body that is no text is in base64, so that nothing is lost."""
         text = F.col("body").cast("string")
         return F.to_json(
             F.struct(
@@ -176,14 +177,14 @@ class Layout:
 
 
 def _with_whole_tickets(frame: DataFrame) -> DataFrame:
-    """The frame with nulls for tickets of nulls, which a location without `stamp` has."""
+    """The frame with null in place of tickets of nulls, which a location without `stamp` has."""
     if "ticket" not in frame.columns:
         return frame
     return frame.withColumn("ticket", F.when(F.col("ticket.number").isNotNull(), F.col("ticket")))
 
 
 def _own(frame: Sequence[str]) -> tuple[str, ...]:
-    """What a delivered row says of the message itself, as far as the frame has it."""
+    """The columns of a delivered row about the message itself, as far as the frame has them."""
     return ("message_id", "type", "location", *(name for name in ("ticket", *_PARTS) if name in frame))
 
 
@@ -193,12 +194,12 @@ def _order(shape: _Shape, frame: Sequence[str]) -> tuple[Column, Column]:
 
 
 def _kept(name: str, frame: Sequence[str]) -> str:
-    """The column with what the message had by that name when it was put in order."""
+    """The column with the value that the message had under that name when it was put in order."""
     return f"{_KEPT}{name}" if f"{_KEPT}{name}" in frame else name
 
 
 def _group_as_it_is(shape: _Shape, rows: T.StructType) -> str | None:
-    """The column that has the group's text; None: it has to be computed."""
+    """The column with the group's text; None: it has to be computed."""
     name = _kept(shape.group or "", rows.names)
     return name if shape.default_group is None and isinstance(rows[name].dataType, T.StringType) else None
 
@@ -221,7 +222,7 @@ def _ticket_text() -> Column:
 
 
 def _by_destination(kinds: Mapping[str, Kind], column_of: Callable[[Kind], Column]) -> Column:
-    """A column that differs by destination: an expression for each kind, however many destinations are of it."""
+    """A column that differs by destination: one expression for each kind, however many destinations share it."""
     alike: dict[Kind, list[str]] = {}
     for name, kind in kinds.items():
         alike.setdefault(kind, []).append(name)

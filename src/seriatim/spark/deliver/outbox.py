@@ -7,8 +7,8 @@
             ├── .about.json       how many rows, since when, and why
             └── part-00000.json   the files as the port will have them
 
-A batch is put here and taken away in one step, so after a kill it is here whole or not at all. It is taken away only
-after its port has it; killed between the two, it is delivered once more: a port of files then replaces it by itself.
+A batch is put here and removed in one step, so after a kill it is here whole or not at all. It is removed only after
+its port has it; after a kill between these two steps it is delivered once more: a port of files then replaces it.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _LONGEST = 120
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A batch that waits.
+    """A waiting batch.
 
     Args:
         batch: its id.
-        rows: how many rows it has.
-        since: when its destination began to wait, in seconds since 1970.
-        reason: why.
+        rows: its number of rows.
+        since: the time when its destination began to wait, in seconds since 1970.
+        reason: the reason.
     """
 
     batch: int
@@ -49,7 +49,7 @@ class Kept:
 
 
 def folder_name(destination: str) -> str:
-    """A name for a folder; another one for every destination, whatever its name."""
+    """A name for a folder, different for every destination, whatever its name."""
     plain = quote(destination, safe=" ").replace(".", "%2E", 1 if destination.startswith(".") else 0)
     if len(plain) <= _LONGEST:
         return plain
@@ -60,12 +60,12 @@ class Outbox:
     """The batches that wait for one destination. One thread puts them in while another takes them away.
 
     Args:
-        port: where they lie; its format is that of the destination's port.
+        port: the folder of these batches, in the format of the destination's port.
         pipeline: the pipeline's name.
-        identity: the checkpoint's.
+        identity: the identity of the checkpoint.
 
     Raises:
-        CheckpointMismatch: what waits is of another format than the port has today, or damaged.
+        CheckpointMismatch: waiting batches have another format than the port has today, or are damaged.
         EnvironmentProblem: the checkpoint can't be read.
     """
 
@@ -116,7 +116,7 @@ class Outbox:
         self._claimed = True
 
     def begin(self) -> None:
-        """Make ready for a batch.
+        """Prepare for a batch.
 
         Raises:
             EnvironmentProblem: the checkpoint can't be written.
@@ -125,10 +125,10 @@ class Outbox:
         self.port.begin()
 
     def put(self, kept: Kept, parts: Iterable[tuple[str, str]]) -> None:
-        """Keep a batch, in place of itself if it was there.
+        """Keep a batch; it replaces an earlier copy of itself.
 
         Args:
-            kept: what there is to know of it.
+            kept: the description of the batch.
             parts: see `Port.publish`.
 
         Raises:
@@ -154,7 +154,7 @@ class Outbox:
             os.fsync(file.fileno())
 
     def drop(self, kept: Kept) -> None:
-        """Forget a batch that was delivered, unless it was replaced in the meantime.
+        """Remove a batch that was delivered, unless it was replaced in the meantime.
 
         Raises:
             EnvironmentProblem: the checkpoint can't be written.

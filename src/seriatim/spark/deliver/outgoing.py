@@ -1,10 +1,10 @@
-"""The deliveries of one destination: straight into its port, or through its outbox while the port fails.
+"""The deliveries of one destination: directly into its port, or through its outbox while the port fails.
 
 A port that fails makes only its own destination wait. From then on its batches go to the outbox, so that order is
-kept; the oldest is tried again, after 1 s at first and at most every minute, and when all of them are delivered
-the straight way is taken again. A sink of Spark's has no straight way: it gets its batches from the outbox always.
+kept; the oldest batch is retried, after 1 s at first and at most every minute, and when all batches are delivered
+the next goes directly into the port again. Another sink of Spark always gets its batches from the outbox.
 
-Two threads work here: the one of the micro-batch calls `ready` and `put`, a carrier calls `carry`.
+Two threads work here: the thread of the micro-batch calls `ready` and `put`, a carrier thread calls `carry`.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _LONGEST_PAUSE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A destination that doesn't have all that was released for it, or whose port fails.
+    """A destination that hasn't got all its released messages, or whose port fails.
 
     Args:
         destination: its name.
-        rows: how many rows wait in the checkpoint.
-        batches: in how many micro-batches.
-        since: since when, such as 2024-05-01T10:00:00Z.
-        reason: what the port said last; empty: nothing is wrong, they are on their way.
+        rows: the number of rows that wait in the checkpoint.
+        batches: the number of their micro-batches.
+        since: the time since which it waits, such as 2024-05-01T10:00:00Z.
+        reason: the last error of the port; empty: nothing is wrong, the rows are being delivered.
     """
 
     destination: str
@@ -45,13 +45,13 @@ class Waiting:
 
 
 class Outgoing:
-    """The way of one destination's rows.
+    """The deliveries of one destination.
 
     Args:
         destination: its name.
-        target: what takes finished batches.
-        outbox: where they wait.
-        clock: seconds that only go up.
+        target: takes finished batches.
+        outbox: keeps waiting batches.
+        clock: monotonic seconds.
     """
 
     def __init__(
@@ -72,16 +72,16 @@ class Outgoing:
 
     @property
     def has_work(self) -> bool:
-        """Whether the port fails, or doesn't have all that is finished."""
+        """Whether the port fails, or hasn't got all finished batches."""
         return bool(self._reason or self._outbox.kept)
 
     @property
     def is_due(self) -> bool:
-        """Whether there is something to carry now."""
+        """Whether there are batches to deliver from the outbox now."""
         return self.has_work and self._clock() >= self._next_try
 
     def waiting(self) -> Waiting | None:
-        """How the destination waits; None: it doesn't."""
+        """The waiting batches of the destination; None if it doesn't wait."""
         kept, reason = self._outbox.kept, self._reason
         if not kept and not reason:
             return None
@@ -90,7 +90,7 @@ class Outgoing:
         return Waiting(self.destination, sum(one.rows for one in kept), len(kept), moment, reason)
 
     def claim(self) -> None:
-        """Make the port ours; where it can't be written, its destination waits.
+        """Claim the port; if it can't be written, its destination waits.
 
         Raises:
             CheckpointMismatch: it belongs to another pipeline.
@@ -116,7 +116,7 @@ class Outgoing:
         self._outbox.port.begin()
 
     def ready(self) -> Port:
-        """Where the workers are to write the next batch.
+        """The place where the workers have to write the next batch.
 
         Raises:
             EnvironmentProblem: the checkpoint can't be written.
@@ -128,13 +128,13 @@ class Outgoing:
         return self._outbox.port
 
     def put(self, batch: int, parts: list[tuple[str, str]], rows: int, failure: str | None) -> bool:
-        """Put a batch of the workers' in place, where `ready` said.
+        """Put a batch in place that the workers wrote where `ready` said.
 
         Args:
             batch: its id.
             parts: see `Port.publish`.
-            rows: how many rows they have.
-            failure: why the workers couldn't write it; None: they could.
+            rows: their number of rows.
+            failure: the reason why the workers couldn't write it; None: they could.
 
         Returns:
             Whether it is in place. If not, the port failed, and the batch has to be written once more.
@@ -164,7 +164,7 @@ class Outgoing:
         return False
 
     def carry(self) -> None:
-        """Deliver what waits, oldest first, as long as the port takes it.
+        """Deliver waiting batches, oldest first, as long as the port accepts them.
 
         Raises:
             EnvironmentProblem: the checkpoint can't be written.
@@ -191,7 +191,7 @@ class Outgoing:
                 self._pause_s, self._reason = _FIRST_PAUSE_S, ""  # the reason last: with it the straight way is open
 
     def stop(self) -> None:
-        """Let a thread that carries end after the batch that it has."""
+        """Let the carrier thread end after its present batch."""
         self._stopped = True
 
     def _blame(self, reason: str) -> None:

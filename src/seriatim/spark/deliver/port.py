@@ -8,17 +8,17 @@
     │   └── part-00001.json
     └── batch=0000000003/             a batch that brings nothing here writes nothing
 
-Batches in order of name, and in each its files in order of name, give every group in order. Names that
-begin with a dot are left out by Spark, pyarrow and the shell's ``*``, so each of them sees every row once.
+A reader that takes batches in order of name, and the files of a batch in order of name, gets every group in order.
+Spark, pyarrow and the shell's ``*`` ignore names that begin with a dot, so each of them sees every row once.
 
 *Exactly once.* A batch's files are written and synced under ``.staging`` and renamed into place as one
-folder. A process that is killed before the rename leaves only staging, which the next batch removes. One
-killed after it left a batch that Spark runs again, because it was not committed; the same batch is then
-replaced: the old folder is renamed away, the new one into place, the old one removed. Killed between those
-two renames, the batch is missing until the replay, never there twice.
+folder. A process that is killed before the rename leaves only staging, which the next batch removes. If it is killed
+after the rename, Spark runs the batch again, because it was not committed; the batch is then
+replaced: the old folder is renamed away, the new folder into place, and the old folder removed. After a kill between
+these two renames, the batch is missing until the replay, but never there twice.
 
-Owns the folder and its steps; the files are written by `file_parts.py`, in the workers. What waits for a port that can't
-be written (`outbox.py`) lies in a folder of the same kind.
+This module owns the folder and its steps; the workers write the files (`file_parts.py`). Batches that wait for a port
+that can't be written (`outbox.py`) lie in a folder of the same kind.
 """
 
 from __future__ import annotations
@@ -60,19 +60,19 @@ class Port:
 
     @property
     def staging(self) -> Path:
-        """Where the files of the batch in hand are written."""
+        """The folder where the files of the present batch are written."""
         return self.root / _STAGING
 
     def folder(self, batch: int) -> Path:
-        """Where the files of a batch are read."""
+        """The folder of a finished batch."""
         return self.root / f"batch={batch:010d}"
 
     def claim(self, pipeline: str, identity: str) -> None:
-        """Make the folder this pipeline's own, or see that it is.
+        """Claim the folder for this pipeline, or check that it is claimed.
 
         Args:
             pipeline: the pipeline's name, for people.
-            identity: what tells one checkpoint from another.
+            identity: the identity of the checkpoint.
 
         Raises:
             CheckpointMismatch: it holds batches of another checkpoint, or of another format.
@@ -128,7 +128,7 @@ class Port:
         return found
 
     def is_signed(self) -> bool:
-        """Whether the folder says whose it is."""
+        """Whether the folder names its owner."""
         return (self.root / _MANIFEST).exists()
 
     def batches(self) -> list[int]:
@@ -168,12 +168,12 @@ class Port:
         self.publish(batch, [(name, name) for name in names])
 
     def publish(self, batch: int, parts: Iterable[tuple[str, str]]) -> None:
-        """Put a batch in place, in place of itself if it was there.
+        """Put a batch in place; it replaces an earlier copy of itself.
 
         Args:
             batch: its id.
-            parts: (name under `staging`, name in the folder) of each file of the batch; others under
-                `staging` are of tasks that failed.
+            parts: (name under `staging`, name in the folder) of each file of the batch; other files under `staging`
+                belong to failed tasks.
 
         Raises:
             OSError: the port can't be written, or is no longer the folder that was claimed.
@@ -198,21 +198,21 @@ class Port:
         shutil.rmtree(self.staging, ignore_errors=True)
 
     def remove(self, batch: int) -> None:
-        """Take a batch away, in one step: half of one is never there. May be done while another is being written."""
+        """Remove a batch in one step, so that never half of it is there. Allowed while another batch is being written."""
         removed = self.root / f"{_REMOVED}{batch:010d}"
         self.folder(batch).rename(removed)
         sync_folder(self.root)
         shutil.rmtree(removed, ignore_errors=True)
 
     def sweep(self) -> None:
-        """Remove what a killed process left behind of batches that it wrote or removed."""
+        """Remove the rests of batches that a killed process was writing or removing."""
         self.begin()
         for removed in self.root.glob(f"{_REMOVED}*"):
             shutil.rmtree(removed, ignore_errors=True)
 
 
 def write_synced(path: Path, content: bytes) -> None:
-    """Write a small file so that after a crash it holds the old content or the new, never half of one."""
+    """Write a small file so that after a crash it has either the old or the new content, never half of one."""
     beside = path.with_name(f"{path.name}.new")
     with beside.open("wb") as file:
         file.write(content)
@@ -223,7 +223,7 @@ def write_synced(path: Path, content: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make renames in a folder last."""
+    """Sync a folder, so that renames in it survive a crash."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

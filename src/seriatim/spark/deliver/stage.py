@@ -1,15 +1,15 @@
-"""Delivering: one sink for all ports, one Spark job for each micro-batch.
+"""Deliver: one sink for all ports, one Spark job for each micro-batch.
 
-The job that runs the frame also writes the files, so the frame is run once and needs no keeping in memory; `port.py`
-puts the files in place. Files of columns are written by the workers that open the operator's packets; only what is
-written as text, and what code of the user's returned, goes through Spark once more. Rows that were not released go to
-the set-aside port with disposition and reason, rows that no destination wanted to the unrouted port.
+The job that runs the frame also writes the files, so the frame is run once and isn't cached in memory; `port.py`
+puts the files in place. The workers that open the operator's packets write files of columns; only text files, and
+the results of the user's code, pass through Spark once more. Rows that were not released go to
+the set-aside port with disposition and reason, rows without a destination to the unrouted port.
 
-A destination that drops (`DROP`) has no port: its messages are decided and counted as those of any other, and what was not
-released of them is set aside.
+A destination that drops (`DROP`) has no port: its messages are decided and counted like all messages, and messages
+that were not released are set aside.
 
-*Ports are independent.* Where one fails, in a task or when its files are put in place, the job runs once more for that
-destination alone and writes into its outbox (`outgoing.py`); nobody else notices.
+*Ports are independent.* If a port fails, in a task or when its files are put in place, the job runs once more for that
+destination alone and writes into its outbox (`outgoing.py`); other destinations aren't affected.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _THREADS = 16
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """What a micro-batch brought.
+    """The result of a micro-batch.
 
     Args:
         batch: its id.
@@ -70,7 +70,7 @@ class Delivered:
 
 @dataclass(frozen=True, slots=True)
 class InHand:
-    """The micro-batch that is being delivered, and for how many seconds."""
+    """The micro-batch that is being delivered, and the seconds since its begin."""
 
     batch: int
     seconds: float
@@ -78,7 +78,7 @@ class InHand:
 
 @dataclass(frozen=True, slots=True)
 class Folders:
-    """Where a sink keeps what reaches no destination's port: not released, unrouted, and waiting for a port."""
+    """The folders of a sink for messages that reach no destination's port: not released, unrouted, and waiting for a port."""
 
     set_aside: Path
     unrouted: Path
@@ -86,18 +86,18 @@ class Folders:
 
 
 class Sink:
-    """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark's.
+    """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark.
 
     Args:
-        session: the session with which sinks of Spark's are written.
-        pipeline: which destinations there are and where they are delivered.
-        identity: what tells one checkpoint from another; ports belong to one.
-        folders: those of the checkpoint.
-        delivered: called when a batch is in place in all ports, or waits for those that fail.
-        clock: seconds that only go up.
+        session: the session that writes Spark's own sinks.
+        pipeline: the pipeline, with its destinations and ports.
+        identity: the identity of the checkpoint; a port belongs to one checkpoint.
+        folders: the folders of the checkpoint.
+        delivered: called when a batch is in place in all ports, or waits for failing ports.
+        clock: monotonic seconds.
 
     Raises:
-        UsageError: an option that isn't known.
+        UsageError: an option is unknown.
         CheckpointMismatch: a port belongs to another checkpoint.
         EnvironmentProblem: the checkpoint can't be read.
     """
@@ -135,7 +135,7 @@ class Sink:
         """Deliver a micro-batch; once more if it was delivered before.
 
         Raises:
-            EnvironmentProblem: a port fails, and what is to wait for it can't be kept in the checkpoint either.
+            EnvironmentProblem: a port fails, and the waiting batch can't be kept in the checkpoint either.
         """
         self._began = batch, self._clock()
         try:
@@ -162,19 +162,19 @@ class Sink:
                 )
 
     def in_hand(self) -> InHand | None:
-        """The batch that is being delivered."""
+        """The batch that is being delivered, if any."""
         began = self._began
         return InHand(began[0], self._clock() - began[1]) if began is not None else None
 
     def waiting(self) -> tuple[Waiting, ...]:
-        """The destinations that don't have all that was released for them, and those whose ports fail."""
+        """The destinations that haven't got all their released messages, and destinations whose ports fail."""
         return tuple(found for one in self._outgoing if (found := one.waiting()) is not None)
 
     def carry(self, *, now: bool = False) -> None:
-        """See that what waits is delivered, by threads of its own; returns at once.
+        """Start the delivery of waiting batches, in separate threads; returns at once.
 
         Args:
-            now: also where the port failed so lately that it isn't time to try again.
+            now: also for ports that failed so recently that a retry isn't due.
 
         Raises:
             EnvironmentProblem: the checkpoint can't be written.
@@ -188,7 +188,7 @@ class Sink:
                 self._carried[one.destination] = self._carriers.submit(one.carry)
 
     def settled(self) -> bool:
-        """Whether nothing is being carried.
+        """Whether no waiting batch is being delivered.
 
         Raises:
             EnvironmentProblem: the checkpoint can't be written.
@@ -196,10 +196,10 @@ class Sink:
         return all(done.done() and done.result() is None for done in list(self._carried.values()))
 
     def close(self, *, wait: bool = True) -> None:
-        """Carry nothing more; what still waits is found again by the next sink.
+        """Stop delivering waiting batches; the next sink finds them again.
 
         Args:
-            wait: for the end of what is being carried.
+            wait: whether to wait for the end of running deliveries.
         """
         for one in self._outgoing:
             one.stop()
@@ -221,7 +221,7 @@ class Sink:
         self._last = batch
 
     def _write(self, frame: DataFrame, places: Iterable[int]) -> list[Row]:
-        """Write files of columns where the packets are opened, and then those of lines, whose text is Spark's."""
+        """Write files of columns where the packets are opened, and then files of lines, whose text Spark makes."""
         packed = rows_of(frame)
         opening = None if packed is None else opened(frame, packed)
         rows = packed or frame.schema
@@ -247,9 +247,9 @@ class Sink:
         return Outlet(str(port.staging), port.format, port.options, chosen)
 
     def _put(self, batch: int, answers: Iterable[Row], places: Iterable[int]) -> list[int]:
-        """Put the files of a batch in place; the places of the ports that failed, in a task or now.
+        """Put the files of a batch in place; return the places of the ports that failed, in a task or now.
 
-        A batch that may be there already is put in place also where it has no files now: `places`.
+        A batch that may be there already is put in place even without files, for the ports in `places`.
         """
         failed, parts, rows = _by_port(answers)
 
@@ -265,7 +265,7 @@ class Sink:
 def _outgoing(
     session: SparkSession, pipeline: Pipeline, identity: str, folders: Folders, clock: Callable[[], float]
 ) -> list[Outgoing]:
-    """The ways of all destinations that deliver, and of what reaches none of them."""
+    """The deliveries of all destinations with a port, and of set-aside and unrouted messages."""
 
     def way(name: str, target: Target, folder: str, kind: str, options: Mapping[str, str]) -> Outgoing:
         kept = Port(name, folders.waiting.absolute() / folder, kind, options)
@@ -293,10 +293,10 @@ def _outgoing(
 
 
 def _check_dropped(waiting: Port) -> None:
-    """See that nothing waits that was released before its destination dropped.
+    """Check that no batch waits that was released before its destination dropped.
 
     Raises:
-        CheckpointMismatch: something does.
+        CheckpointMismatch: a batch waits.
     """
     if batches := waiting.batches():
         raise CheckpointMismatch(
@@ -314,7 +314,7 @@ def _port(name: str, deliver: Deliver) -> Port:
 
 
 def _by_port(answers: Iterable[Row]) -> tuple[dict[int, str], dict[int, list[tuple[str, str]]], Counter[int]]:
-    """Why ports failed, the files of the others, and how many rows these have."""
+    """The reasons of failed ports, the files of the others, and their numbers of rows."""
     failed: dict[int, str] = {}
     parts: dict[int, list[tuple[str, str]]] = defaultdict(list)
     rows: Counter[int] = Counter()
@@ -351,11 +351,11 @@ def start(
 
     Args:
         frame: a streaming frame of decided rows.
-        sink: where they go.
+        sink: the sink.
         name: the query's name.
-        checkpoint: Spark's folder of it.
-        trigger_s: seconds between the starts of two micro-batches; 0: as fast as it goes; None: one
-            micro-batch only, which is the one in flight if there is one.
+        checkpoint: the folder of Spark's checkpoint of the query.
+        trigger_s: seconds between the starts of two micro-batches; 0: as fast as possible; None: one micro-batch only,
+            which is the unfinished one if there is one.
         before: called with the id of each micro-batch before it is delivered; may refuse it by raising.
     """
 

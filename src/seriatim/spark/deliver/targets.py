@@ -1,7 +1,7 @@
 """The targets of a destination's finished batches: a folder of files, or any sink of Spark.
 
-A folder takes a batch exactly once. What Spark's writers do with a batch that is written twice is their business, so
-they are labelled *at least once*: a kill after the write and before the batch is forgotten writes it again.
+A folder takes a batch exactly once. Spark's other writers decide themselves about a batch that is written twice, so
+they are labelled *at least once*: after a kill between the write and the removal from the outbox it is written again.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _OURS = re.compile(r"seriatim\.errors\.\w+: ")
 
 
 class Target(Protocol):
-    """What takes finished batches."""
+    """A target of finished batches."""
 
     def claim(self) -> None:
-        """See that it can be written and is ours.
+        """Check that it can be written and belongs to this pipeline.
 
         Raises:
             CheckpointMismatch: it belongs to another pipeline.
@@ -41,7 +41,7 @@ class Target(Protocol):
         """
 
     def take(self, batch: int, folder: Path) -> None:
-        """Take a batch whose files are in a folder. Raises whatever goes wrong."""
+        """Take a batch whose files are in a folder. Raises any exception if it fails."""
 
 
 class Folder:
@@ -50,7 +50,7 @@ class Folder:
     Args:
         port: the folder.
         pipeline: the pipeline's name.
-        identity: the checkpoint's.
+        identity: the identity of the checkpoint.
     """
 
     def __init__(self, port: Port, pipeline: str, identity: str) -> None:
@@ -62,7 +62,7 @@ class Folder:
     def claim(self) -> None:
         """See `Target`.
 
-        A disk that isn't mounted any more leaves an empty folder behind on the disk below it. So within a run a port
+        If a disk is unmounted, an empty folder on the disk below appears in its place. So within a run a port
         is made anew only on the disk where it was.
         """
         try:
@@ -85,13 +85,13 @@ class Folder:
 
 
 class SparkSink:
-    """A sink of Spark's.
+    """A sink of Spark.
 
     Args:
         session: the session that writes.
         format: the name of the data source.
-        path: where, for formats that have one.
-        options: the writer's.
+        path: the path, for formats that have one.
+        options: the options of the writer.
     """
 
     def __init__(self, session: SparkSession, format: str, path: Path | None, options: Mapping[str, str]) -> None:  # noqa: A002 - the word of the file
@@ -101,10 +101,10 @@ class SparkSink:
         self._options = dict(options)
 
     def claim(self) -> None:
-        """See `Target`. Only a write tells whether Spark can."""
+        """See `Target`. Only a write shows whether Spark can write."""
 
     def take(self, batch: int, folder: Path) -> None:
-        """See `Target`. The rows of one task of ours are one task of the writer, in their order."""
+        """See `Target`. The rows of each task of the pipeline become one task of the writer, in their order."""
         self._write(folder, {})
 
     def _write(self, folder: Path, options: Mapping[str, str]) -> None:
@@ -119,11 +119,11 @@ class SparkSink:
 
 
 class BoxSink(SparkSink):
-    """A message box, which takes a batch exactly once: it knows by the writer's name which ones it has.
+    """A message box, which takes a batch exactly once: it records the last batch of each writer.
 
     Args:
         session: the session that writes.
-        writer: what tells this sink of this checkpoint from every other one.
+        writer: a name that is unique to this sink of this checkpoint.
         options: see the format.
     """
 
@@ -151,10 +151,10 @@ def _by_task(folder: Path) -> Iterator[list[Path]]:
 
 
 def reason_of(error: Exception) -> str:
-    """Why a port failed, in a line.
+    """The reason why a port failed, in one line.
 
     Args:
-        error: what was raised: by the system, by us, or by Spark.
+        error: the exception: of the system, of seriatim, or of Spark.
     """
     if isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""

@@ -1,4 +1,4 @@
-"""Columns of a user's frame: found by name, quoted, and of types that fit. Owns the errors where they don't."""
+"""Columns of a user's frame: find them by name, quote them, check their types, and raise the errors."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def check_frame(df: object, function: str) -> None:
 
 
 def check_columns(df: DataFrame, ours: Sequence[str]) -> None:
-    """Refuses a frame with columns that we add ourselves, that are ambiguous, or that Arrow can't carry.
+    """Refuse a frame with columns that seriatim adds itself, that are ambiguous, or that Arrow can't represent.
 
     Raises:
         ColumnError: names the column.
@@ -76,7 +76,7 @@ def field_of(df: DataFrame, name: str, role: str) -> T.StructField:
     """A column of the frame.
 
     Raises:
-        ColumnError: there is no such column for that role.
+        ColumnError: there is no such column; the error names its role.
     """
     for field in df.schema:
         if field.name == name:
@@ -115,7 +115,7 @@ def _path(schema: T.StructType, name: str) -> list[T.StructField] | None:
 
 
 def type_of(df: DataFrame, name: str, role: str) -> T.DataType:
-    """The type of a column; as `field_of`."""
+    """The type of a column; errors are those of `field_of`."""
     return field_of(df, name, role).dataType
 
 
@@ -125,10 +125,10 @@ def quoted(name: str) -> Column:
 
 
 def microseconds(kind: T.DataType, column: Column, name: str, role: str) -> Column:
-    """A moment as microseconds since 1970; one without a time zone counts as UTC.
+    """A timestamp as microseconds since 1970; a timestamp without a time zone counts as UTC.
 
     Raises:
-        ColumnError: the column has no moments.
+        ColumnError: the column has no timestamps.
     """
     match kind:
         case T.TimestampType():

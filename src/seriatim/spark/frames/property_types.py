@@ -1,4 +1,4 @@
-"""Types of properties in Spark and Arrow. What may become a value of one is `seriatim.pipeline.bodies.property_values`."""
+"""Types of properties in Spark and Arrow. For the conversion of values see `seriatim.pipeline.bodies.property_values`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def ddl_of(kind: str) -> str:
     """The Spark type of a property's type.
 
     Raises:
-        UsageError: no such type.
+        UsageError: there is no such type.
     """
     decimal = _DECIMAL.fullmatch(kind)
     if decimal is not None:

@@ -1,1 +1,1 @@
-"""Process: the user's code is called with the messages of a pipeline; `stage.py` is its door."""
+"""Process: call the user's code with the messages of a pipeline; `stage.py` adds the stage to a query."""

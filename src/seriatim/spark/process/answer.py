@@ -1,7 +1,7 @@
-"""The answers of the user's functions: read, or refused with the expected form; and the texts of their exceptions.
+"""The results of the user's functions: read them, or refuse them with the expected form; and the texts of their exceptions.
 
-Owns which types fit which. An answer of the wrong shape is the function's fault, whatever the messages were; a value
-that doesn't fit its type is one message's, like an exception.
+This module decides which types fit. A result of the wrong shape is the fault of the function, whatever the messages
+are; a value that doesn't fit its type is the fault of one message, like an exception.
 """
 
 from __future__ import annotations
@@ -49,26 +49,26 @@ class Answer:
     """The function's rows, in order of the messages.
 
     Args:
-        source: of each row the message that it was made of, by its place; ascending.
-        columns: the values of the columns that were asked for, in their types.
+        source: for each row the place of the message that it was made of; ascending.
+        columns: the values of the requested columns, in their types.
     """
 
     source: Ints
     columns: Mapping[str, pa.Array]
 
     def moved(self, start: int) -> Answer:
-        """The same for messages that begin at place `start`."""
+        """The same answer for messages that begin at place `start`."""
         return replace(self, source=self.source + start)
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A call without an answer that counts.
+    """A call without a valid answer.
 
     Args:
-        line: what was raised, or how the process ended, in one line.
+        line: the exception, or the end of the process, in one line.
         told: the same with the function's name, and a traceback if there is one.
-        error: what was raised, where that was in this process.
+        error: the exception, if it was raised in this process.
     """
 
     line: str
@@ -80,12 +80,12 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException, name: str) -> Failure:
-        """What the function of that name raised."""
+        """The failure for an exception of the function of that name."""
         return cls(line_of(error), told(error, name), error)
 
     @classmethod
     def ended(cls, ended: Ended, name: str) -> Failure:
-        """How its process ended in the function of that name."""
+        """The failure for the end of a process in the function of that name."""
         line = f"it ended its process: {ended}"
         return cls(line, f"process {name}: {line}")
 
@@ -96,16 +96,16 @@ def array_of(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def understood(given: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataType], name: str) -> Answer:
-    """The answer to a call.
+    """Read the result of a call.
 
     Args:
-        given: what the function returned.
+        given: the function's result.
         ids: the ids of the messages that it got.
         returns: the columns that it has to return, with their types; others are ignored.
         name: the function's name.
 
     Raises:
-        UsageError: it is no table, lacks a column, has one of a type that doesn't fit, or names a message that the
+        UsageError: it is no table, lacks a column, has a column whose type doesn't fit, or names a message that the
             function did not get.
         Unfit: a value doesn't fit.
     """
@@ -129,7 +129,7 @@ def understood(given: Any, ids: pa.ChunkedArray, returns: Mapping[str, pa.DataTy
 
 
 def _places(answered: pa.Array, ids: pa.Array, where: str) -> tuple[Ints, pa.Array | None]:
-    """Of each row its message, and the order that puts the rows by their messages; None: they are."""
+    """For each row its message, and the order that sorts the rows by message; None: they are sorted."""
     if answered.equals(ids):
         return np.arange(len(ids)), None
     places = pc.index_in(answered, value_set=ids)
@@ -144,7 +144,7 @@ def _places(answered: pa.Array, ids: pa.Array, where: str) -> tuple[Ints, pa.Arr
 
 
 def _fits(found: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether a column of one type may stand for another; a value may still be too large, or have a fraction."""
+    """Whether a column of one type may be returned for another type; a value may still be too large, or have a fraction."""
     if pa.types.is_dictionary(found):
         found = found.value_type
     if found == wanted or pa.types.is_null(found):
@@ -175,10 +175,10 @@ def line_of(error: BaseException) -> str:
 
 
 def told(error: BaseException, name: str) -> str:
-    """Why a message can't be worked on: the exception in a line, and below it the traceback from the user's code on.
+    """The reason why a message failed: the exception in one line, and below it the traceback, from the user's code on.
 
     Args:
-        error: what was raised.
+        error: the exception.
         name: the function's name.
     """
     below = error.__traceback__
@@ -194,5 +194,5 @@ def told(error: BaseException, name: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """The text without halves of surrogate pairs, which no file takes."""
+    """The text without halves of surrogate pairs, which files can't store."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -1,8 +1,8 @@
-"""Processing: the user's code over the messages of a pipeline, before ``route`` or under its destinations.
+"""Process: call the user's code with the messages of a pipeline, before ``route`` or under its destinations.
 
-Owns which columns that takes and the one crossing to Python that all functions of a place share; what a call means
-is `step.py`'s business. A pipeline with user code has the columns that any of it returns from here on, and
-``_outputs``; see there.
+This module owns the columns, and the one crossing to Python that all functions of a place share; `step.py` makes the
+calls. From here on, a pipeline with user code has all columns that any of its functions returns, and ``_outputs``; see
+`step.py`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _UNNOTED = Calling()
 
 
 def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling: Calling = _UNNOTED) -> DataFrame:
-    """Messages after the user's code at one place of the way.
+    """Messages after the user's code at one place of a pipeline.
 
     Args:
-        df: messages as `receive` and `stamp` leave them.
-        pipeline: whose code.
-        routed: False: what stands before ``route``. True: what stands under destinations; `df` has ``destination``.
+        df: messages as `receive` and `stamp` return them.
+        pipeline: the pipeline.
+        routed: False: the code before ``route``. True: the code under destinations; `df` has ``destination``.
         calling: how workers call the code; see `calls/register.py`.
 
     Returns:
@@ -70,18 +70,18 @@ def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling:
 
 
 def properties(pipeline: Pipeline) -> dict[str, str]:
-    """What messages have when they are delivered: every property, promoted or returned, and its Spark type."""
+    """The properties of delivered messages: every promoted or returned property, and its Spark type."""
     found = promoted(pipeline.receive) | _returned(_declared(pipeline))
     return {name: kind for name, kind in found.items() if name not in {"body", "type"}}
 
 
 def _declared(pipeline: Pipeline) -> list[Process]:
-    """All user code, in the order of the way."""
+    """All user code, in the order of execution."""
     return [one for one in (pipeline.process, *(one.process for one in pipeline.route)) if one is not None]
 
 
 def _returned(steps: Iterable[Process]) -> dict[str, str]:
-    """Every column that any code returns, and its Spark type; a body is always binary."""
+    """Every column that any function returns, and its Spark type; a body is always binary."""
     found: dict[str, str] = {}
     for step in steps:
         for name, kind in step.returns.items():
@@ -101,7 +101,7 @@ def _step(declared: Process, destination: str | None, folders: tuple[str, ...], 
 
 
 def _not_yet(df: DataFrame, pipeline: Pipeline, columns: Mapping[str, str], *, routed: bool) -> frozenset[str]:
-    """Of the columns that code returns those that messages don't have before the code of this place."""
+    """The returned columns that messages don't have before the code of this place."""
     if not routed:
         return frozenset(columns) - frozenset(df.columns)
     before = {"body", "type"} | promoted(pipeline.receive).keys()
@@ -109,7 +109,7 @@ def _not_yet(df: DataFrame, pipeline: Pipeline, columns: Mapping[str, str], *, r
 
 
 def _with_columns(df: DataFrame, columns: Mapping[str, str]) -> DataFrame:
-    """The frame with what it lacks of `columns`, null, and with ``_outputs``."""
+    """The frame with its missing columns of `columns` as null, and with ``_outputs``."""
     lacking = {name: F.lit(None).cast(kind) for name, kind in columns.items() if name not in df.columns}
     if OUTPUTS not in df.columns:
         # Code that returns nothing but ids may still make several of one message: each of them has its body.
@@ -128,7 +128,7 @@ def _retyped(df: DataFrame, columns: Mapping[str, str]) -> dict[str, T.DataType]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What a worker does: one step after another, batch by batch."""
+    """The work of a worker: one step after another, batch by batch."""
 
     steps: tuple[Step, ...]
     calling: Calling
@@ -146,19 +146,19 @@ class _Work:
 
 
 def spread(df: DataFrame) -> DataFrame:
-    """A row for each output, as it is delivered; without user code, every row as it is.
+    """A row for each output, as it is delivered; without user code every row unchanged.
 
-    Call it when group and sequence have been laid out: they are the message's, and its outputs may have others.
+    Call it after group and sequence have been computed: they are those of the message, and its outputs may have others.
 
     Args:
         df: decided messages, with ``disposition``.
 
     Returns:
         `df` without ``_outputs``, with ``_output int``: 1 for a message that is its own output; 1 to k for the outputs
-        of one that became several, whose ``message_id`` ends in ``.1`` to ``.k`` and whose returned columns are their
-        own; 0 for one that was consumed and released, of which nothing is written. So every message has one row with
-        ``_output`` at most 1, by which messages are counted. A consumed message that was not released has 1: it is
-        listed like any other.
+        of a message that became several, whose ``message_id`` ends in ``.1`` to ``.k`` and whose returned columns are
+        their own; 0 for a message that was consumed and released, which isn't written. So every message has one row
+        with ``_output`` at most 1, by which messages are counted. A consumed message that was not released has 1: it is
+        listed like any other message.
     """
     if OUTPUTS not in df.columns:
         return df.withColumn("_output", F.lit(1))

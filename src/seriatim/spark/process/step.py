@@ -1,16 +1,16 @@
-"""One call of the user's code over a table of messages. Owns what the function gets, what its answer means, and who
-is to blame when it raises. Pure pyarrow: knows nothing of Spark.
+"""One call of the user's code with a table of messages: the rows that the function gets, the meaning of its result, and
+the failed messages when it raises. Pure pyarrow: this module doesn't use Spark.
 
-A table has, besides a message's columns, ``_invalid`` (why a row is no message) and ``_outputs``: null for a message
-that is itself what leaves, a list of what leaves instead, empty for one that was consumed. The function gets a row
-for each output, and what it returns for them is gathered again under their message:
+A table has, besides a message's columns, ``_invalid`` (the reason why a row is no message) and ``_outputs``: null for a
+message that leaves itself, or a list of the outputs that leave instead, empty for a consumed message. The function gets
+a row for each output, and its results for them are gathered again under their message:
 
 * nothing: the message is consumed. It keeps its values, so that it takes its place in the order;
 * one row: its values become the message's;
-* several: those of the first become the message's, and ``_outputs`` has them all.
+* several: the values of the first row become the message's, and ``_outputs`` has all rows.
 
-A raise is nobody's fault until one message is alone with it, so the messages are halved until it is. The same goes for
-a call that ends its process; since a process may be ended by others, too, a message is to blame at the second time.
+If the function raises, the messages are halved until each failing message is alone. The same is done for
+a call that ends its process; as a process may be ended by others, too, a message fails only at the second time.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Step:
     """The user's code at one place of the way; survives pickling.
 
     Args:
-        function: what to call: a table of messages in, ``message_id`` and the columns in `returns` out.
+        function: the function: it takes a table of messages, and returns ``message_id`` and the columns in `returns`.
         returns: the columns that it adds or replaces, with their Arrow types.
-        on_error: ``set_aside``: a message at which it raises becomes invalid; ``fail``: nothing goes on.
-        destination: only the messages that go there; None: all.
-        hidden: the columns that messages don't have yet at this place. The table has them, as places for what is
-            returned; the function doesn't get them, so that it may append what it returns.
+        on_error: ``set_aside``: a message for which it raises becomes invalid; ``fail``: the batch fails.
+        destination: only messages for this destination; None: all.
+        hidden: the columns that messages don't have yet at this place. The table has them, for the returned values; the
+            function doesn't get them, so that it may append its results.
     """
 
     function: Function
@@ -68,12 +68,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class _Called:
-    """What the function made of some rows.
+    """The function's results for some rows.
 
     Args:
-        source: of each row of the answer the row that it was made of, ascending.
+        source: for each row of the answer the row that it was made of, ascending.
         columns: the values.
-        failed: the rows at which it raised, and what.
+        failed: the rows for which it raised, and the exceptions.
     """
 
     source: Ints
@@ -82,7 +82,7 @@ class _Called:
 
 
 def outputs_type(columns: Mapping[str, pa.DataType]) -> pa.DataType:
-    """The type of ``_outputs`` where steps return `columns`."""
+    """The type of ``_outputs`` for steps that return `columns`."""
     return pa.list_(pa.field("element", pa.struct([pa.field(name, kind) for name, kind in columns.items()])))
 
 
@@ -91,15 +91,15 @@ def run_step(table: pa.Table, step: Step, apply: Apply, calling: Calling = _HERE
 
     Args:
         table: messages; it has the columns that the step returns, ``_invalid`` and ``_outputs``.
-        step: what is called.
+        step: the step.
         apply: its function, loaded.
         calling: how it is called.
 
     Returns:
-        The same messages in the same order; the columns of `table` but those that begin with ``_was_``.
+        The same messages in the same order; the columns of `table` without those that begin with ``_was_``.
 
     Raises:
-        UsageError: the function's answer is not as it has to be, or it raised and ``on_error`` is ``fail``.
+        UsageError: the function's result has the wrong form, or it raised and ``on_error`` is ``fail``.
     """
     whole = table.combine_chunks()
     rows = _rows_for(whole, step)
@@ -124,7 +124,7 @@ def _rows_for(table: pa.Table, step: Step) -> Ints:
 
 
 def _unfolded(table: pa.Table, rows: Ints) -> tuple[Ints, pa.Table]:
-    """A row for each output of the messages in `rows`, and of which row of the table it is."""
+    """A row for each output of the messages in `rows`, and the row of the table that it belongs to."""
     every = len(rows) == table.num_rows
     if table.column(OUTPUTS).null_count == table.num_rows:
         return rows, table if every else table.take(pa.array(rows))
@@ -146,7 +146,7 @@ def _unfolded(table: pa.Table, rows: Ints) -> tuple[Ints, pa.Table]:
 
 
 def _called_in_turns(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Called:
-    """The whole answer. Messages of one id, which a source may bring, can't be told apart in one: they take turns."""
+    """The whole answer. Messages with the same id, which a source may have, can't share a call, so they are called in turns."""
     names = [name for name in messages.column_names if not name.startswith("_") and name not in step.hidden]
     shown = messages.select(names)
     turns = _turns(shown.column(_ID))
@@ -165,8 +165,8 @@ def _joined(parts: Sequence[tuple[Ints, _Called]], step: Step, fatal: Mapping[in
 
     Args:
         parts: rows, and the answer for these.
-        step: what was called.
-        fatal: rows that it wasn't called with, and why.
+        step: the step.
+        fatal: rows with which the function wasn't called, and the reasons.
     """
     source = np.concatenate([np.empty(0, np.int64), *(rows[called.source] for rows, called in parts)])
     order = np.argsort(source, kind="stable")
@@ -181,7 +181,7 @@ def _joined(parts: Sequence[tuple[Ints, _Called]], step: Step, fatal: Mapping[in
 
 
 def _turns(ids: pa.ChunkedArray) -> list[Ints]:
-    """The rows in portions without an id twice."""
+    """The rows in portions without repeated ids."""
     count = len(ids)
     if pc.count_distinct(ids, mode="all").as_py() == count:
         return [np.arange(count)]
@@ -193,7 +193,7 @@ def _turns(ids: pa.ChunkedArray) -> list[Ints]:
 
 
 def _call(messages: pa.Table, step: Step, apply: Apply, calling: Calling) -> _Called:
-    """Call the function; where it raises or ends its process, with the halves of what it got."""
+    """Call the function; if it raises or ends its process, call it with each half of its rows."""
     answers: list[Answer] = []
     failed: dict[int, str] = {}
     waiting = [(0, messages.num_rows)]
@@ -240,7 +240,7 @@ def _answer(part: pa.Table, step: Step, apply: Apply) -> Answer | Failure:
 
 
 def _folded(table: pa.Table, step: Step, rows: Ints, source: Ints, messages: pa.Table, called: _Called) -> pa.Table:
-    """The table with what the function made of some of its rows, gathered by message."""
+    """The table with the function's results for some of its rows, gathered by message."""
     reasons: dict[int, str] = {}
     for place, reason in sorted(called.failed.items()):
         reasons.setdefault(int(source[place]), reason)
@@ -272,10 +272,10 @@ def _outputs(table: pa.Table, rows: Ints, at: Ints, values: Mapping[str, pa.Arra
 
     Args:
         table: the messages.
-        rows: those that the function got.
-        at: of each output its message, ascending.
-        values: the outputs; where each is a message's only one, not all columns are there.
-        failed: messages at which the function raised.
+        rows: the rows that the function got.
+        at: for each output its message, ascending.
+        values: the outputs; if every message has one output, not all columns are there.
+        failed: messages for which the function raised.
     """
     counts = np.bincount(at, minlength=table.num_rows)
     mine = counts[rows]
@@ -304,7 +304,7 @@ def _mask(size: int, rows: Ints) -> pa.Array:
 
 
 def _before(table: pa.Table, name: str) -> pa.Array:
-    """A column as it was, in the type that it is to have."""
+    """The old values of a column, in the new type."""
     was = f"{WAS}{name}"
     return array_of(table.column(was if was in table.column_names else name))
 

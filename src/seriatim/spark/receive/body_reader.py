@@ -1,7 +1,8 @@
-"""Reading bodies in a worker: each becomes one message, several by `split`, or none; with its properties.
+"""Read bodies in a worker: each body becomes one message, several by `split`, or none; with its properties.
 
-Owns what is said of a message that can't be read, and the names of parts: those of a message ``crm/a.json:7`` are
-``crm/a.json:7.1``, ``.2`` and so on. Where bodies come from and how they are named is `text_lines.py` and `tables.py`.
+This module makes the reasons for messages that can't be read, and the names of parts: the parts of a message
+``crm/a.json:7`` are ``crm/a.json:7.1``, ``.2`` and so on. Bodies and their names come from `text_lines.py` and
+`tables.py`.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ _NONE: Mapping[int, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How the bodies of a location are read.
+    """The way to read the bodies of a location.
 
     Args:
         location: its name.
         promote: the properties, in the order in which `rows` yields them.
         rows: the format.
-        split: how messages are taken apart; None: they aren't.
-        otherwise: what becomes of a message that has nothing to be taken apart.
-        calling: how code of the user's is called in it; None: there is none.
+        split: how messages are split; None: they aren't.
+        otherwise: the treatment of a message without parts.
+        calling: how the user's code is called in it; None: there is none.
     """
 
     location: str
@@ -58,20 +59,20 @@ class Reading:
     calling: Calling | None = None
 
     def schema(self) -> str:
-        """The columns that reading adds to those of a body, as DDL."""
+        """The columns that reading adds to the columns of a body, as DDL."""
         promoted = [f"`{item.name}` {ddl_of(item.type)}" for item in self.promote]
         parts = [f"{name} {kind}" for name, kind in PARTS.items()] if self.split else []
         return "".join(f", {column}" for column in (*promoted, *parts))
 
     def check(self) -> None:
-        """Tell what is wrong with a path or a function here instead of in a worker. Raises `UsageError`."""
+        """Check the paths and functions here instead of in a worker. Raises `UsageError`."""
         self.rows.reader(Block("", 0))
         if self.split is not None:
             self.split.splitter()
 
 
 class Found:
-    """What bodies gave, column by column; `kept` says from which row each message is."""
+    """The messages of bodies, column by column; `kept` has the row of each message."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -84,7 +85,7 @@ class Found:
         self.size = 0
 
     def add(self, place: int, message_id: str, values: list[Any], reason: str | None) -> None:
-        """A message of the row at `place`."""
+        """Add a message of the row at `place`."""
         for column, value in zip(self.values, values, strict=True):
             column.append(value)
         self.kept.append(place)
@@ -92,7 +93,7 @@ class Found:
         self.reasons.append(reason)
 
     def columns(self, bodies: pa.Array) -> dict[str, pa.Array]:
-        """The columns of these messages, `bodies` being those of all rows."""
+        """The columns of these messages; `bodies` are the bodies of all rows."""
         split = self._reading.split is not None
         promoted = zip(self.values, self._reading.promote, strict=True)
         columns = {
@@ -108,7 +109,7 @@ class Found:
 
 
 class _RowAt(NamedTuple):
-    """A row that is read: its place in the batch, its name, its body, its columns, and why it is no message."""
+    """A row that is read: its place in the batch, its name, its body, its columns, and the reason why it is no message."""
 
     place: int
     name: str
@@ -118,7 +119,7 @@ class _RowAt(NamedTuple):
 
 
 class Reader:
-    """A task's reading of one location."""
+    """The reader of a task for one location."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -135,7 +136,7 @@ class Reader:
         self._none_of_part: list[Any] = [None] * len(self._of_part)
 
     def enter(self, block: Block) -> None:
-        """From here on rows are of this block."""
+        """Begin a block: all further rows belong to it."""
         if self._entered and isinstance(self._reading.rows, Documents):
             return  # they are read alike in all of them
         self._entered = True
@@ -158,15 +159,15 @@ class Reader:
         """Read rows.
 
         Args:
-            bodies: of consecutive rows; a row without one is a message of which nothing is known but its columns.
-            names: of all rows of the batch; a message's id is ``location/name``.
-            first: which of the batch's rows has the first body.
-            refused: of all rows of the batch, why a row is no message as far as that is known already.
-            columns: of all rows of the batch, the columns that properties may be found in.
-            lacking: of the rows whose bodies were too much to be taken, by their places, why.
+            bodies: the bodies of consecutive rows; a row without a body is a message with nothing but its columns.
+            names: the names of all rows of the batch; a message's id is ``location/name``.
+            first: the place of the first body's row in the batch.
+            refused: for all rows of the batch, the known reason why a row is no message.
+            columns: for all rows of the batch, the columns in which properties may be found.
+            lacking: for rows whose bodies were too large, the reason, by place.
 
         Yields:
-            What rows of the batch gave, in their order, where it becomes large; the rest is `taken`.
+            The messages of the batch's rows, in order, whenever they become many; `taken` returns the rest.
         """
         rows = [
             _RowAt(
@@ -198,19 +199,19 @@ class Reader:
                     yield self.taken()
 
     def _pass_header(self, row: _RowAt) -> None:
-        """A row that can't be taken may be the header of the others."""
+        """Handle a row that can't be read and may be the header of the others."""
         if row.body is None and isinstance(self._reading.rows, CsvRows):
             self._read(None, row.columns)
             if self._split is not None:
                 self._whole(None, row.columns)
 
     def taken(self) -> Found:
-        """What was read and not yet handed on; a batch ends with it."""
+        """The messages that were read and not yet passed on; call it at the end of a batch."""
         found, self._found = self._found, Found(self._reading)
         return found
 
     def _fatal(self, calling: Calling, rows: list[_RowAt]) -> dict[int, str]:
-        """The places of rows at which code of the user's ends its process, and how; see `calls/register.py`."""
+        """The places of rows at which the user's code ends its process, and how; see `calls/register.py`."""
         fatal = calling.fatal(lambda: ((self._prefix + row.name, row.body) for row in rows))
         places = [place for place in range(len(rows)) if calling.apart and place not in fatal]
         # It may be a header, which every process has to know of.
@@ -231,7 +232,7 @@ class Reader:
         return fatal
 
     def _touch(self, row: _RowAt) -> None:
-        """Read a row as it is read, for what that does to the process."""
+        """Read a row in the usual way, to see whether that ends the process."""
         if self._split is None or self._whole(row.body, row.columns) is None:
             self._read(row.body, row.columns)
             return
@@ -283,7 +284,7 @@ class Reader:
             self._add(row, name, *self._part(part, row, whole, name), part, (parent, number, len(parts)))
 
     def _entered_by(self, row: _RowAt) -> Promoted | None:
-        """What is read in the whole of a message; None for a row that is none."""
+        """The values that are read in the whole message; None for a row that is no message."""
         whole = self._whole(row.body, row.columns)
         if whole is None:
             self._read(row.body, row.columns)  # it may be the header, which goes for parts too
@@ -292,7 +293,7 @@ class Reader:
     def _part(
         self, part: bytes | None, row: _RowAt, whole: list[Any], name: str | None = None
     ) -> tuple[list[Any], str | None]:
-        """The values of a part, those of its whole put in, and what is wrong with it; `name`: what it is called."""
+        """The values of a part, including values of its whole message, and its problem; `name`: its name."""
         try:
             own, problem = self._read(part, row.columns) or (self._none_of_part, "the part is empty")
         except Unreadable as error:
@@ -300,7 +301,7 @@ class Reader:
         return self._together(whole, own), None if problem is None else f"{name or row.name}: {problem}"
 
     def _together(self, whole: list[Any], own: list[Any] | None) -> list[Any]:
-        """The values of a message's whole and of a part in the order of the properties; `own`: None: there is no part."""
+        """The values of a whole message and of a part in the order of the properties; `own`: None: there is no part."""
         values = list(self._nothing)
         for places, among in ((self._of_whole, whole), (self._of_part, self._none_of_part if own is None else own)):
             for to, value in zip(places, among, strict=True):
@@ -324,7 +325,7 @@ class Reader:
 
 
 def _reason(row: _RowAt, problem: str | None) -> str | None:
-    """Why a row is no message: what was known before it was read, and what was found then."""
+    """The reason why a row is no message: the reason known before, and the problem found when reading."""
     if problem is None:
         return row.refused
     return f"{row.name}: {problem}" if row.refused is None else f"{row.refused}; {problem}"

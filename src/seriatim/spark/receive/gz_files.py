@@ -1,9 +1,9 @@
-"""Rows of text files as a location means them: `.gz` files expanded, and no row larger than the location allows.
+"""Rows of text files by the rules of a location: `.gz` files expanded, and no row larger than the location allows.
 
-Spark expands a file in its own process and puts a row there together as a whole: a row of 1 GiB, which takes 5 MB as a
-`.gz`, ends that process at each start. So Spark is told to hand over `.gz` files as they are, in pieces (`HANDED_OVER`), and
-they are expanded here, a little at a time; what of a row is beyond the limit is never kept. A file of any other kind is
-Spark's to read: how large its rows are is looked at before the batch (`row_sizes.py`).
+Spark expands a file in its own process and assembles each row there as a whole: a row of 1 GiB, which takes 5 MB as a
+`.gz`, ends that process at each start. So Spark passes `.gz` files unexpanded, in pieces (`HANDED_OVER`), and
+they are expanded here, a little at a time; bytes of a row beyond the limit are never kept. Spark itself reads files of
+any other kind: the sizes of their rows are checked before the batch (`row_sizes.py`).
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _BODY = pa.field("body", pa.binary())
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What a row of a location is.
+    """The form of a location's rows.
 
     Args:
-        most: bytes that it may have.
-        separator: what ends it; None: a new line, a carriage return, or both together.
-        whole: whether it is a whole file.
+        most: the most bytes of a row.
+        separator: the end of a row; None: a new line, a carriage return, or both together.
+        whole: whether a row is a whole file.
     """
 
     most: int
@@ -56,34 +56,34 @@ class Shape:
 
     @property
     def between(self) -> bytes:
-        """What Spark takes away between two rows that it hands over."""
+        """The separator that Spark removes between two rows that it passes."""
         return b"" if self.whole else self.separator or NEW_LINE
 
     @property
     def by_lines(self) -> bool:
-        """Whether a row is a line as people mean it."""
+        """Whether a row is a line, with any usual line end."""
         return self.separator is None and not self.whole
 
     def refusal(self, size: int, *, whole_size: bool = True) -> str:
-        """Why a row of this many bytes is no message; `whole_size`: else it was looked at no further."""
+        """The reason why a row of this many bytes is no message; `whole_size` False: the rest of the row wasn't read."""
         told = f"{size:,}" if whole_size else f"more than {self.most:,}"
         return f"the row has {told} bytes, and the location takes {self.most:,} (maxRowBytes)"
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Consecutive rows: (body, path, block, received_at), and by place why one of them is no message."""
+    """Consecutive rows: (body, path, block, received_at), and by place the reasons why rows are no messages."""
 
     batch: pa.RecordBatch
     refused: dict[int, str]
 
 
 def rows_of(batches: Iterable[pa.RecordBatch], shape: Shape) -> Iterator[Rows]:
-    """What a task is handed over by Spark, as rows of the location.
+    """Convert the batches that Spark passes to a task to rows of the location.
 
     Args:
-        batches: of (body, path, block, received_at).
-        shape: what a row is.
+        batches: batches of (body, path, block, received_at).
+        shape: the form of rows.
 
     Raises:
         EnvironmentProblem: a `.gz` file is damaged or cut off; names it.
@@ -122,7 +122,7 @@ def _plain(batch: pa.RecordBatch, shape: Shape) -> Rows:
 
 
 def _parted(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows that end with a new line, where a carriage return ends one, too."""
+    """Split rows that end with a new line also at carriage returns."""
     bodies: list[bytes] = []
     places: list[int] = []
     for place, body in enumerate(batch.column(0).to_pylist()):
@@ -139,7 +139,7 @@ def _lines(body: bytes) -> list[bytes]:
 
 
 def _runs(paths: pa.Array) -> Iterator[tuple[int, int]]:
-    """The stretches of rows that are of one file, as (first, past the last)."""
+    """The ranges of rows of one file, as (first, past the last)."""
     files = paths.dictionary_encode().indices.to_numpy()
     yield from pairwise([0, *(np.flatnonzero(files[1:] != files[:-1]) + 1).tolist(), len(files)])
 
@@ -150,7 +150,7 @@ class _Zipped:
     Args:
         path: a URI.
         like: a row of it, for its other columns.
-        shape: what a row is.
+        shape: the form of rows.
     """
 
     def __init__(self, path: str, like: pa.RecordBatch, shape: Shape) -> None:
@@ -169,13 +169,13 @@ class _Zipped:
         self._bytes = 0
 
     def take(self, pieces: list[bytes]) -> Iterator[Rows]:
-        """The next pieces of the file; gives the rows that they complete, as soon as there are many."""
+        """Take the next pieces of the file; yields the completed rows, as soon as there are many."""
         between = self._shape.between
         yield from self._feed((between if self._pieces else b"") + between.join(pieces))
         self._pieces += len(pieces)
 
     def end(self) -> Iterator[Rows]:
-        """What is left at the end of the file."""
+        """The remaining rows at the end of the file."""
         if not self._ended and not self._is_over:
             yield from self._feed(self._shape.between)  # which may have been its last bytes
             if not self._ended:
@@ -190,7 +190,7 @@ class _Zipped:
 
     @property
     def _is_over(self) -> bool:
-        """Whether nothing of the rest of the file matters."""
+        """Whether the rest of the file doesn't matter."""
         return self._shape.whole and self._size > self._shape.most
 
     def _feed(self, data: bytes) -> Iterator[Rows]:

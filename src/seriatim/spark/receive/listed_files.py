@@ -1,10 +1,10 @@
-"""Whether a micro-batch reads every file that Spark has noted for it.
+"""Check that a micro-batch reads every file that Spark has noted for it.
 
 Spark notes the files of a micro-batch in the checkpoint and looks them up when it plans the batch. A file that is gone
-by then is left out without a word, and the batch is committed without its rows. So what was noted is compared with
-what was found, before anything of the batch is delivered. A file that was found and is gone before a task opens it
-fails the task, unless Spark was told to ignore that. Nothing is read for all this: not the files, and the folders not
-once more. Files that Spark would read several times are read once (`repeated_files.py`).
+by then is left out silently, and the batch is committed without its rows. So the noted files are compared with
+the found files, before anything of the batch is delivered. A file that was found and is gone before a task opens it
+fails the task, unless Spark was told to ignore that. This check reads neither the files nor the folders again. Files
+that Spark would read several times are read once (`repeated_files.py`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
     Args:
         session: the session in which the query was started.
         query: Spark's checkpoint of the query.
-        batch: the micro-batch that is being run.
+        batch: the present micro-batch.
 
     Raises:
         EnvironmentProblem: files are gone; names them.
@@ -61,14 +61,14 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
 
 
 def noted_files(query: Path, batch: int) -> Iterator[str]:
-    """The files of a micro-batch, as URIs, from the logs of all sources that are files."""
+    """The files of a micro-batch, as URIs, from the logs of all file sources."""
     before, after = _offsets(query, batch - 1), _offsets(query, batch)
     for place, last in after.items():
         yield from _logged(query / "sources" / str(place), before.get(place, -1), last)
 
 
 def _offsets(query: Path, batch: int) -> dict[int, int]:
-    """How far a micro-batch gets in the logs of the sources that are files, by their places."""
+    """The ends of a micro-batch in the logs of the file sources, by place."""
     try:
         _version, _metadata, *lines = (query / "offsets" / str(batch)).read_text("utf-8").splitlines()
     except FileNotFoundError:
@@ -78,7 +78,7 @@ def _offsets(query: Path, batch: int) -> dict[int, int]:
 
 
 def _logged(log: Path, after: int, last: int) -> Iterator[str]:
-    """The files in a source's log, of its entries behind `after` through `last`; every tenth has all before it, too."""
+    """The files in a source's log, from its entries after `after` up to `last`; every tenth entry contains all earlier ones, too."""
     for number in range(after + 1, last + 1):
         file = log / str(number)
         file = file if file.exists() else log / f"{number}.compact"
@@ -95,7 +95,7 @@ def execution_of(session: SparkSession) -> Any:
 
 
 def relations(execution: Any) -> Iterator[Any]:
-    """What Spark has found for a micro-batch: a relation for each source that is files, with its listing and options."""
+    """The relations of a micro-batch: one for each file source, with its listing and options."""
     leaves = execution.logical().collectLeaves()
     for place in range(leaves.size()):
         leaf = leaves.apply(place)
@@ -104,6 +104,6 @@ def relations(execution: Any) -> Iterator[Any]:
 
 
 def _plain(uri: str) -> str:
-    """A file's URI as people write it: a path, where it is on this machine."""
+    """A file's URI as people write it: a path, if it is on this machine."""
     parts = urlsplit(uri)
     return unquote(parts.path) if parts.scheme == "file" else uri

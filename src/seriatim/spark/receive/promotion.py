@@ -1,7 +1,7 @@
-"""Lifting properties out of bodies: one row of text in, the promoted values or a reason out.
+"""Promote properties of bodies: one row of text in, the promoted values or a reason out.
 
-Pure Python without Spark: CSV and the user's functions. JSON is `seriatim.pipeline.bodies.json_paths`, XML `xml_elements.py`, what a
-value may be `seriatim.pipeline.bodies.property_values`.
+Pure Python without Spark: CSV and the user's functions. For JSON see `seriatim.pipeline.bodies.json_paths`, for XML
+`xml_elements.py`, for the conversion of values `seriatim.pipeline.bodies.property_values`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """How fields are told apart. A quote inside quotes is doubled, unless there is an `escape`."""
+    """The separators and quotes of fields. A quote inside quotes is doubled, unless there is an `escape`."""
 
     separator: str = ","
     quote: str = '"'
@@ -68,8 +68,8 @@ class CsvDialect:
 class CsvColumns:
     """Reads a CSV line; the columns are found by name in the file's own header.
 
-    An empty field is null. Numbers, booleans and timestamps are checked as in JSON text. Of a property's columns one
-    has to be there.
+    An empty field is null. Numbers, booleans and timestamps are checked as in JSON text. At least one of a property's
+    columns has to exist.
     """
 
     promote: tuple[Promotion, ...]
@@ -80,7 +80,7 @@ class CsvColumns:
         return [name.strip() for name in self.dialect.fields(text_of(body))]
 
     def reader(self, header: Sequence[str]) -> Callable[[bytes], Promoted]:
-        """A function from a line to what is promoted under that header; it raises `Unreadable`: the line as a whole."""
+        """A function from a line to the promoted values under that header; it raises `Unreadable` for a line that can't be read."""
         csv.field_size_limit(2**31 - 1)
         width = len(header)
         places = {name: place for place, name in reversed(list(enumerate(header)))}
@@ -111,19 +111,19 @@ def _field(place: int) -> Find:
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """Reads a body with a function of the user's, which returns the values by name.
+    """Reads a body with a user's function, which returns the values by name.
 
-    A name that it doesn't return is null. A function that raises makes its message unreadable, with its own words.
+    A missing name is null. If the function raises, its message is unreadable, with the text of the exception.
     """
 
     function: Function
     promote: tuple[Promotion, ...]
 
     def reader(self) -> Callable[[bytes], Promoted]:
-        """A function from a body to what is promoted; it raises `Unreadable`: the function failed.
+        """A function from a body to the promoted values; it raises `Unreadable` if the user's function fails.
 
         Raises:
-            UsageError: no such function.
+            UsageError: there is no such function.
         """
         call, name = self.function.load(), self.function.name
         finds = [
@@ -148,11 +148,11 @@ def _item(name: str) -> Find:
 
 
 def failed(function: str, error: BaseException) -> Unreadable:
-    """What is said of a body at which a function of the user's raises."""
+    """The reason for a body at which a user's function raises."""
     told = " ".join(str(error).split())
     return Unreadable(f"{function}: {type(error).__name__}: {shortened(told, 300)}".removesuffix(": "))
 
 
 def from_python(convert: Converter) -> Converter:
-    """The conversion of a value that may be any of Python's and not only one that JSON has."""
+    """The conversion of any Python value, not only of JSON values."""
     return lambda value: convert(as_in_json(value))

@@ -1,8 +1,8 @@
-"""Keeps Spark from reading files of a micro-batch several times.
+"""Keep Spark from reading files of a micro-batch several times.
 
-Where the name of a file looks like a pattern (``export[1].json``), Spark puts all files of the micro-batch on its list once
-more (SPARK-58518), and would read each of the others twice. What it is about to read stands in the partitions of its
-scans: there the repetitions are taken out, before a task is started.
+If the name of a file looks like a pattern (``export[1].json``), Spark puts all files of the micro-batch on its list
+once more (SPARK-58518), and would read each of the others twice. The partitions of its scans list the files to read:
+there the repetitions are removed, before a task is started.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def is_like_pattern(path: str) -> bool:
 
 
 def read_once(session: SparkSession, execution: Any, sources: int) -> None:
-    """Take repeated files out of what a micro-batch is about to read.
+    """Remove repeated files from the scans of a micro-batch.
 
     Args:
         session: the session in which the query was started.
-        execution: Spark's of the micro-batch; nothing of it has run yet.
-        sources: how many of its sources are files.
+        execution: Spark's execution of the micro-batch, which hasn't begun yet.
+        sources: the number of its file sources.
 
     Raises:
         EnvironmentProblem: Spark shows no scan for one of the sources.
@@ -47,7 +47,7 @@ def read_once(session: SparkSession, execution: Any, sources: int) -> None:
 
 
 def _take_out(session: SparkSession, partitions: Any) -> None:
-    """Give the partitions that repeat a block anew, without it; the array is the one from which Spark makes its tasks."""
+    """Replace the partitions that repeat a block; Spark makes its tasks from this array."""
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
     spark = jvm.org.apache.spark.sql.execution.datasources
     gateway: Any = session.sparkContext._gateway  # noqa: SLF001

@@ -1,7 +1,7 @@
-"""The formats of rows: which of them are messages, and what reads their properties.
+"""The formats of rows: which rows are messages, and the readers of their properties.
 
-A row is a line of a text file, a whole file, or the body that a table's row has. `promotion.py` and `xml_elements.py` know what
-is in it; here is what goes on between the rows of a file: blank ones, and the header of CSV.
+A row is a line of a text file, a whole file, or the body in a table's row. `promotion.py` and `xml_elements.py` read a
+row; this module handles the rows of a file together: blank rows, and the header of CSV.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ ReadRow = Callable[[bytes | None, Columns], Promoted | None]
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The part of a file that begins at byte `start`, which one task reads; `path` is a URI."""
+    """A part of a file that one task reads; it begins at byte `start`, and `path` is a URI."""
 
     path: str
     start: int
 
 
 class RowFormat(Protocol):
-    """How the rows of a location are read."""
+    """The format of a location's rows."""
 
     def reader(self, block: Block) -> ReadRow:
-        """What reads the rows of a block, one after another from its first."""
+        """A reader for the rows of a block, one after another from the first."""
 
     def only(self, promote: tuple[Promotion, ...]) -> RowFormat:
-        """The same rows, read for these properties."""
+        """The same format, for these properties only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """A document a row, read by `values`; None: not read at all. In files blank rows are none."""
+    """A document in each row, read by `values`; None: not read at all. In files blank rows are no messages."""
 
     values: JsonPaths | XmlPaths | Returned | RowPaths | None
     in_files: bool = True
@@ -64,7 +64,7 @@ class Documents:
         return (lambda body, columns: read(body, columns) if _is_filled(body) else None) if self.in_files else read
 
     def only(self, promote: tuple[Promotion, ...]) -> Documents:
-        """See `RowFormat`. Where nothing is looked for the rows are not read, so they may be anything."""
+        """See `RowFormat`. If there are no properties to find, the rows are not read, so they may have any content."""
         if self.values is None or not promote:
             return replace(self, values=None)
         return replace(self, values=replace(self.values, promote=promote))
@@ -72,7 +72,7 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class CsvRows:
-    """Fields under the file's own header, or under `names` where the files have none; or lines for a function."""
+    """Fields under the file's own header, or under `names` if the files have no header; or lines for a function."""
 
     columns: CsvColumns | Returned
     names: tuple[str, ...] | None = None
@@ -89,7 +89,7 @@ class CsvRows:
         return replace(self, columns=replace(self.columns, promote=promote))
 
     def under(self, header: bytes) -> Callable[[bytes], Promoted]:
-        """What reads the lines below a header. Raises `Unreadable`."""
+        """A reader for the lines below a header. Raises `Unreadable`."""
         return self._under(self.columns.header(header) if isinstance(self.columns, CsvColumns) else ())
 
     def _under(self, names: list[str] | tuple[str, ...]) -> Callable[[bytes], Promoted]:
@@ -97,7 +97,7 @@ class CsvRows:
 
 
 class _UnderHeader:
-    """Reads the rows of a block, of which the first is the header unless it stands in an earlier block."""
+    """Reads the rows of a block; its first row is the header, unless the header is in an earlier block."""
 
     def __init__(self, rows: CsvRows, header: bytes | None) -> None:
         self._rows = rows
@@ -132,7 +132,7 @@ def _nothing(_: bytes | None, __: Columns) -> Promoted:
 
 
 def _without_columns(read: Callable[[bytes], Promoted], count: int) -> ReadRow:
-    """Reads the bodies; of a row without one nothing is known, and that is no fault."""
+    """Reads the bodies; a row without a body has no values, which is no fault."""
     return lambda body, _: ([None] * count, None) if body is None else read(body)
 
 
@@ -141,7 +141,7 @@ def _is_filled(body: bytes | None) -> bool:
 
 
 def _first_line(path: str) -> bytes:
-    """The first filled line of a file, which another task reads."""
+    """The first non-blank line of a file whose beginning another task reads."""
     stream: BinaryIO
     if urlsplit(path).scheme in {"", "file"}:
         with open(unquote(urlsplit(path).path), "rb") as stream:  # noqa: PTH123 - a worker's hot path needs no Path

@@ -1,6 +1,6 @@
-"""Lifting properties out of rows with columns: a path is a column, leads into the body, or into the text of a column.
+"""Promote properties of rows with columns: a path is a column, leads into the body, or into the text of a column.
 
-Pure Python without Spark. A property that is one column and nothing else doesn't come here: Spark reads it (`tables.py`).
+Pure Python without Spark. A property that is one column and nothing else isn't read here, but by Spark (`tables.py`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Columns = Mapping[str, Any]
 
 @dataclass(slots=True)
 class _Row:
-    """One row while it is read. `document`: what is in its body; None: it has none, or it can't be read."""
+    """One row while it is read. `document`: the content of its body; None: it has no body, or the body can't be read."""
 
     document: Any
     columns: Columns
@@ -44,15 +44,15 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class RowPaths:
-    """Reads a row: its body, and those of its columns that a property may have instead.
+    """Reads a row: its body, and the columns that properties may be found in.
 
     Args:
         promote: the properties.
         namespaces: the prefixes of XPath.
-        blank: whether a body with nothing in it counts as none.
+        blank: whether a blank body counts as no body.
 
-    A row without a body is no fault: what is looked for in it is null. Where the body can't be read, what is found in
-    columns is found nevertheless.
+        A row without a body is no fault: properties in the body are null. If the body can't be read, properties in
+        columns are found nevertheless.
     """
 
     promote: tuple[Promotion, ...]
@@ -60,15 +60,15 @@ class RowPaths:
     blank: bool = False
 
     def columns(self) -> tuple[str, ...]:
-        """The columns that are looked at, each once."""
+        """The columns that are read, each once."""
         found = [column_of(path)[0] for item in self.promote if item.told_by is None for path in item.paths]
         return tuple(dict.fromkeys(name for name in found if name is not None))
 
     def reader(self) -> Callable[[bytes | None, Columns], Promoted]:
-        """A function from a row's body and columns to what is promoted. It raises nothing.
+        """A function from a row's body and columns to the promoted values. It raises nothing.
 
         Raises:
-            UsageError: a wrong path, or paths of both kinds.
+            UsageError: a path is wrong, or there are paths of both kinds.
         """
         document_of = self._document_reader()
         finds = [self._finder(item) for item in self.promote]
@@ -93,7 +93,7 @@ class RowPaths:
         return read
 
     def _document_reader(self) -> Callable[[bytes], Any] | None:
-        """What reads bodies; None: nothing is looked for in them."""
+        """A reader for bodies; None: no property is in the body."""
         inside = [
             (item, path)
             for item in self.promote

@@ -1,9 +1,9 @@
-"""Whether a micro-batch has a row that is larger than its location allows, in a file that Spark reads itself.
+"""Check that a micro-batch has no row larger than its location allows, in files that Spark reads itself.
 
-Spark puts a row together in its own process, so it has to be known before. A row can be too large only in a file that is,
-or that is compressed: such files, which are few, are gone through once more, without keeping more of a row than is
-allowed. What that passes over is missing in the sum of the sizes. `.gz` files are looked at where they are expanded
-(`gz_files.py`).
+Spark assembles a row in its own process, so the size has to be checked before. A row can be too large only in a large
+file, or in a compressed file: such files, which are few, are read once more, without keeping more of a row than is
+allowed. Skipped bytes are then missing in the sum of the sizes. The sizes of rows in `.gz` files are checked where they
+are expanded (`gz_files.py`).
 """
 
 from __future__ import annotations
@@ -53,15 +53,15 @@ class _File:
 
 
 def check_row_sizes(session: SparkSession, query: Path, batch: int) -> None:
-    """Look at the files of a micro-batch; call it in the batch, before anything of it is computed.
+    """Check the files of a micro-batch; call it in the batch, before anything of it is computed.
 
     Args:
         session: the session in which the query was started.
         query: Spark's checkpoint of the query.
-        batch: the micro-batch that is being run.
+        batch: the present micro-batch.
 
     Raises:
-        EnvironmentProblem: a row is too large; names its file, the limit, and what to do.
+        EnvironmentProblem: a row is too large; names its file, the limit, and the remedy.
     """
     compressed = any(_is_compressed(name) for name in noted_files(query, batch))
     for file in _large_files(session, compressed=compressed):
@@ -99,7 +99,7 @@ def _is_compressed(name: str) -> bool:
 
 
 def _options(relation: Any) -> dict[str, str]:
-    """With which options Spark reads these files, their names in lower case."""
+    """The options with which Spark reads these files, their names in lower case."""
     found, names = {}, relation.options().keysIterator()
     while names.hasNext():
         name = names.next()
@@ -108,10 +108,10 @@ def _options(relation: Any) -> dict[str, str]:
 
 
 def _expanded(session: SparkSession, file: _File) -> int:
-    """How many bytes a compressed file has, expanded: nothing of it is kept.
+    """The expanded size of a compressed file in bytes; its content isn't kept.
 
     Raises:
-        EnvironmentProblem: far more than it should.
+        EnvironmentProblem: the size is far beyond the limit.
     """
     conf = session._jsparkSession.sessionState().newHadoopConf()  # noqa: SLF001
     jvm: Any = session.sparkContext._jvm  # noqa: SLF001
@@ -133,7 +133,7 @@ def _expanded(session: SparkSession, file: _File) -> int:
 
 
 def _in_rows(session: SparkSession, file: _File) -> int:
-    """How many bytes of a file are in rows of at most the size that is allowed, and behind them."""
+    """The number of bytes of a file in rows of at most the allowed size, and in their separators."""
     separator = file.options.get("linesep", NEW_LINE.decode())
     ends = len(separator.encode())
     reader = session.read.format("text").option("lineSep", separator).option(_LONGEST, str(file.most + ends + 2))

@@ -1,4 +1,4 @@
-"""Taking messages apart: from the body of one to the bodies of its parts. XML's elements are in `xml_elements.py`."""
+"""Split messages: from the body of a message to the bodies of its parts. For XML see `xml_elements.py`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _past: Callable[[str, int], tuple[object, int]] = _DECODER.scan_once  # type: ig
 
 
 class Splitter(Protocol):
-    """A way to take messages apart."""
+    """A way to split messages."""
 
     def splitter(self) -> Split:
-        """What does it, made once in each task. Raises `UsageError`: it can't be done so."""
+        """A function that splits a body, made once in each task. Raises `UsageError` if the path or function is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class JsonElements:
 
 
 def _place(text: str, steps: tuple[str | int, ...]) -> int | None:
-    """Where in a document, which is right, the value at a path begins."""
+    """The place in a valid document where the value at a path begins."""
     place: int | None = _filled(text, 0)
     for step in steps:
         if place is None:
@@ -84,7 +84,7 @@ def _place(text: str, steps: tuple[str | int, ...]) -> int | None:
 
 
 def _elements(text: str, place: int) -> Iterator[tuple[int, int]]:
-    """Where the elements of the list at `place` begin and end."""
+    """The begins and ends of the elements of the list at `place`."""
     place = _filled(text, place + 1)
     while text[place] != "]":
         _, past = _past(text, place)
@@ -95,7 +95,7 @@ def _elements(text: str, place: int) -> Iterator[tuple[int, int]]:
 
 
 def _members(text: str, place: int) -> Iterator[tuple[str, int]]:
-    """The names in the object at `place`, and where their values begin."""
+    """The names in the object at `place`, and the begins of their values."""
     place = _filled(text, place + 1)
     while text[place] != "}":
         name, past = scanstring(text, place + 1)
@@ -114,7 +114,7 @@ def _filled(text: str, place: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReturnedParts:
-    """What a function of the user's returns for a body: the bodies of the parts."""
+    """The parts that a user's function returns for a body."""
 
     function: Function
 

@@ -1,8 +1,8 @@
 """Receiving: any source of Spark becomes a frame with one row per message.
 
-Owns the frame's shape. How a row is found, named and counted is the business of `text_files.py` (text) and `tables.py`
-(columns); what a message's group and sequence mean is the operator's. What can't be read at all is marked, with
-file, line and reason, and stops nothing else.
+This module owns the frame's shape. Rows are found, named and counted by `text_files.py` (text) and `tables.py`
+(columns); group and sequence are handled by the operator. Rows that can't be read at all are marked, with
+file, line and reason, and stop nothing else.
 
 The frame's columns, besides the promoted properties:
 
@@ -11,21 +11,21 @@ message_id     string     ``location/file:line``, or the columns of a source's `
                           the same on every replay (see *Naming*); of the second part of a message ``….2``
 type           string     the promoted property of that name, else null
 location       string
-received_at    timestamp  when the file was last written: the same on every replay; null where there is no file
-body           binary     what arrived: the line without its end, a whole file, a part as it was cut out;
-                          of a row with columns the one that `body` names, or all of it as JSON
-_invalid       string     why the row is no message; null for a message
+received_at    timestamp  when the file was last written: the same on every replay; null without a file
+body           binary     the body as it arrived: the line without its end, a whole file, a part as it was cut
+                          out; for a row with columns the column that `body` names, or the whole row as JSON
+_invalid       string     the reason why the row is no message; null for a message
 _file          string     the file, relative to the location's folder; else the ids, in a form that sorts
 _position      long       increasing within a file
 parent_id      string     of a part: the message that it was cut from
-part           long       1, 2, 3 …: which part it is
-parts          long       how many there are
+part           long       1, 2, 3 …: the number of the part
+parts          long       the number of parts
 =============  =========  ================================================================================
 
-The last three are there where any location of the pipeline splits messages, and null for a message that is whole.
+The last three exist if any location of the pipeline splits messages; they are null for a message that isn't split.
 
 `arrival` names the columns that order all rows of a micro-batch: files by time of writing and then by name, rows by
-place, parts as they stand in their message. Between micro-batches Spark takes files by time of writing, and those of
+place, parts as they stand in their message. Between micro-batches Spark takes files by time of writing, and files of
 the same millisecond in any order.
 
 *Naming.* Spark cuts large text files into blocks, and only a block knows its rows. A row's line counts
@@ -58,17 +58,17 @@ ARRIVAL = ("received_at", "location", "_file", "_position")
 
 
 def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False, calling: Calling = _UNNOTED) -> DataFrame:
-    """All locations of a pipeline as one frame; the columns are those of this module's description.
+    """All locations of a pipeline as one frame, with the columns of this module's docstring.
 
     Args:
         spark: the session.
-        pipeline: what to receive.
-        static: what is there now as a batch frame, instead of a stream.
+        pipeline: the pipeline.
+        static: the present data as a batch frame, instead of a stream.
         calling: how workers call the user's code.
 
     Raises:
-        UsageError: a folder that isn't there, an option, path or function that isn't right, a Parquet folder without
-            files or schema, a source that Spark can't open.
+        UsageError: a folder is missing, an option, path or function is wrong, a Parquet folder has neither files nor
+            schema, or Spark can't open a source.
     """
     folders = search_folders(pipeline.source_file)
     names = {**promoted(pipeline.receive), **(PARTS if _splits(pipeline) else {})}
@@ -77,7 +77,7 @@ def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False, ca
 
 
 def arrival(pipeline: Pipeline) -> tuple[str, ...]:
-    """The columns by which the messages of a micro-batch of this pipeline are in order of arrival; total."""
+    """The columns of the order of arrival within a micro-batch of this pipeline; a total order."""
     return (*ARRIVAL, "part") if _splits(pipeline) else ARRIVAL
 
 

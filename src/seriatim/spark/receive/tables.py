@@ -1,7 +1,8 @@
 """Locations whose rows have columns: Parquet files, and any other source that Spark knows.
 
-A property is a column, or is looked up in the body. Of a source of which only Spark knows the rows, the columns of
-`id` name a row and say when it arrived; `_file` and `_position` hold them in an order that any reader can sort by.
+A property is a column, or is looked up in the body. For a source whose rows only Spark knows, the columns of
+`id` identify a row and give its order of arrival; `_file` and `_position` hold them in a form that any reader can sort
+by.
 """
 
 from __future__ import annotations
@@ -55,12 +56,12 @@ def read_parquet(
     Args:
         spark: the session.
         entry: the location.
-        folders: where functions are looked for.
+        folders: the folders in which functions are looked for.
         calling: how they are called.
-        static: what is there now as a batch frame, instead of a stream.
+        static: the present data as a batch frame, instead of a stream.
 
     Raises:
-        UsageError: a folder, file or column that isn't there, a wrong option or function.
+        UsageError: a folder, file or column is missing, or an option or function is wrong.
     """
     folder, path = folder_of(entry)
     options = checked_options(entry)
@@ -90,9 +91,9 @@ def read_source(
     Args:
         spark: the session.
         entry: the location.
-        folders: where functions are looked for.
+        folders: the folders in which functions are looked for.
         calling: how they are called.
-        static: what is there now as a batch frame, instead of a stream.
+        static: the present data as a batch frame, instead of a stream.
 
     Raises:
         UsageError: Spark doesn't know or can't open the source, or it lacks a column.
@@ -157,7 +158,7 @@ def _opened(spark: SparkSession, entry: Receive, *, static: bool) -> DataFrame:
 
 
 def _told(error: Exception) -> str:
-    """The first line of an error that says something, without the classes that it went through."""
+    """The first meaningful line of an error, without the names of classes."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if not line.startswith("An error occurred while calling")]
     return _CLASSES.sub("", telling[0])[:300] if telling else type(error).__name__
@@ -165,7 +166,7 @@ def _told(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Id:
-    """A column that names a row: as it is `shown`, and what to sort by: a `number`, or where that is None `text`."""
+    """A column that identifies a row: as it is `shown`, and its sort key: a `number`, or if that is None a `text`."""
 
     name: str
     shown: Column
@@ -241,7 +242,7 @@ def _messages(
     absent: Sequence[Column],
     calling: Calling,
 ) -> DataFrame:
-    """From (_row, _name, _file, _position, received_at) to messages; a property is a column or found in the body."""
+    """Convert (_row, _name, _file, _position, received_at) to messages; a property is a column or found in the body."""
     inside = [item for item in entry.promote if entry.function or not _is_column(entry, item)]
     columns_of = [_column(entry, schema, item) for item in entry.promote if item not in inside]
     documents = _documents(entry, inside, folders)
@@ -282,7 +283,7 @@ def _is_column(entry: Receive, item: Promotion) -> bool:
 
 
 def _documents(entry: Receive, inside: Sequence[Promotion], folders: tuple[str, ...]) -> Documents:
-    """How the bodies are read."""
+    """The format of the bodies."""
     promote = tuple(inside)
     if entry.function:
         return Documents(Returned(Function(entry.function, folders), promote), in_files=False)
@@ -293,7 +294,7 @@ def _documents(entry: Receive, inside: Sequence[Promotion], folders: tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class _Bodies:
-    """Reads a task's bodies; the columns that are there stay, but those that are only looked at: `looked_at`."""
+    """Reads a task's bodies. The existing columns stay, except columns that are only read: `looked_at`."""
 
     reading: Reading
     looked_at: tuple[str, ...] = ()
@@ -312,7 +313,7 @@ class _Bodies:
             yield _joined(rows, reader.taken())
 
     def _columns(self, batch: pa.RecordBatch) -> list[Columns] | None:
-        """Of each row the columns that are looked at, by name."""
+        """For each row the columns that are read, by name."""
         if not self.looked_at:
             return None
         columns = [batch.column(f"{_LOOKED_AT}{place}").to_pylist() for place in range(len(self.looked_at))]
@@ -336,7 +337,7 @@ def _schema_of_files(spark: SparkSession, entry: Receive, path: str, options: Ma
 
 
 def _column(entry: Receive, schema: T.StructType, item: Promotion) -> tuple[Column, Column]:
-    """The value of a property that is one column, and what is wrong with it (null where nothing is)."""
+    """The value of a property that is one column, and its problem (null if there is none)."""
     (name,) = item.paths
     kind = _type_of(entry, schema, name)
     found, ddl = F.col("_row").getField(name), ddl_of(item.type)

@@ -1,4 +1,4 @@
-"""Locations whose files are read as text: JSON, CSV, text and XML. Owns what their options mean."""
+"""Locations whose files are read as text: JSON, CSV, text and XML; and the meaning of their options."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ def read_files(
     Args:
         spark: the session.
         entry: the location.
-        folders: where functions are looked for.
+        folders: the folders in which functions are looked for.
         calling: how they are called.
-        static: what is there now as a batch frame, instead of a stream.
+        static: the present data as a batch frame, instead of a stream.
 
     Raises:
-        UsageError: a folder that isn't there, a wrong option, path or function.
+        UsageError: a folder is missing, or an option, path or function is wrong.
     """
     folder, path = folder_of(entry)
     options = checked_options(entry)
@@ -80,10 +80,10 @@ def read_files(
 
 
 def folder_of(entry: Receive) -> tuple[Path, str]:
-    """The folder of a location and what is read in it, both absolute; of a pattern the part before it is the folder.
+    """The folder of a location and the path to read in it, both absolute; the folder is the part of the path before a pattern.
 
     Raises:
-        UsageError: there is none.
+        UsageError: the folder is missing.
     """
     if entry.source.path is None:
         raise UsageError("the source names no path", where=f"location {entry.location}")
@@ -100,7 +100,7 @@ def checked_options(entry: Receive) -> dict[str, str]:
     """The options of a known format, their names in lower case.
 
     Raises:
-        UsageError: one isn't known.
+        UsageError: an option is unknown.
     """
     allowed = OPTIONS[entry.source.format] | FILE_OPTIONS
     for name in entry.source.options:
@@ -114,7 +114,7 @@ def checked_options(entry: Receive) -> dict[str, str]:
 def open_files(
     spark: SparkSession, kind: str, entry: Receive, options: Mapping[str, str], *, static: bool
 ) -> DataFrameReader | DataStreamReader:
-    """A reader of Spark's for the files of a location, with the options that concern files."""
+    """Spark's reader for the files of a location, with the options that concern files."""
     reader = spark.read if static else spark.readStream
     given = {name: value for name, value in options.items() if name in FILE_OPTIONS}
     if not static:
@@ -123,7 +123,7 @@ def open_files(
 
 
 def splitter_of(entry: Receive, folders: tuple[str, ...]) -> Splitter | None:
-    """How a location takes its messages apart; None: it doesn't."""
+    """The splitter of a location's messages; None: they aren't split."""
     split = entry.split
     if split is None:
         return None
@@ -137,12 +137,12 @@ def splitter_of(entry: Receive, folders: tuple[str, ...]) -> Splitter | None:
 
 
 def otherwise_of(entry: Receive) -> Literal["invalid", "whole"]:
-    """What becomes of a location's messages that have nothing to be taken apart."""
+    """The treatment of a location's messages without parts."""
     return "invalid" if entry.split is None else entry.split.otherwise
 
 
 def calling_of(entry: Receive, calling: Calling) -> Calling | None:
-    """How a location's functions of the user's are called; None: it has none."""
+    """How a location's user functions are called; None: it has none."""
     split = entry.split.function if entry.split is not None else None
     names = [name for name in (entry.function, split) if name is not None]
     return calling.of(" or ".join(names), entry.location) if names else None
@@ -182,7 +182,7 @@ def _rows(spark: SparkSession, entry: Receive, options: Mapping[str, str], folde
 
 
 def _shape(entry: Receive, options: Mapping[str, str]) -> Shape:
-    """What a row of a location is."""
+    """The form of a location's rows."""
     separator = options["linesep"].encode() if "linesep" in options else None
     try:
         most = row_bytes(options)
@@ -215,7 +215,7 @@ def _dialect(entry: Receive, options: Mapping[str, str]) -> CsvDialect:
 
 
 def _csv_names(spark: SparkSession, entry: Receive, options: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The names of the columns where the files have no header; None: they have."""
+    """The names of the columns if the files have no header; None: they have a header."""
     if _flag(entry, options, "header", default=True):
         return None
     if entry.function is not None:

@@ -28,8 +28,8 @@ class Lines:
 
     Args:
         reading: how they are read.
-        root: the location's folder, absolute; files are named from there.
-        shape: what a row is.
+        root: the location's folder, absolute; names of files are relative to it.
+        shape: the form of rows.
     """
 
     reading: Reading
@@ -37,19 +37,19 @@ class Lines:
     shape: Shape
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """From (body, path, block, received_at) to the columns of `receive`."""
+        """Convert (body, path, block, received_at) to the columns of `receive`."""
         counter = _Counter(self)
         for rows in rows_of(batches, self.shape):
             yield from counter.read(rows)
 
     def file(self, path: str) -> str:
-        """A file's name from the location's folder."""
+        """A file's name relative to the location's folder."""
         whole = unquote(urlsplit(path).path)
         return whole.removeprefix(self.root).lstrip("/") if whole.startswith(self.root) else whole
 
 
 class _Counter:
-    """Where a task is: in which block, at which row."""
+    """The position of a task: its block and its row."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
@@ -103,7 +103,7 @@ def _named(found: Found, batch: pa.RecordBatch, files: list[str], positions: np.
 
 
 def _runs(paths: pa.Array, starts: np.ndarray[Any, Any]) -> Iterator[tuple[int, int]]:
-    """The stretches of rows that are of one block, as (first, past the last)."""
+    """The ranges of rows of one block, as (first, past the last)."""
     files = paths.dictionary_encode().indices.to_numpy()
     changes = np.flatnonzero((files[1:] != files[:-1]) | (starts[1:] != starts[:-1])) + 1
     bounds = [0, *changes.tolist(), len(files)]

@@ -1,4 +1,4 @@
-"""XML: elements that become messages of their own. Properties by XPath are `seriatim.pipeline.bodies.xml_paths`."""
+"""XML elements that become messages of their own. For properties by XPath see `seriatim.pipeline.bodies.xml_paths`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MOST_NAMESPACES = 1_000
 
 @dataclass(frozen=True, slots=True)
 class XmlElements:
-    """Takes a document apart: the elements that a path finds, in document order, each with its namespaces."""
+    """Splits a document: the elements that a path finds, in document order, each with its namespaces."""
 
     path: str
     namespaces: Mapping[str, str] = field(default_factory=dict)
 
     def splitter(self) -> Callable[[bytes], list[bytes]]:
-        """A function from a body to those of its parts; it raises `Unreadable`. Raises `UsageError`: a wrong path."""
+        """A function from a body to the bodies of its parts; it raises `Unreadable`. Raises `UsageError` if the path is wrong."""
         find, root_of = compiled(self.path, self.namespaces), document_reader()
 
         def split(body: bytes) -> list[bytes]:

@@ -1,1 +1,1 @@
-"""Resequence: scrambled messages in, ordered messages out; `stage.py` is its door."""
+"""Resequence: scrambled messages in, ordered messages out; `stage.py` adds the stage to a query."""

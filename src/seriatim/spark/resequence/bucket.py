@@ -1,7 +1,7 @@
 """One bucket of groups during one call: packets in, decided messages out.
 
-Owns how rows become arrivals and refs become rows again. Every decision is the kernel's; where state is kept
-is the operator's business.
+This module converts rows to arrivals and refs back to rows. The kernel makes every decision; the operator keeps the
+state.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ TIME, SIZE, TIE = "__sq_time", "__sq_size", "__sq_tie"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the operator does; it travels to the workers.
+    """The plan of the operator; it is sent to the workers.
 
-    `destination` is the column that names a row's queue, where there are several; a row that names none goes to
+    `destination` is the column that names a row's queue, if there are several; a row that names none goes to
     the first, which sets it aside. `invalid` is the column with the reason why a row is no message, `user` are the
-    names of the user's columns. `arrivals`: which of them, or which fields in them, settle ties (none: a hash of the
-    row).
+    names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
+    (none: a hash of the row).
     """
 
     queues: tuple[Queue, ...]
@@ -70,10 +70,10 @@ class Bucket:
     """A bucket during one call.
 
     Args:
-        plan: what to do.
-        index: what it remembers; changed in place.
-        bodies: what it holds; changed in place.
-        packets: what arrived, if anything did.
+        plan: the plan.
+        index: its state; changed in place.
+        bodies: its held bodies; changed in place.
+        packets: the arrived rows, if any.
     """
 
     def __init__(self, plan: Plan, index: Index, bodies: Bodies, packets: list[pa.Table]) -> None:
@@ -89,12 +89,12 @@ class Bucket:
         self._refused = self._why_refused()
 
     def take(self, now: int, *, finish: bool = False, final: bool = False) -> Iterator[pa.Table]:
-        """Judges what arrived and what is due, keeps what is held, and gives what was decided, in order.
+        """Judge arrivals and due timers, store held messages, and return the decided messages, in order.
 
         Args:
             now: microseconds; by the event clock the watermark, `NEVER` while there is none.
-            finish: lets time run out afterwards.
-            final: nothing will follow: also gives what is still held.
+            finish: let time run out afterwards.
+            final: no batch follows: return the held messages, too.
         """
         if self._plan.clock == "processing":
             self._index.now = now = max(now, self._index.now)
@@ -165,14 +165,14 @@ class Bucket:
         self._decide(decided)
 
     def _queues_of_rows(self) -> pa.Array | None:
-        """The number of each row's queue, null where it names none; None where there is but one queue."""
+        """The number of each row's queue, null if it names none; None if there is only one queue."""
         if self._plan.destination is None or not self._arrived.num_rows:
             return None
         names = pa.array([queue.name for queue in self._plan.queues], pa.string())
         return pc.index_in(self._arrived.column(self._plan.destination), value_set=names)
 
     def _why_refused(self) -> pa.ChunkedArray | None:
-        """Why rows are no messages, null for those that are; None: all are."""
+        """The reasons why rows are no messages, null for messages; None: all rows are messages."""
         told = None if self._plan.invalid is None else self._column(self._plan.invalid)
         if self._found is not None and self._found.null_count:
             named = pc.binary_join_element_wise("'", self._arrived.column(self._plan.destination), "'", "")
@@ -191,7 +191,7 @@ class Bucket:
         return dict(zip(present.tolist(), np.split(order, starts[1:]), strict=True))
 
     def _numbers(self, column: str) -> Ints:
-        """One of our columns; a null, or a column that isn't needed, is 0."""
+        """One of seriatim's columns; a null, or a column that isn't needed, is 0."""
         values = self._column(column)
         if values is None:
             return empty_ints(self._arrived.num_rows)
@@ -201,7 +201,7 @@ class Bucket:
         return self._arrived.column(name) if name in self._arrived.column_names else None
 
     def _problems(self, rows: Ints, queue: Queue) -> tuple[Ints, Ints]:
-        """Sets rows aside that can't be a message of the queue; gives their reasons and the rows that can."""
+        """Set rows aside that can't be messages of the queue; return the remaining rows and the reasons of the others."""
         if not len(rows):
             return empty_ints(), rows
         if self._refused is not None:
@@ -224,7 +224,7 @@ class Bucket:
         return reason, rows
 
     def _groups_of(self, queue: Queue, rows: Ints) -> tuple[Ints, Ints, pa.BinaryArray]:
-        """The valid rows, for each the number of its key, and the keys."""
+        """The valid rows, the number of each row's key, and the keys."""
         none = pa.array([], pa.binary())
         reason, rows = self._problems(rows, queue)
         if not len(rows):
@@ -288,7 +288,7 @@ class Bucket:
     def _judge(
         self, policy: Policy, state: State, arrivals: Arrivals, now: int, *, finish: bool
     ) -> tuple[State, Decided]:
-        """Asks the kernel about the groups that are concerned."""
+        """Call the kernel for the groups with arrivals or due timers."""
         due = np.flatnonzero(kernel.due(policy, state) <= now)
         concerned = np.union1d(arrivals.group, due)
         decided = no_messages()
@@ -314,7 +314,7 @@ class Bucket:
             self._out.append(_Decision.of(decided.take(order_by(decided.group, decided.ordinal))))
 
     def _emit(self, rows: Ints, disposition: Disposition, reasons: pa.Array) -> None:
-        """Decides rows that never become arrivals."""
+        """Decide rows that never become arrivals."""
         if len(rows) and (self._plan.output == "all" or disposition is Disposition.RELEASED):
             refs = self._refs + np.arange(len(rows))
             self._refs += len(rows)
@@ -331,7 +331,7 @@ class Bucket:
                 self._out.append(_Decision.alike(state.held.ref, Disposition.HELD, reasons))
 
     def _keep(self) -> None:
-        """Keeps the bodies of what is held, and moves refs along where bodies have moved."""
+        """Store the bodies of held messages, and update refs of bodies that have moved."""
         chunk = self._chunk
         held = [queue.state.held.ref for queue in self._index.queues.values()]
         refs = np.concatenate(held) if held else empty_ints()
@@ -355,7 +355,7 @@ class Bucket:
         return self._arrived.select(list(self._plan.user)).take(pa.array(where[rows]))
 
     def _tables(self) -> Iterator[pa.Table]:
-        """The decided messages with what was decided, in portions."""
+        """The decided messages with the decisions, in portions."""
         where = np.concatenate(self._rows) if self._rows else empty_ints()
         for decision in self._out:
             chunks = np.unique(chunk_of(decision.refs)).tolist()
@@ -416,7 +416,7 @@ class _Decision:
         )
 
     def added(self, messages: pa.Table, start: int, output: str) -> pa.Table:
-        """Messages with our columns behind the user's."""
+        """Messages with seriatim's columns behind the user's columns."""
         n = messages.num_rows
         table = messages.append_column("ordinal", self.ordinal.slice(start, n))
         table = table.append_column("late", self.late.slice(start, n))
@@ -457,15 +457,15 @@ def _at(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
 
 
 def _words(reason: Ints) -> pa.Array:
-    """The reasons as people read them; null where there is none."""
+    """The reasons in words; null if there is none."""
     return _REASONS.take(pa.array(reason))
 
 
 def _in_order(keys: pa.DictionaryArray) -> tuple[pa.BinaryArray, Ints]:
     """The distinct keys in order, and for each message the number of its own.
 
-    A shuffle brings messages in any order. A call that runs again, elsewhere too, must come to the same state to the
-    byte: a snapshot of the one attempt may be continued with the changes of the other.
+    A shuffle brings messages in any order. A repeated call, also on another machine, must produce the same state to the
+    byte: a snapshot of one attempt may be continued with the changes of another.
     """
     order = pc.sort_indices(keys.dictionary).to_numpy()
     number = np.empty(len(order), np.int64)
@@ -474,7 +474,7 @@ def _in_order(keys: pa.DictionaryArray) -> tuple[pa.BinaryArray, Ints]:
 
 
 def _key_faults(words: pa.BinaryArray) -> Ints:
-    """What is wrong with each key. Looked at one by one only if something is wrong with any."""
+    """The problem with each key. Keys are checked one by one only if any of them has a problem."""
     sizes = pc.binary_length(words)
     bad = words.null_count or (len(words) and (pc.min(sizes).as_py() == 0 or pc.max(sizes).as_py() > 1024))
     if not bad:
@@ -489,7 +489,7 @@ def _key_faults(words: pa.BinaryArray) -> Ints:
 
 
 def _enrol(policy: Policy, known: QueueState, keys: pa.BinaryArray, group: Ints) -> tuple[State, pa.BinaryArray, Ints]:
-    """Finds the keys among the known ones and adds the new ones; gives the groups' rows instead of keys' numbers."""
+    """Find known keys and add new keys; return the rows of the groups in place of the numbers of keys."""
     if not len(keys):
         return known.state, known.keys, group
     found = pc.index_in(keys, value_set=known.keys)

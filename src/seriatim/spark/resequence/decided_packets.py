@@ -1,7 +1,7 @@
-"""Decided messages on their way from the operator to the ports: in packets, which only the workers open.
+"""Decided messages between the operator and the ports: in packets, which only the workers open.
 
-Every crossing from Python to Spark and back costs a message more than putting it in order does. So what needs no
-expression of Spark's goes from the packet straight into its file; see `deliver/stage.py`.
+Every crossing from Python to Spark and back costs more than putting a message in order. So messages that need no
+Spark expression go from the packet straight into their file; see `deliver/stage.py`.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ _ROWS = "seriatim.rows"
 
 
 def decided_schema(rows: T.StructType) -> T.StructType:
-    """The columns of a frame of packets with such rows, and of reports: (packet, report)."""
+    """The schema of a frame of packets with such rows, and of reports: (packet, report)."""
     packet = T.StructField("packet", T.BinaryType(), True, {_ROWS: rows.json()})
     return T.StructType([packet, T.StructField("report", T.StringType())])
 
 
 def rows_of(frame: DataFrame) -> T.StructType | None:
-    """The rows in a frame's packets; None: it is a frame of rows itself."""
+    """The schema of the rows in a frame's packets; None if it is a frame of rows itself."""
     told = next((field.metadata.get(_ROWS) for field in frame.schema if field.name == "packet"), None)
     return None if told is None else T.StructType.fromJson(json.loads(told))
 
@@ -46,8 +46,8 @@ def rows_of(frame: DataFrame) -> T.StructType | None:
 def opened(frame: DataFrame, rows: T.StructType) -> Opening:
     """A function for ``mapInArrow`` on a frame of packets: its rows.
 
-    A message that no destination wants has null for it, and the disposition ``unrouted`` instead of ``released``. The
-    reports come along as `telling` rows.
+    A message without a destination has null for it, and the disposition ``unrouted`` instead of ``released``. The
+    reports come as `telling` rows.
     """
     schema = arrow_schema(frame.sparkSession, rows)
 
@@ -65,7 +65,7 @@ def opened(frame: DataFrame, rows: T.StructType) -> Opening:
 
 
 def telling(texts: pa.Array, fields: pa.Schema) -> pa.RecordBatch:
-    """Texts that travel among messages: rows with nothing but a ``reason``."""
+    """Rows for texts among messages: all columns but ``reason`` are null."""
     columns = [texts if field.name == "reason" else pa.nulls(len(texts), field.type) for field in fields]
     return pa.RecordBatch.from_arrays(columns, schema=fields)
 

@@ -43,7 +43,7 @@ def _key(df: DataFrame, queue: Queue) -> Column | None:
 
 
 def _sequence(df: DataFrame, queue: Queue) -> tuple[Column | None, Column | None]:  # noqa: PLR0911 - one return a type
-    """The number that a sequence stands for, and the `Reason` where it is none (null: it is missing)."""
+    """The number of a sequence, and the `Reason` if it isn't one (null: it is missing)."""
     if queue.sequence is None or isinstance(queue.policy, Fifo | Unordered):
         return None, None
     field, column = located(df, queue.sequence, "sequence")
@@ -96,7 +96,7 @@ def _problem(column: Column, number: Column, whole: Column) -> Column:
 
 
 def _size(df: DataFrame, queue: Queue) -> Column | None:
-    """The size of its set that a message tells, null where it doesn't; None where no message does."""
+    """The size of its set that a message contains, null if it has none; None if no message has one."""
     if isinstance(queue.policy, UnitOfWork):
         policy = queue.policy
         if isinstance(policy.last, str):
@@ -116,7 +116,7 @@ def _size(df: DataFrame, queue: Queue) -> Column | None:
 
 
 def _tie(df: DataFrame) -> Column:
-    """A hash of the whole row; what Spark can't hash goes as JSON."""
+    """A hash of the whole row; values that Spark can't hash are taken as JSON."""
 
     def plain(kind: T.DataType) -> bool:
         match kind:
@@ -137,7 +137,7 @@ def _tie(df: DataFrame) -> Column:
 
 
 def arrival_of(df: DataFrame, arrival: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """What says in which order messages arrived: columns, and fields of columns; a ticket is its epoch and number."""
+    """The columns, and fields of columns, of the order of arrival; a ticket is its epoch and number."""
     found: list[tuple[str, ...]] = []
     for name in arrival:
         kind = type_of(df, name, "order of arrival")
@@ -163,9 +163,9 @@ def prepared(
     *,
     ties: bool,
 ) -> DataFrame:
-    """The frame with our columns as far as they are needed; `ties`: also a hash of each row that settles ties.
+    """The frame with seriatim's columns as far as they are needed; `ties`: also a hash of each row, for equal sequences.
 
-    Where a row names several destinations, they are in `EACH`, with our columns for each of them.
+    If a row names several destinations, they are in `EACH`, with seriatim's columns for each destination.
     """
     if invalid is not None:
         type_of(df, invalid, "reason")
@@ -199,7 +199,7 @@ def _ours(
     *,
     ties: bool,
 ) -> list[Column]:
-    """Our columns of a message for the destination `where`."""
+    """Seriatim's columns of a message for the destination `where`."""
     ours: dict[str, Column | None] = {
         names.KEY: _of_any(where, queues, _key_source, lambda queue: _key(df, queue), "binary"),
         names.SEQUENCE: _of_any(where, queues, _sequence_source, lambda queue: _sequence(df, queue)[0], "long"),
@@ -216,7 +216,7 @@ def _ours(
 
 
 def _spread(df: DataFrame, queues: Sequence[Queue], where: Column | None, key: Column | None) -> Column:
-    """A hash that is the same for the messages of one group; those that have no group are spread over all buckets."""
+    """A hash that is the same for the messages of one group; messages without a group are spread over all buckets."""
     if key is None:
         return _tie(df)
     by_group = F.xxhash64(F.lit("") if where is None else where, key)
@@ -225,7 +225,7 @@ def _spread(df: DataFrame, queues: Sequence[Queue], where: Column | None, key: C
 
 
 def _key_source(queue: Queue) -> object:
-    """What two queues have in common whose groups are found alike; and so on for the other two."""
+    """A value that is equal for queues that find groups in the same way; the next two functions do so for sequences and sizes."""
     return None if isinstance(queue.policy, Unordered) else (queue.group, queue.default_group)
 
 
@@ -247,9 +247,9 @@ def _of_any(
     column_of: Callable[[Queue], Column | None],
     kind: str,
 ) -> Column | None:
-    """A column that differs by queue; None if no queue has it, so that it needn't travel.
+    """A column that differs by queue; None if no queue has it, so that it needn't be sent.
 
-    There are as many expressions as there are different sources, however many queues there are.
+    The number of expressions is the number of different sources, however many queues there are.
     """
     alike: dict[object, list[Queue]] = {}
     for queue in queues:

@@ -1,4 +1,4 @@
-"""The stateful operator: a Spark ``StatefulProcessor`` over buckets of groups, and the same for frames that end."""
+"""The stateful operator: a Spark ``StatefulProcessor`` over buckets of groups, and the same for batch frames."""
 
 from __future__ import annotations
 
@@ -37,19 +37,19 @@ class _StateChunks:
         return bytes(self._bodies.getValue((chunk,))[0])
 
     def put(self, chunk: int, packet: bytes) -> None:
-        """Keeps a packet."""
+        """Store a packet."""
         self._bodies.updateValue((chunk,), (packet,))
 
     def delete(self, chunk: int) -> None:
-        """Drops a packet."""
+        """Delete a packet."""
         self._bodies.removeKey((chunk,))
 
 
 class Resequencer(StatefulProcessor):
-    """Resequences a bucket a call. State: one value (the index) and a map of chunks of held bodies.
+    """Resequences one bucket in each call. State: one value (the index) and a map of chunks of held bodies.
 
     Args:
-        plan: what to do.
+        plan: the plan.
         schema: the Arrow schema of the user's columns, as an IPC message.
     """
 
@@ -58,34 +58,34 @@ class Resequencer(StatefulProcessor):
         self._schema = schema
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Names the state; Spark calls it once a task, and once on the driver."""
+        """Declare the state; Spark calls it once for each task, and once on the driver."""
         self._handle = handle
         self._index = handle.getValueState("index", "value binary")
         self._bodies = handle.getMapState("bodies", "chunk long", "packet binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """What arrived, and then what is due: a micro-batch is an offer followed by an advance."""
+        """Judge arrivals, and then due timers: a micro-batch is an `offer` followed by an `advance`."""
         packets = [bytes(packet) for frame in rows for packet in frame["packet"] if len(packet)]
         finish = FINISH in packets
         tables = [from_bytes(packet) for packet in packets if packet != FINISH]
         yield from self._call(key, tables, timerValues, finish=finish)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """What is due, where nothing arrived."""
+        """Judge due timers, if nothing arrived."""
         index = self._load()
         if index.timer is not None and index.timer == expiredTimerInfo.getExpiryTimeInMs():
             index.timer = None  # Spark deletes it after this call
             yield from self._call(key, [], timerValues, index=index)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
-        """Groups that don't begin at the policy's start."""
+        """Add groups that don't begin at the policy's start."""
         index = self._load()
         for packet in initialState["packet"]:
             enrol_first(self._plan, index, from_bytes(bytes(packet)))
         self._index.update((index.to_bytes(),))
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
     def _load(self) -> Index:
         value = self._index.get()
@@ -116,7 +116,7 @@ class Resequencer(StatefulProcessor):
         return watermark if watermark > 0 else NEVER
 
     def _set_timer(self, index: Index, due: int) -> None:
-        """One timer a bucket, at the next moment that anything in it is due."""
+        """Set the one timer of a bucket, at the next time that a timer in it is due."""
         wanted = None
         if due < FOREVER:
             # Rounded up, so that what is due has come when the timer fires; what is left over from a
@@ -132,7 +132,7 @@ class Resequencer(StatefulProcessor):
 
 
 def enrol_first(plan: Plan, index: Index, rows: pa.Table) -> None:
-    """Puts groups with their first numbers into an index that doesn't have them yet."""
+    """Add groups with their first numbers to an index that doesn't have them yet."""
     for queue in plan.queues:
         name = "" if plan.destination is None else queue.name
         mine = rows.filter(pc.equal(rows.column(START_QUEUE), name))
@@ -145,10 +145,10 @@ def enrol_first(plan: Plan, index: Index, rows: pa.Table) -> None:
 def resequence_to_the_end(
     plan: Plan, until: str | None, *, finish: bool
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` on a frame that ends: all buckets of a partition, from nothing to the end.
+    """A function for ``mapInArrow`` on a batch frame: all buckets of a partition, from an empty state to the end.
 
     Packets come as (bucket, packet, first), `first` a packet of first numbers. `until` names a column of the
-    packets' rows with the moment to which time moves at the end (microseconds).
+    packets' rows with the time to which the clock moves at the end (microseconds).
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -1,6 +1,6 @@
 """`resequence`: scrambled messages in, ordered messages out, on Spark.
 
-Owns the plan of the query: rows → packets by bucket → the stateful operator → rows.
+The plan of the query: rows → packets by bucket → the stateful operator → rows.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def _end_of(df: DataFrame, time: str, watermark: float | str | None) -> Column:
 
 
 def _user_schema(schema: T.StructType, destination: str | None) -> T.StructType:
-    """The columns that are kept, with one destination per row."""
+    """The user's columns, with one destination per row."""
     fields = [
         T.StructField(f.name, T.StringType() if f.name == destination else f.dataType, f.nullable, f.metadata)
         for f in schema

@@ -1,1 +1,1 @@
-"""Route: each message once for every destination whose filter it matches; `stage.py` is its door."""
+"""Route: each message once for every destination whose filter it matches; `stage.py` adds the stage to a query."""

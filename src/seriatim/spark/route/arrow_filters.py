@@ -26,7 +26,7 @@ class Trial:
     Args:
         filters: each filter with its destination; at least one.
         properties: the column with each property, and its type.
-        names: what the first columns, which are the message's own, are to be called; the others are for the filters only.
+        names: the names for the first columns, which belong to the message; the other columns are for the filters only.
     """
 
     filters: Sequence[tuple[Expression, str]]
@@ -34,7 +34,7 @@ class Trial:
     names: Sequence[str]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The message's own columns, and `TRIED`: a list of destinations for each message."""
+        """Return the message's own columns, and `TRIED`: a list of destinations for each message."""
         filters = Filters([expression for expression, _ in self.filters])
         to = pa.array([destination for _, destination in self.filters], pa.string())
         for batch in batches:

@@ -1,7 +1,7 @@
-"""Filters as Spark expressions, with the meaning that `kernel.filter` gives them. Owns the properties of a frame.
+"""Filters as Spark expressions, with the meaning that `kernel.filter` defines; and the properties of a frame.
 
-Nothing of a filter reaches Spark as text of a query: names become columns, constants become literals, and all that
-could fail under ANSI rules is written with the functions that give null instead. A timestamp is its microseconds.
+Nothing of a filter reaches Spark as the text of a query: names become columns, constants become literals, and
+operations that could fail under ANSI rules use the functions that return null instead. A timestamp is its microseconds.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = ["Properties", "condition", "literal", "needs_python", "spark_type"]
 
 @dataclass(frozen=True, slots=True)
 class Properties:
-    """What filters may name in a frame: the type and the expression of each property; `unfit`: columns that are none."""
+    """The properties of a frame that filters may name: type and expression of each; `unfit`: columns that can't be properties."""
 
     types: Mapping[str, Type]
     columns: Mapping[str, Column]
@@ -60,7 +60,7 @@ class Properties:
 
     @classmethod
     def of(cls, df: DataFrame) -> Properties:
-        """The columns of a frame; of a ticket its number is ``ticket`` and its epoch ``epoch``."""
+        """The properties of a frame; a ticket's number is ``ticket`` and its epoch ``epoch``."""
         types: dict[str, Type] = {}
         columns: dict[str, Column] = {}
         unfit: dict[str, str] = {}
@@ -78,11 +78,11 @@ class Properties:
         return cls(types, columns, unfit)
 
     def parsed(self, text: str, where: str) -> Expression:
-        """The filter that a text stands for.
+        """Parse a filter.
 
         Raises:
-            FilterError: it is none.
-            ColumnError: it names a column whose type no property has.
+            FilterError: the text is no filter.
+            ColumnError: it names a column of an unsupported type.
         """
         return parsed(text, self.types, where=where, unfit=self.unfit)
 
@@ -107,7 +107,7 @@ def _property(kind: T.DataType, column: Column, name: str) -> tuple[Type | None,
 
 
 def spark_type(kind: Type) -> T.DataType:
-    """How values of a type are kept in Spark."""
+    """The Spark type for values of a type."""
     match kind.kind:
         case Kind.STRING:
             return T.StringType()
@@ -139,9 +139,9 @@ def condition(
     """An expression as a column.
 
     Args:
-        expression: the filter, or a part of one.
+        expression: the filter, or a part of it.
         columns: the properties that it names.
-        parameter: where the value of each `Parameter` is found, if it has any.
+        parameter: returns the value of each `Parameter`, if it has any.
     """
     return _Builder(columns, parameter).column(expression)
 
@@ -187,7 +187,7 @@ class _Builder:
                 assert_never(expression)
 
     def _decimals(self, operator: str, left: Expression, right: Expression) -> Column:
-        """Exactly, also where no decimal has room for the digits of both."""
+        """Compare exactly, even if no decimal has room for the digits of both."""
         one, other, compare = self.column(left), self.column(right), _COMPARE[operator]
         scale, whole = max(left.type.scale, right.type.scale), max(left.type.whole, right.type.whole)
         if scale + whole <= MOST_DIGITS:
@@ -234,12 +234,12 @@ def _among(operand: Column, values: list[Column], kind: Type, *, null: bool) -> 
 
 
 def needs_python(expression: Expression) -> bool:
-    """Whether a part of an expression is left to Python, so that it can't stand in a function over an array."""
+    """Whether a part of an expression needs Python, so that it can't be used in a function over an array."""
     return any(isinstance(node, Like) and _is_long(node.segments) for node in nodes(expression))
 
 
 def _is_long(segments: tuple[tuple[str | None, ...], ...]) -> bool:
-    """Whether a regular expression could take too long; without ``_`` two segments, or a text to be found, need none."""
+    """Whether a regular expression could take too long; patterns without ``_`` of two segments, or of one text, need none."""
     if all(None not in segment for segment in segments) and (len(segments) < 3 or _is_part(segments)):
         return False
     return any(len(segment) > LONG_SEGMENT for segment in segments[1:])
@@ -250,7 +250,7 @@ def _is_part(segments: tuple[tuple[str | None, ...], ...]) -> bool:
 
 
 def _like(operand: Column, segments: tuple[tuple[str | None, ...], ...]) -> Column:  # noqa: PLR0911 - one return a form
-    """The plain patterns, which are nearly all, without a regular expression; long ones by the kernel."""
+    """Match plain patterns, which are nearly all, without a regular expression; long patterns by the kernel."""
     if all(None not in segment for segment in segments):
         texts = ["".join(character or "" for character in segment) for segment in segments]
         match texts:
@@ -279,7 +279,7 @@ def _by_kernel(segments: tuple[tuple[str | None, ...], ...]) -> Callable[[pa.Arr
 
 
 def _balanced(terms: Iterable[Column], join: Callable[[Column, Column], Column]) -> Column:
-    """All terms joined, as a tree that is as flat as can be: Spark calls itself for every level."""
+    """Join all terms as a balanced tree, because Spark recurses once for every level."""
     joined = list(terms)
     while len(joined) > 1:
         pairs = zip(joined[::2], joined[1::2], strict=False)

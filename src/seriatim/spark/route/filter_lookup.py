@@ -1,8 +1,8 @@
 """Many filters on Spark: found by a message's own values instead of being tried one by one.
 
-For each property there is a small frame ``value → filters``, joined to the messages by broadcast. What a row carries of
-a filter is where its messages go, and, if something is left to try, the number of its shape and its constants; so that
-thousands of filters are a few expressions.
+For each property there is a small frame ``value → filters``, joined to the messages by broadcast. A row of it has a
+filter's destination and, if terms remain to be tried, the number of its shape and its constants; so
+thousands of filters need only a few expressions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TO, _SHAPE = "to", "shape"
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A filter as it is looked up: where to, the rest's shape (None: nothing is left to try) and its constants."""
+    """A filter in the lookup: its destination, the shape of its remaining terms (None: there are none) and its constants."""
 
     to: str
     shape: Expression | None = None
@@ -52,7 +52,7 @@ class Index:
     entries: Mapping[Property, Mapping[Any, Sequence[_Entry]]]
 
     def matches(self, df: DataFrame, columns: Mapping[str, Column]) -> tuple[DataFrame, list[Column]]:
-        """The frame with what was looked up, and arrays (perhaps null) of destinations.
+        """The joined frame, and arrays (which may be null) of destinations.
 
         Args:
             df: messages.
@@ -66,7 +66,7 @@ class Index:
         return df, found
 
     def repeats(self, others: Iterable[str]) -> bool:
-        """Whether a message may find a destination twice; `others` are those that are found in other ways."""
+        """Whether a message may find a destination twice; `others` are destinations that are found in other ways."""
         seen = set(others)
         for by_value in self.entries.values():
             reached: set[str] = set()
@@ -82,10 +82,10 @@ class Index:
 
 
 def indexed(rules: Iterable[Rule], to: Sequence[str]) -> tuple[Index, list[tuple[Expression, str]]]:
-    """The index of the rules that can be looked up, and the other ones as filters, each with its destination.
+    """The index of the filters that can be looked up, and the other filters, each with its destination.
 
     Args:
-        rules: what the filters were taken apart into.
+        rules: the filters, split into lookups and remaining terms.
         to: the destination of each filter.
     """
     keyed: list[tuple[Rule, _Entry]] = []
@@ -125,7 +125,7 @@ def _whole(rule: Rule) -> Expression:
 class _Table:
     """The frame ``value → filters`` of one property; its columns begin with `prefix`.
 
-    A constant is kept in the field of its type and of its place among the filter's constants of that type.
+    A constant is stored in the field for its type and its place among the filter's constants of that type.
     """
 
     def __init__(self, prefix: str, kind: Type, by_value: Mapping[Any, Sequence[_Entry]]) -> None:
@@ -177,7 +177,7 @@ class _Table:
         return {_TO: entry.to, _SHAPE: self._forms[form], **given}
 
     def matches(self, columns: Mapping[str, Column]) -> list[Column]:
-        """Arrays of destinations, where the frame is joined."""
+        """Arrays of destinations in the joined frame."""
         found = [F.col(self._sure)] if self._has_sure else []
         if self._forms:
             passed = F.filter(F.col(self._maybe), lambda candidate: self._passes(candidate, columns))

@@ -1,7 +1,8 @@
 """`route`: each message once for every destination whose filter it matches, on Spark.
 
-Owns the choice between three ways to the same rows: a few filters are expressions; of many, those with an equality are
-looked up (`lookup`); and of what is left, a few are expressions again and more than a few are tried by the kernel.
+This module chooses between three ways to the same rows: a few filters are expressions; of many filters, those with an
+equality are looked up (`filter_lookup.py`); of the remaining filters, a few are expressions again, and more than a few
+are tried by the kernel.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def route(df: DataFrame, subscriptions: Iterable[Subscription]) -> DataFrame:
 
     Args:
         df: messages, one per row; a streaming or a batch frame. Filters may name its columns of strings, numbers,
-            booleans and moments; ``ticket`` and ``epoch`` are a ticket's number and epoch.
+            booleans and timestamps; ``ticket`` and ``epoch`` are a ticket's number and epoch.
         subscriptions: any number of them, with different names; several may lead to one destination.
 
     Returns:
@@ -123,7 +124,7 @@ def _tried(df: DataFrame, filters: Sequence[tuple[Expression, str]], properties:
 
 
 def _all_of(found: Sequence[Column], *, repeats: bool) -> Column:
-    """Arrays of destinations, null for none, as one."""
+    """Concatenate arrays of destinations; null counts as empty."""
     if not found:
         return F.lit(None).cast("array<string>")
     every = found[0]

@@ -1,7 +1,7 @@
-"""Opening Spark: the only place that builds a session.
+"""Open Spark: the only place that builds a session.
 
-Owns the settings without which a pipeline would not be right (the workers' Python, UTC, the state
-store, the cutting of files) or not pleasant (logging, memory, addresses). Knows no pipeline.
+This module owns the settings that a pipeline needs to be correct (the workers' Python, UTC, the state
+store, the splitting of files) or convenient (logging, memory, addresses). It knows no pipeline.
 """
 
 from __future__ import annotations
@@ -70,17 +70,17 @@ def open_session(
 ) -> SparkSession:
     """A Spark session for pipelines.
 
-    Where Spark is running in this process already, it is a new session of that one: settings that
-    are fixed when Spark starts (``spark.master``, memory, ...) are then those of the first.
+    If Spark is running in this process already, this is a new session of that Spark: settings that
+    are fixed when Spark starts (``spark.master``, memory, ...) are then those of the first session.
 
     Args:
-        conf: Spark settings; each wins over ours.
-        log: a file for what Spark and its workers write to standard error. None: ours.
-        inherit: open files that Spark's process is to keep open as long as it lives, such as a lock.
+        conf: Spark settings; they override ours.
+        log: a file for the standard error of Spark and its workers. None: the standard error of this process.
+        inherit: open files that Spark's process has to keep open as long as it lives, such as a lock.
 
     Raises:
-        EnvironmentProblem: no Java, one that is too old, or Spark doesn't start.
-        UsageError: a setting whose value Spark refuses.
+        EnvironmentProblem: Java is missing or too old, or Spark doesn't start.
+        UsageError: Spark refuses the value of a setting.
     """
     wanted = dict(conf or {})
     running = SparkSession.getActiveSession() or _default_session()
@@ -99,9 +99,9 @@ def is_running() -> bool:
 
 
 def has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
-    """Whether the process that Spark runs in is gone, or is so soon; one that has started ours is not asked.
+    """Whether the process of Spark has ended, or ends soon; a Spark process that started this process is not asked.
 
-    A connection to it may break a moment before its end is seen.
+    A connection to it may break a moment before its end is visible.
     """
     # Nothing public tells.
     process: subprocess.Popen[bytes] | None = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001
@@ -157,12 +157,12 @@ def _fixed(wanted: Mapping[str, str]) -> dict[str, str]:
 
 
 def _is_local(master: str) -> bool:
-    """Whether the executor is the driver's own process; else executors are elsewhere and have what they are given."""
+    """Whether the executor is the driver's own process; otherwise executors run elsewhere and have only the files sent to them."""
     return master.startswith("local") and not master.startswith("local-cluster")
 
 
 def _python_of_workers(python: str) -> str:
-    """What starts this machine's workers: `worker-python`, where it does the same as this interpreter in less time."""
+    """The program that starts this machine's workers: `worker-python`, if it does the same as this interpreter in less time."""
     # Not where Spark is another one than the PySpark that an interpreter finds by itself, or was started by others.
     installed = Path(pyspark.__file__).parent
     own = Path(os.environ.get("SPARK_HOME", installed)) == installed and "PYSPARK_GATEWAY_PORT" not in os.environ
@@ -171,7 +171,7 @@ def _python_of_workers(python: str) -> str:
 
 
 def _heap_bytes() -> int:
-    """A quarter of the memory, between 1 and 8 GiB: RocksDB and the Python workers live outside the heap."""
+    """A quarter of the memory, between 1 and 8 GiB: RocksDB and the Python workers need memory outside the heap."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min(8 * _GIB, max(_GIB, memory // 4))
 
@@ -200,10 +200,10 @@ def _start(wanted: Mapping[str, str], log: Path | None, inherit: Sequence[int]) 
 
 
 class _Process(dict[str, Any]):
-    """How Spark's process is started: as PySpark says, who lets it ignore SIGINT, and deaf to SIGTERM, too.
+    """Starts Spark's process like PySpark, which makes it ignore SIGINT, and makes it ignore SIGTERM, too.
 
-    `timeout` and others send it to a whole group of processes, and the driver finishes the batch in hand then. Spark's
-    process ends with the driver, however that ends.
+    `timeout` and others send SIGTERM to a whole group of processes, and then the driver finishes the present batch.
+    Spark's process ends with the driver, however that ends.
     """
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -221,7 +221,7 @@ def _deaf_to_sigterm(before: Callable[[], None]) -> Callable[[], None]:
 
 
 def _context_of(wanted: Mapping[str, str], process: _Process) -> SparkContext:
-    """Spark with our settings and those that are wanted; `process`: how its process is started."""
+    """Start Spark with our settings and the given ones; `process`: starts its process."""
     gateway = None
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # spark-submit has started this process, and knows where to run
         gateway = launch_gateway()  # type: ignore[no-untyped-call]
@@ -248,7 +248,7 @@ def _first_line(error: Exception) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JavaFound:
-    """Where Java is, and its major version."""
+    """The path of Java, and its major version."""
 
     path: Path
     version: int
@@ -258,7 +258,7 @@ def find_java() -> JavaFound:
     """The Java that Spark will use.
 
     Raises:
-        EnvironmentProblem: there is none, or it is too old; says what to install.
+        EnvironmentProblem: Java is missing or too old; names the package to install.
     """
     home = os.environ.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")

@@ -1,7 +1,7 @@
-"""The parent of Spark's Python workers, deaf to SIGINT.
+"""The parent of Spark's Python workers, which ignores SIGINT.
 
-A terminal sends Ctrl-C to every process of its foreground group. The driver finishes the batch in hand
-then; workers that broke off would make it fail. Named by ``spark.python.daemon.module``.
+A terminal sends Ctrl-C to every process of its foreground group. Then the driver finishes the present batch, which
+would fail without its workers. The setting ``spark.python.daemon.module`` names this module.
 """
 
 from __future__ import annotations

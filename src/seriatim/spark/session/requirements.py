@@ -43,6 +43,6 @@ def use_this_python(session: SparkSession) -> None:
 
 
 def arrow_schema(session: SparkSession, schema: T.StructType) -> bytes:
-    """The schema that Spark gives to a worker, as an IPC message."""
+    """The schema that Spark passes to a worker, as an IPC message."""
     zone = session.conf.get("spark.sql.session.timeZone")
     return to_arrow_schema(schema, timezone=zone).serialize().to_pybytes()

@@ -1,7 +1,8 @@
 """The copy of seriatim that the driver sends to executors on other machines.
 
-What a worker runs has to be what the driver planned, so seriatim travels with the application and isn't looked up on
-the executors. The packages it needs are not its business: the executors' Python has them (see `docs/how-to/cluster.md`).
+A worker has to run the same code that the driver planned with, so seriatim is sent with the application and isn't
+looked up on the executors. The packages that it needs aren't sent: the executors' Python has them (see
+`docs/how-to/cluster.md`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ __all__ = ["ship"]
 
 
 def ship(context: SparkContext) -> None:
-    """Give the executors of an application the driver's seriatim."""
+    """Send the driver's seriatim to the executors of an application."""
     package = Path(__file__).parents[2]
     # A folder of Spark's, which serves the file from there and removes it at its end.
     archive = Path(tempfile.mkdtemp(dir=SparkFiles.getRootDirectory()), "seriatim.zip")

@@ -1,9 +1,9 @@
 """The failures of a query after which a restart may succeed: one table; all others are permanent.
 
-A failure of Spark's is known by the words that Spark's, Hadoop's and Kafka's classes use for it (PySpark 4.3); an
-error of ours by its class. What stands in the table is nobody's mistake: a machine was slow, full or away for a
-moment. A worker that ended stands in it, too, because the calls that were under way are then made in processes of
-their own (`calls/child_process.py`).
+A failure of Spark is recognised by the words that classes of Spark, Hadoop and Kafka use for it (PySpark 4.3); an
+error of seriatim by its class. The failures in the table are caused by a machine that was slow, full or unreachable for
+a moment. A worker that ended is among them, too, because the calls that were running are then made in separate
+processes (`calls/child_process.py`).
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _TABLE = [(re.compile(words), what) for words, what in HEALING]
 
 
 def healing(error: SeriatimError, text: str) -> str | None:
-    """What has happened, where the same once more may work; None: it won't.
+    """The cause of a failure after which a restart may succeed; None: it is permanent.
 
     Args:
-        error: why the query failed, as it is told.
-        text: all that Spark says of it; where the error is one of ours, that decides.
+        error: the error of the query.
+        text: Spark's full description; if the error is seriatim's own, the error decides.
     """
     if isinstance(error, Unavailable | Transient):
         return "a service was away"
@@ -61,5 +61,5 @@ def healing(error: SeriatimError, text: str) -> str | None:
 
 
 def healing_of_spark(text: str) -> str | None:
-    """What has happened, where a failure of Spark's says so that heals; else None."""
+    """The cause of a transient failure of Spark; None for other failures."""
     return next((what for words, what in _TABLE if words.search(text)), None)

@@ -1,1 +1,1 @@
-"""Stamp: each message gets a ticket on arrival, without gaps in a location; `stage.py` is its door."""
+"""Stamp: each message gets a ticket on arrival, without gaps in a location; `stage.py` adds the stage to a query."""

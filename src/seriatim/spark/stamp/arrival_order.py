@@ -1,4 +1,4 @@
-"""The error that is raised where the order of arrival is not total. Owns how two messages are shown to a person."""
+"""The error for an order of arrival that is not total, which shows two messages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MOST_CHARACTERS, _MOST_COLUMNS = 80, 4
 
 
 def not_total(messages: pa.Table, order_by: Sequence[str], location: str) -> ColumnError:
-    """The error for two messages of one location that are equal in all that the order goes by.
+    """The error for two messages of one location that are equal in all columns of the order.
 
     Args:
-        messages: the two.
+        messages: the two messages.
         order_by: the columns of the order.
         location: the column with their location.
     """
@@ -42,7 +42,7 @@ def _name(messages: pa.Table, row: int, order_by: Sequence[str]) -> str:
 
 
 def _shown(messages: pa.Table, column: str, row: int) -> str:
-    """A value in one line, as Python writes text and as Arrow writes the rest."""
+    """A value in one line: text as Python writes it, all other values as Arrow writes them."""
     scalar = messages.column(column)[row]
     kind = scalar.type
     if not scalar.is_valid:

@@ -1,7 +1,7 @@
-"""The operator that stamps: a Spark ``StatefulProcessor`` over buckets of locations, and the same for frames that end.
+"""The operator that stamps: a Spark ``StatefulProcessor`` over buckets of locations, and the same for batch frames.
 
-The messages' packets go through it unopened but for the columns that the order goes by; what it adds is 8 bytes a
-message, the position of its ticket, from which `add_tickets` makes the column. Every decision is the kernel's.
+Of the messages' packets the operator reads only the columns of the order; it adds 8 bytes for each
+message, the position of its ticket, from which `add_tickets` makes the column. The kernel makes every decision.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _PIECE_BYTES = 64 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class StampPlan:
-    """What the operator does; it travels to the workers.
+    """The plan of the operator; it is sent to the workers.
 
-    `order_by` and `last_number` are one for all locations, or a mapping by location.
+    `order_by` and `last_number` are the same for all locations, or a mapping by location.
     """
 
     order_by: tuple[str, ...] | Mapping[str, tuple[str, ...]]
@@ -48,21 +48,21 @@ class StampPlan:
 
 
 class Stamper(StatefulProcessor):
-    """Stamps a bucket of locations a call. State: one value, the counters.
+    """Stamps one bucket of locations in each call. State: one value, the counters.
 
     Args:
-        plan: what to do.
+        plan: the plan.
     """
 
     def __init__(self, plan: StampPlan) -> None:
         self._plan = plan
 
     def init(self, handle: StatefulProcessorHandle) -> None:
-        """Names the state; Spark calls it once a task, and once on the driver."""
+        """Declare the state; Spark calls it once for each task, and once on the driver."""
         self._counters = handle.getValueState("counters", "value binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """All messages of a micro-batch in a bucket, which are put in order together."""
+        """Put all messages of a micro-batch in a bucket in order together."""
         # A shuffle brings packets in any order; where they go from here must not depend on it, if a part of it runs again.
         packets = sorted(bytes(packet) for frame in rows for packet in frame["packet"] if len(packet))
         value, fingerprint = self._counters.get(), self._plan.fingerprint
@@ -78,11 +78,11 @@ class Stamper(StatefulProcessor):
             self._counters.update((counters.to_bytes(fingerprint),))
 
     def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing."""
 
 
 def _pieces(packets: Sequence[bytes]) -> Iterator[tuple[int, int]]:
-    """Which packets leave together, so that neither their number nor their size makes it dear."""
+    """Group packets to leave together, so that neither their number nor their size becomes too large."""
     start, size = 0, 0
     for place, packet in enumerate(packets):
         if size and size + len(packet) > _PIECE_BYTES:
@@ -93,7 +93,7 @@ def _pieces(packets: Sequence[bytes]) -> Iterator[tuple[int, int]]:
 
 
 def _positions(plan: StampPlan, counters: Counters, packets: Sequence[pa.Table]) -> list[Ints]:
-    """The position of each message's ticket, by packet; 0 for a message that gets none. Moves the counters on."""
+    """The position of each message's ticket, by packet; 0 for a message without a ticket. Advances the counters."""
     messages = pa.concat_tables(packets)
     named = messages.column(LOCATION).combine_chunks().dictionary_encode()
     locations = named.dictionary.cast(pa.string())
@@ -115,7 +115,7 @@ def _positions(plan: StampPlan, counters: Counters, packets: Sequence[pa.Table])
 
 
 def _by_order(plan: StampPlan, locations: pa.StringArray) -> Iterator[tuple[tuple[str, ...], Ints]]:
-    """What locations are ordered by, and which of them are."""
+    """The orders of locations, and the locations with each order."""
     if not isinstance(plan.order_by, Mapping):
         if len(locations):
             yield plan.order_by, np.arange(len(locations))
@@ -128,7 +128,7 @@ def _by_order(plan: StampPlan, locations: pa.StringArray) -> Iterator[tuple[tupl
 
 
 def _keys(column: pa.ChunkedArray) -> list[Ints]:
-    """Numbers that sort as the values do, ascending, nulls first."""
+    """Numbers that sort like the values, ascending, nulls first."""
     keys = []
     if column.null_count:
         keys.append(pc.is_valid(column).to_numpy().astype(np.int64))
@@ -151,8 +151,8 @@ def _keys(column: pa.ChunkedArray) -> list[Ints]:
 def add_tickets(plan: StampPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow``: the messages of the packets with their tickets.
 
-    A shuffle brings packets in any order. They are sorted, so that what follows packs the same messages into the same
-    packets when a part of it runs again: Spark ends a query whose second run writes a row that differs in a byte
+    A shuffle brings packets in any order. They are sorted, so that later stages pack the same messages into the same
+    packets when a part of the query runs again: Spark ends a query whose second run writes a row that differs in a byte
     (``spark.sql.shuffle.orderIndependentChecksum``).
     """
 
@@ -186,7 +186,7 @@ def _last_numbers(plan: StampPlan, location: pa.StringArray) -> int | Ints:
 
 
 def stamp_to_the_end(plan: StampPlan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """A function for ``mapInArrow`` on a frame that ends: all buckets of a partition, from nothing."""
+    """A function for ``mapInArrow`` on a batch frame: all buckets of a partition, from an empty state."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         packets: dict[int, list[pa.Table]] = defaultdict(list)

@@ -1,6 +1,6 @@
 """`stamp`: a ticket for each message on arrival, gap-free per location, on Spark.
 
-Owns the plan of the query: rows → packets by bucket of locations → the stateful operator → rows with tickets.
+The plan of the query: rows → packets by bucket of locations → the stateful operator → rows with tickets.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def stamp(
     *,
     buckets: int = DEFAULT_BUCKETS,
 ) -> DataFrame:
-    """Gives each message a ticket: (location, epoch, number), gap-free and ascending in order of arrival.
+    """Give each message a ticket: (location, epoch, number), gap-free and ascending in order of arrival.
 
     Micro-batches arrive one after another. In a micro-batch, the messages of a location arrive in the order of `order_by`.
     The counters live in the query's checkpoint: a batch that runs again gives the same tickets.
@@ -107,20 +107,20 @@ def stamp(
 def stamp_locations(
     df: DataFrame, received: Sequence[Receive], *, buckets: int = DEFAULT_BUCKETS, invalid: str = "_invalid"
 ) -> DataFrame:
-    """Stamps the messages that a pipeline received, as its locations say.
+    """Stamp the messages of a pipeline, as its locations declare.
 
-    Messages of locations without `stamp`, and those that are invalid already, have tickets of nulls: what can't be
-    released takes no number, behind which others would wait. Where a location is ordered by properties of its own, a
-    message that lacks one of them has no place in the order and becomes invalid.
+    Messages of locations without `stamp`, and messages that are invalid already, have tickets of nulls: a message that
+    can't be released gets no number, because other messages would wait behind it. If a location is ordered by its own
+    properties, a message that lacks one of them has no place in the order and becomes invalid.
 
     Args:
-        df: what `receive` gives.
+        df: the result of `receive`.
         received: the locations.
-        buckets: into how many parts the locations are cut.
+        buckets: the number of parts into which the locations are cut.
         invalid: the column with the reason why a row is no message.
 
     Raises:
-        ColumnError: an order names a column that isn't there, or one of a type that has no order.
+        ColumnError: an order names a missing column, or a column whose type has no order.
     """
     stamps = {entry.location: entry.stamp for entry in received if entry.stamp is not None}
     if not stamps:
@@ -175,14 +175,14 @@ def _check_order(df: DataFrame, order: Sequence[str], where: str = "") -> None:
 
 
 def _order_of(df: DataFrame, how: Stamp) -> tuple[str, ...]:
-    """The columns of a location's order: its own, or file and row, and where messages are split the part."""
+    """The columns of a location's order: its own, or file and row, and the part if messages are split."""
     if how.order_by:
         return how.order_by
     return (*(name for name in ARRIVAL if name != "location"), *(["part"] if "part" in df.columns else []))
 
 
 def _without_place(df: DataFrame, stamps: Mapping[str, Stamp], invalid: str) -> DataFrame:
-    """The frame with those messages marked as invalid that lack what their location is ordered by."""
+    """The frame in which messages that lack a column of their location's order are marked as invalid."""
     reasons = [quoted(invalid)]
     for location, how in stamps.items():
         lacking = [F.when(quoted(name).isNull(), F.lit(name)) for name in how.order_by]
@@ -195,7 +195,7 @@ def _without_place(df: DataFrame, stamps: Mapping[str, Stamp], invalid: str) -> 
 
 
 def _alike(values: Mapping[str, _V]) -> _V | Mapping[str, _V]:
-    """The value, if it is the same for all."""
+    """The value, if it is equal for all."""
     first = next(iter(values.values()))
     return first if all(value == first for value in values.values()) else values
 
@@ -225,7 +225,9 @@ def _stamped(df: DataFrame, location: Column, bucket: Column, plan: StampPlan, b
 
 
 def with_tickets(stamped: DataFrame, plan: StampPlan, shown: T.StructType) -> DataFrame:
-    """The messages with their tickets, spread over the tasks. All of a location come out of one; what follows is work for all."""
+    """The messages with their tickets, spread over the tasks: all messages of a location come from one task, but later stages
+    use all tasks.
+    """
     tasks = int(stamped.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
     spread = stamped.repartitionById(tasks, F.pmod(F.col("place"), F.lit(tasks)))
     return spread.mapInArrow(add_tickets(plan), shown)

@@ -1,7 +1,8 @@
 """Buckets: the parts into which the groups of an operator are cut.
 
-A bucket is a key of Spark's state; it goes to the partition that Spark's hash of its id says. The ids are chosen so
-that this spreads evenly: with any number of partitions that divides the number of buckets, each gets as many.
+A bucket is a key of Spark's state; Spark's hash of its id decides its partition. The ids are chosen so
+that buckets are spread evenly: if the number of partitions divides the number of buckets, all partitions get the same
+number.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def bucket_ids(buckets: int) -> list[int]:
 
 
 def _murmur3(value: int, seed: int = 42) -> int:
-    """Spark's hash of an int (MurmurHash3 x86 32-bit by Austin Appleby, one 4-byte block), as a signed number."""
+    """Spark's hash of an int (MurmurHash3 x86 32-bit by Austin Appleby, for a block of 4 bytes), as a signed number."""
 
     def rotate(x: int, by: int) -> int:
         return ((x << by) | (x >> (32 - by))) & _MASK

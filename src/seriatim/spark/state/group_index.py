@@ -43,7 +43,7 @@ class QueueState:
 
 @dataclass(slots=True)
 class Index:
-    """What a bucket remembers, but for the bodies that it holds.
+    """The state of a bucket, without the held bodies.
 
     `now` is the latest processing time (microseconds), `timer` the registered one (milliseconds, None: none),
     `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by queue, from
@@ -59,7 +59,7 @@ class Index:
     steps: Mapping[str, int] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """The value to keep."""
+        """The value to store."""
         header = {
             "layout": LAYOUT,
             "fingerprint": self.fingerprint,
@@ -91,7 +91,7 @@ class Index:
             fingerprint: of the operator that goes on with it; None: it is only looked at.
 
         Raises:
-            CheckpointMismatch: another layout wrote it, or another operator.
+            CheckpointMismatch: it has another layout, or another operator wrote it.
         """
         reader = pa.ipc.open_stream(value)
         header = json.loads(reader.schema.metadata[b"seriatim"])

@@ -1,8 +1,8 @@
 """The bodies that a bucket holds, in chunks that are written once.
 
-A held message is named by a `ref`: chunk and row. What a batch leaves behind is one new chunk; older ones are not
-rewritten, so a long backlog costs nothing while it waits. Chunks that are empty are deleted, those of which little
-is left are written anew, and small neighbours are merged, so their number grows with the logarithm of the backlog.
+A held message is named by a `ref`: chunk and row. The held messages of a batch are one new chunk; older chunks are not
+rewritten, so a long backlog costs nothing while it waits. Empty chunks are deleted, chunks of which little
+is left are rewritten, and small neighbours are merged, so their number grows with the logarithm of the backlog.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _SMALL = 4096
 
 
 def chunk_of(ref: Ints) -> Ints:
-    """The chunk a ref lies in."""
+    """The chunk of a ref."""
     return ref >> _ROW_BITS
 
 
 def row_of(ref: Ints) -> Ints:
-    """Its row there."""
+    """The row of a ref in its chunk."""
     return ref & (2**_ROW_BITS - 1)
 
 
@@ -42,21 +42,21 @@ def first_ref(chunk: int) -> int:
 
 
 class Chunks(Protocol):
-    """Where chunks are kept."""
+    """A store of chunks."""
 
     def get(self, chunk: int) -> bytes:
         """A chunk's packet."""
 
     def put(self, chunk: int, packet: bytes) -> None:
-        """Keeps a packet."""
+        """Store a packet."""
 
     def delete(self, chunk: int) -> None:
-        """Drops a packet."""
+        """Delete a packet."""
 
 
 @dataclass(slots=True)
 class MemoryChunks:
-    """Nowhere but in memory: for frames that end."""
+    """A store in memory, for batch frames."""
 
     packets: dict[int, bytes]
 
@@ -65,11 +65,11 @@ class MemoryChunks:
         return self.packets[chunk]
 
     def put(self, chunk: int, packet: bytes) -> None:
-        """Keeps a packet."""
+        """Store a packet."""
         self.packets[chunk] = packet
 
     def delete(self, chunk: int) -> None:
-        """Drops a packet."""
+        """Delete a packet."""
         del self.packets[chunk]
 
 
@@ -77,9 +77,9 @@ class Bodies:
     """The chunks of one bucket during one call; a chunk is read at most once.
 
     Args:
-        chunks: where they are kept.
-        rows: how many rows each living chunk has; changed in place.
-        schema: the columns of a message, as they are today.
+        chunks: the store.
+        rows: the number of rows of each existing chunk; changed in place.
+        schema: the present columns of a message.
     """
 
     def __init__(self, chunks: Chunks, rows: dict[int, int], schema: pa.Schema) -> None:
@@ -89,7 +89,7 @@ class Bodies:
         self._read: dict[int, pa.Table] = {}
 
     def table(self, chunk: int) -> pa.Table:
-        """The messages of a chunk, with the columns of today: new ones are null in it."""
+        """The messages of a chunk, with the present columns: new columns are null."""
         if chunk not in self._read:
             self._read[chunk] = _conform(from_bytes(self._chunks.get(chunk)), self._schema)
         return self._read[chunk]
@@ -97,13 +97,13 @@ class Bodies:
     def keep(
         self, chunk: int, arrived: Callable[[Ints], pa.Table], refs: Ints, renumber: Callable[[Ints, Ints], None]
     ) -> None:
-        """Keeps what is held now, and nothing else.
+        """Store the messages that are held now, and delete all others.
 
         Args:
             chunk: the number of this call's chunk.
-            arrived: gives messages that arrived in this call, by their rows in its chunk.
-            refs: the refs of all that is held now.
-            renumber: called with old and new refs where messages have moved.
+            arrived: returns messages that arrived in this call, by their rows in its chunk.
+            refs: the refs of all messages that are held now.
+            renumber: called with old and new refs of messages that have moved.
         """
         refs = np.sort(refs)
         ids, counts = np.unique(chunk_of(refs), return_counts=True)
@@ -125,7 +125,7 @@ class Bodies:
     def _absorb(
         self, parts: list[tuple[Ints, pa.Table]], older: list[int], refs: Ints, living: dict[int, int]
     ) -> list[tuple[Ints, pa.Table]]:
-        """Takes small neighbours along, as long as they are no larger than what there is already."""
+        """Merge small neighbours, as long as they aren't larger than the chunk so far."""
         total = len(parts[0][0])
         while older and living[older[-1]] <= total and total + living[older[-1]] <= _SMALL:
             other = older.pop()

@@ -1,8 +1,8 @@
 """The manifest of a checkpoint: which operator its state belongs to.
 
-Spark starts a renamed state variable empty without a word; so what makes a state unreadable by another declaration
-is written beside it, and compared before the first batch. Each bucket's state carries the same fingerprint, for
-queries that are started without a manifest.
+Spark silently starts a renamed state variable empty. So the properties that make a state unreadable for another
+declaration are written beside it, and compared before the first batch. Each bucket's state has the same fingerprint,
+for queries that are started without a manifest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["check_header", "fingerprint", "identity"]
 
 
 def identity(queues: Sequence[Queue], buckets: int, clock: str) -> dict[str, Any]:
-    """What may not change as long as a checkpoint lives: the policies' parameters may, their kinds may not."""
+    """The properties that must not change during the life of a checkpoint: the kinds of policies, but not their parameters."""
     return {
         "buckets": buckets,
         "clock": clock,
@@ -35,7 +35,7 @@ def check_header(header: Mapping[str, Any], layout: int, fingerprint: str | None
     """Compares the header of a state that is read with who reads it; `fingerprint` None: with the layout only.
 
     Raises:
-        CheckpointMismatch: another layout wrote it, or another operator.
+        CheckpointMismatch: it has another layout, or another operator wrote it.
     """
     if header["layout"] != layout:
         raise CheckpointMismatch(

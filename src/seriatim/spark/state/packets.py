@@ -1,7 +1,7 @@
 """Packets: many rows as one Arrow IPC stream in a binary column.
 
-A stateful operator in Python is fed row by row; with a packet a row, thousands of messages cost what one does,
-and every Arrow type goes through unharmed. Owns the format; knows nothing of order.
+A stateful operator in Python gets its input row by row; with a packet in each row, thousands of messages cost as much
+as one, and every Arrow type is kept. This module owns the format, and knows nothing about order.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
 
     Args:
         column: an int column, or a field in `EACH`; 0 ≤ number < ``len(ids)``.
-        ids: what a number is called in the packets.
+        ids: the id in the packets for each number.
     """
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -81,10 +81,10 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
 
 
 def with_witness(pack: _Pack) -> _Pack:
-    """The same function for ``mapInArrow``, that also calls a witness where there is anything to pack.
+    """The same function for ``mapInArrow``, which also calls a witness if there are rows to pack.
 
-    A group whose bucket is another one than before would begin anew, without anybody noticing. So one bucket that is
-    there with any number of buckets takes part in every batch, and its state tells how the query was started. Its
+    If the number of buckets changed, a group in another bucket would silently begin anew. So one bucket that
+    exists with any number of buckets takes part in every batch, and its state shows how the query was started. Its
     packet is empty.
     """
 
@@ -136,7 +136,7 @@ def _packets(sorted_rows: pa.Table, number: np.ndarray, ids: list[int]) -> Itera
 
 
 def contiguous(table: pa.Table) -> pa.Table:
-    """The same rows in one piece, as long as they fit into one: gathering from many pieces is several times slower."""
+    """The same rows in one piece, if they fit: gathering from many pieces is several times slower."""
     return table.combine_chunks() if table.nbytes < _ONE_ARRAY else table
 
 

@@ -31,7 +31,7 @@ class Counters:
     following: Ints = field(default_factory=empty_ints)
 
     def enrol(self, locations: pa.StringArray) -> Ints:
-        """The rows of some locations, each named once; those that are new begin at position 1."""
+        """The rows of some locations, each named once; new locations begin at position 1."""
         found = pc.index_in(locations, value_set=self.locations)
         new = pc.is_null(found).to_numpy(zero_copy_only=False)
         count = int(new.sum())
@@ -43,7 +43,7 @@ class Counters:
         return rows
 
     def to_bytes(self, fingerprint: str) -> bytes:
-        """The value to keep."""
+        """The value to store."""
         header = {"seriatim": json.dumps({"layout": LAYOUT, "fingerprint": fingerprint})}
         schema = pa.schema([("location", pa.string()), ("following", pa.int64())], header)
         sink = pa.BufferOutputStream()
@@ -53,10 +53,10 @@ class Counters:
 
     @classmethod
     def from_bytes(cls, value: bytes, fingerprint: str) -> Counters:
-        """The counters again.
+        """Read the counters from the stored value.
 
         Raises:
-            CheckpointMismatch: another layout wrote them, or another operator.
+            CheckpointMismatch: they have another layout, or another operator wrote them.
         """
         reader = pa.ipc.open_stream(value)
         check_header(json.loads(reader.schema.metadata[b"seriatim"]), LAYOUT, fingerprint)

@@ -1,1 +1,1 @@
-"""Envelopes: the forms in which change logs and event buses tell what happened; a module each."""
+"""Envelopes: the forms in which change logs and event buses describe changes and events; a module for each form."""

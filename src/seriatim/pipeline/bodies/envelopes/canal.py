@@ -1,4 +1,4 @@
-"""Canal: the flat message (``type``, ``data``, ``old``, ``es``, ``isDdl``), also that of TiCDC (``_tidb``)."""
+"""Canal: the flat message (``type``, ``data``, ``old``, ``es``, ``isDdl``), also the message of TiCDC (``_tidb``)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _op(change: Document) -> Value:
 
 
 def _position(change: Document) -> Value:
-    """Canal's own ``id`` begins again when its server starts, so it is none; TiCDC tells when a change was committed."""
+    """The position: TiCDC's commit time. Canal's own ``id`` begins again when its server starts, so it is no position."""
     tidb = change.get("_tidb")
     return whole(tidb.get("commitTs")) if isinstance(tidb, dict) else None
 

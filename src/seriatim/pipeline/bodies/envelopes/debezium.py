@@ -40,13 +40,13 @@ def _op(change: Document) -> Value:
 
 
 def _snapshot(change: Document) -> Value:
-    """Since 1.x the source says ``true``, ``first``, ``last``, ``incremental`` and so on; before it was a boolean."""
+    """Whether it is a snapshot: since 1.x the source has ``true``, ``first``, ``last``, ``incremental`` and so on, before a boolean."""
     said = _source(change).get("snapshot")
     return change.get("op") == "r" or (said is not None and str(said).lower() != "false")
 
 
 def _position(change: Document) -> Value:
-    """A number that grows with the log of the database, where it has one of 64 bits."""
+    """A number that grows with the log of the database, if the database has one of 64 bits."""
     source = _source(change)
     if (lsn := source.get("lsn")) is not None:
         return whole(lsn)
@@ -85,7 +85,7 @@ def _moment(change: Document) -> Value:
 
 
 def _of_source(*names: str) -> Read:
-    """What the source says under one of several names; schema changes say it beside the source."""
+    """The source's value under one of several names; in schema changes it stands beside the source."""
     return lambda change: first(_source(change), names[0]) or first(change, *names[1:])
 
 

@@ -1,4 +1,4 @@
-"""One form of envelope, and what is read in documents of any of them: words, numbers, positions, moments."""
+"""One form of envelope, and readers for documents of any form: words, numbers, positions, timestamps."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class Envelope:
     """One of the forms.
 
     Args:
-        title: what it is called in messages.
-        properties: what it tells, by name: the type, and what finds it in a document.
+        title: its name in messages.
+        properties: its properties, by name: the type, and the function that finds the value in a document.
         marks: names of which a document in this form has at least one.
         rows: the name under which a document may have a list of rows; None: it has one row.
     """
@@ -59,16 +59,16 @@ class Envelope:
     rows: str | None = None
 
     def promotions(self, name: str, *, whole: bool = False) -> tuple[Promotion, ...]:
-        """What it tells, as properties.
+        """The promotions of its properties.
 
         Args:
-            name: its own name.
-            whole: whether it is looked for in the whole of a message that is split.
+            name: the name of the envelope.
+            whole: whether to look in the whole message if it is split.
         """
         return tuple(Promotion(one, one, kind, whole, name) for one, (kind, _) in self.properties.items())
 
     def of(self, document: Any) -> Document | None:
-        """The document itself, taken out of what may be around it; None: a tombstone. Raises `Unreadable`."""
+        """The document itself, without wrappers; None: a tombstone. Raises `Unreadable`."""
         found = document
         while isinstance(found, dict) and not self.marks & found.keys():
             if "payload" in found:
@@ -94,17 +94,17 @@ def _kind(value: object) -> str:
 
 
 def first(document: Document, *names: str) -> Value:
-    """What a document has under the first of several names under which it has something."""
+    """The first value that a document has under one of several names."""
     return next((document[name] for name in names if document.get(name) is not None), None)
 
 
 def named(*names: str) -> Read:
-    """What finds what `first` gives."""
+    """A function that finds the result of `first`."""
     return lambda document: first(document, *names)
 
 
 def word(who: str, said: object, words: Mapping[str, str]) -> str:
-    """The word for an operation as `who` says it. Raises `Unreadable`: there is none."""
+    """The common word for an operation in the words of `who`. Raises `Unreadable` if there is none."""
     found = words.get(said) if isinstance(said, str) else None
     if found is None:
         raise Unreadable(f"op: {shortened(repr(said))} is no operation of {who}'s")
@@ -122,7 +122,7 @@ def whole(value: Value) -> int | None:
 
 
 def log_position(text: str) -> int | None:
-    """A place in MySQL's binary log (``mysql-bin.000003:154``) as a number: the file's, then that within it."""
+    """A place in MySQL's binary log (``mysql-bin.000003:154``) as one number: the number of the file, then the place in it."""
     place = _LOG_PLACE.fullmatch(text) if len(text) <= 300 else None
     return None if place is None else packed(int(place[1]), int(place[2]))
 
@@ -133,7 +133,7 @@ def packed(high: int, low: int) -> int | None:
 
 
 def moment(value: Value, micros: int) -> Value:
-    """A number of so many microseconds since 1970 as ISO 8601; what is no number stays as it is."""
+    """Microseconds since 1970 as ISO 8601; other values stay as they are."""
     if isinstance(value, bool) or not isinstance(value, int | Decimal):
         return value
     number = Decimal(value) * micros
@@ -147,7 +147,7 @@ def moment(value: Value, micros: int) -> Value:
 
 
 def seconds_or_millis(name: str) -> Read:
-    """Maxwell writes seconds for rows and milliseconds for DDL; tools that write like Canal don't agree either."""
+    """A time in seconds or milliseconds: Maxwell writes seconds for rows and milliseconds for DDL; tools that write like Canal differ, too."""
 
     def find(change: Document) -> Value:
         value = change.get(name)
@@ -159,7 +159,7 @@ def seconds_or_millis(name: str) -> Read:
 
 
 def is_read(op: Read) -> Read:
-    """What finds whether an operation is ``read``; null where there is no operation."""
+    """A function that finds whether an operation is ``read``; null if there is no operation."""
 
     def find(change: Document) -> Value:
         try:

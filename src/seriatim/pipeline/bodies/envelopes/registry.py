@@ -1,4 +1,4 @@
-"""The envelopes that are known, by name, in one set of words: a filter reads alike whoever captured the change.
+"""The known envelopes, by name, with one set of words: a filter is the same for every tool that captured the change.
 
 The documents are those that the projects describe in their references. A document may lie in the ``payload`` of Kafka
 Connect's converter, or in the ``value`` of an object that has a ``key`` beside it, as tools write records of Kafka into
@@ -47,14 +47,14 @@ _OF_TOMBSTONES: Mapping[str, Value] = {"op": "tombstone", "snapshot": False}
 
 
 def lookup_of(envelope: str, what: str) -> Find:
-    """What finds in a body's document something that an envelope tells; see `values.Find`.
+    """A function that finds a property of an envelope in a body's document; see `values.Find`.
 
     Args:
         envelope: its name.
-        what: the name under which it tells it.
+        what: the name of the property.
 
     Raises:
-        UsageError: there is no such envelope, or it doesn't tell that.
+        UsageError: there is no such envelope, or it doesn't have the property.
     """
     form = ENVELOPES.get(envelope)
     if form is None or what not in form.properties:
