@@ -100,12 +100,12 @@ class Connections(Closing):
         dsn: the PostgreSQL, with all secrets.
         schema: the schema of the box.
         place: host, database and schema, for errors.
-        identity: which box it is, as of `identity_of`.
-        server: the embedded PostgreSQL, if that is the one.
-        is_pooled: whether a pooler stands between, as of `has_pooler`.
-        most: at most so many at once.
-        turn_limit: seconds (or ``"60s"``) after which PostgreSQL ends a connection that does nothing in the midst of a
-            transaction; None: never.
+        identity: the box's identity, from `identity_of`.
+        server: the embedded PostgreSQL, if it is used.
+        is_pooled: whether a connection pooler stands in between, from `has_pooler`.
+        most: the largest number of open connections.
+        turn_limit: seconds (or ``"60s"``) after which PostgreSQL closes a connection that idles inside a transaction;
+            None: never.
         unrouted: as of `Access`.
     """
 

@@ -87,16 +87,16 @@ class OwnConnection(psycopg.Connection[Any]):
     ``autocommit``.
 
     Attributes:
-        in_hand: what was received last in its transaction; None: nothing.
-        refused: how many statements were refused because they would have ended the transaction, or gone back in it.
-        turn_limit_ms: PostgreSQL ends it after so long without a statement in the midst of a transaction; None: never.
-        names: by which it knows statements.
+        in_hand: the last delivery that was received in its transaction; None if there is none.
+        refused: the number of refused statements, which would have ended the transaction or rolled it back to a savepoint.
+        turn_limit_ms: PostgreSQL closes the connection when it idles inside a transaction for this long; None: never.
+        names: the names of its prepared statements.
         row_makers: by the text of a statement that has a name, what makes rows with named columns. Its columns don't
             change while it has the name, and to ask for some twenty names takes longer than to read a row.
-        may_flush: what `can_flush` has found; None: it wasn't asked.
-        settled: where to look for what was published through SQL, and until when to believe it: see `publishing/unrouted_range.py`.
-        is_pooled: whether each of its transactions may be on another connection of the server, and another server: then
-            it remembers nothing of that, and has it remember nothing.
+        may_flush: the result of `can_flush`; None before the first call.
+        settled: from where to search for messages published through SQL, and until when to use that: see `publishing/unrouted_range.py`.
+        is_pooled: whether each transaction may use another connection to the server, or another server: then neither side
+            may rely on state from earlier transactions.
         is_interrupted: whether nothing further is sent, because another thread has cancelled the call; see `interruption.py`.
     """
 

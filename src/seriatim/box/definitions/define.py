@@ -134,7 +134,7 @@ class _Defining:
     # ---- adding and changing
 
     def _put(self, one: Definition) -> Change | None:
-        """Write a declaration, if it isn't there as it is."""
+        """Write a declaration, if it is new or changed."""
         if isinstance(one, Location | Schedule):
             return self._put_location(one) if isinstance(one, Location) else schedules.put(self._statements, one)
         old = _declared(self._before, one)
@@ -310,7 +310,7 @@ class _Defining:
 
 
 def _declared(before: Definitions, one: Definition) -> Definition | None:
-    """What is declared under that name now."""
+    """The present declaration of that name."""
     if isinstance(one, Queue):
         queue = before.queues.get(one.name)
         return None if queue is None or queue.problem is not None else queue.declared

@@ -355,7 +355,7 @@ class _CleanUp:
 def _befores(
     transaction: Transaction, queue: str | None, older_than: timedelta | None, moment: datetime, faults_for: timedelta
 ) -> dict[int, datetime]:
-    """For each queue with a history that may go: what was done before which moment. `faults_for`: how long faults are kept."""
+    """For each queue with a history to delete: the time before which its entries may go. `faults_for`: how long faults are kept."""
     definitions = transaction.access.known.current(transaction)
     declared = {one.queue_id: one.declared for one in definitions.queues.values()}
     only = None if queue is None else definitions.queue(queue).queue_id
@@ -379,7 +379,7 @@ def _expired(transaction: Transaction, queue: str | None, moment: datetime) -> l
 
 
 def _kept(queue: Queue | None, faults_for: timedelta) -> timedelta | None:
-    """For how long the history of a queue stays; None: for ever. That of a queue that is gone doesn't.
+    """How long the history of a queue is kept; None: for ever. The history of a dropped queue isn't kept.
 
     Messages that are kept because they had failed stay as long as their faults, unless their queue says for how long.
     """

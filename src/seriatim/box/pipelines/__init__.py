@@ -1,4 +1,4 @@
-"""Spark's side of a box: what pipelines read from it and write into it."""
+"""Spark's side of a box: pipelines read batches from it and write batches into it."""
 
 from seriatim.extras import need
 

@@ -34,7 +34,7 @@ class DeliveryEnds(NamedTuple):
 
     @classmethod
     def of(cls, queue: BoxQueue, handed: HandedMessages, *, have_failed: bool) -> DeliveryEnds:
-        """Those of messages that a turn has handed out. `have_failed`: one of them was handed out before, and failed."""
+        """The ends of messages that a turn has handed out. `have_failed`: one of them was handed out before, and failed."""
         keep = queue.declared.keeps
         return cls(
             queue.queue_id, handed.group, handed.incarnation, "nothing" if keep == "faults" and not have_failed else keep,

@@ -60,7 +60,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One value: text, number, true, false or nothing; ``written`` is how it stands in the file.
+    """One value: text, number, true, false or nothing; ``written`` is its text in the file.
 
     `unknown`: an environment variable in it isn't set, which is reported; so nothing else can be said of the value.
     """

@@ -45,8 +45,8 @@ class Failed:
     """The failure of a message.
 
     Args:
-        queue: the queue's name; None where no queue has it.
-        group: the key of its group; None where it has none.
+        queue: the queue's name; None if no queue has the message.
+        group: the key of its group; None if it has none.
         kind: ``transient``, ``unexpected``, ``bug``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (a
             message before it is missing), ``dead`` (it was set aside permanently), ``invalid`` (it doesn't fit the queue or its type),
             ``unrouted``.

@@ -231,13 +231,13 @@ class RunSummary:
 
     Args:
         pipeline: its name.
-        ending: why it ended.
-        seconds: from the start of the query to its end.
-        batches: micro-batches that brought or decided something.
-        accounts: each destination.
-        holes: holes that are open at the end.
-        routing: the router.
-        waiting: destinations that don't have all that was released for them, or whose ports fail.
+        ending: the reason why it ended.
+        seconds: the time from the start of the query to its end.
+        batches: the number of micro-batches that read or decided messages.
+        accounts: the account of each destination.
+        holes: the number of open holes at the end.
+        routing: the account of the router.
+        waiting: destinations that haven't got all their released messages, or whose ports fail.
         held_groups: how many groups hold messages at the end.
         longest: those of them that have waited longest, at most ten.
         reasons: why messages were set aside during the run, the most frequent reason first.

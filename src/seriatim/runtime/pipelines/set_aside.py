@@ -66,11 +66,11 @@ class SetAsideFilter:
 def read_set_aside(
     folder: Path, disposition: str | None = None, *, wanted: SetAsideFilter | None = None
 ) -> Iterator[SetAside]:
-    """What lies in a set-aside folder, in the order in which it was decided.
+    """The messages in a set-aside folder, in the order in which they were decided.
 
     Args:
         folder: the folder.
-        disposition: only these.
+        disposition: only messages with this disposition.
         wanted: a filter, in place of `disposition`.
     """
     chosen = wanted or SetAsideFilter(disposition)

@@ -33,8 +33,8 @@ class ReaderPool:
     Args:
         box: the message box.
         queue: the queue's name.
-        limits: of each reader.
-        folders: where modules are looked for.
+        limits: the limits of each reader.
+        folders: the folders in which modules are looked for.
         classes: names of classes of exceptions after which a retry may succeed, and of those after which it won't, besides
             those of the activation.
         log_level: what the readers log, at least.

@@ -72,7 +72,7 @@ class Serve:
         self._told = ""
 
     def run(self) -> None:
-        """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; at the second one it ends."""
+        """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once."""
         chores, schedules = Chores(self._box), ScheduleClock(self._box)
         with self._stop.listening(), Slots(self._box) as slots:
             try:

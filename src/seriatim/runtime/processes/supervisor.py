@@ -322,7 +322,7 @@ class Supervisor:
             FAILURES.tell(lost.queue, lost.group, what, result)
 
     def _patiently(self, does: Callable[[Session], _Result], failed: str) -> _Result | None:
-        """Do something in a session, again where the server isn't there for a while; or log that it failed."""
+        """Do work in a session, and retry it while the server is unreachable; or log that it failed."""
         until = time.monotonic() + _PATIENCE_S
         while True:
             try:

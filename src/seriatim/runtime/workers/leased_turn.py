@@ -177,7 +177,7 @@ class _Turn:
         return not ends
 
     def _fail(self, size: int, error: BaseException) -> None:
-        """Write a failure down, and end the lease."""
+        """Record a fault, and end the lease."""
         what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         lease = self._lease
         with self._turns.box.session() as session, translated(session.access.place):

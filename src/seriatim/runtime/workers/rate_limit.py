@@ -33,7 +33,7 @@ class RateLimit:
             self._saved = min(self._saved, self._burst)
 
     def take(self, most: int) -> tuple[int | None, float]:
-        """Permits, at most so many, None: they don't count; and how many seconds to wait for the first where there is none."""
+        """Take permits, at most the given number (None: there is no limit); also the seconds to wait for the first if there is none."""
         with self._lock:
             if self._rate is None:
                 return None, 0.0
@@ -45,7 +45,7 @@ class RateLimit:
             return got, 0.0 if got else (1.0 - self._saved) / self._rate
 
     def give_back(self, permits: int) -> None:
-        """What wasn't used."""
+        """Return unused permits."""
         if permits > 0:
             with self._lock:
                 self._saved += permits

@@ -173,7 +173,7 @@ class Scoreboard:
 
     @classmethod
     def make(cls, slots: int) -> Self:
-        """A new one, clean, in a file without a name; in memory where the system has such, for writing to a disk waits."""
+        """Make a new, empty scoreboard in a file without a name; in memory if the system can, because writing to a disk waits."""
         size = _FRONT_BYTES + slots * _SLOT_BYTES
         if hasattr(os, "memfd_create"):
             file = os.memfd_create("seriatim-scoreboard")
@@ -185,7 +185,7 @@ class Scoreboard:
 
     @classmethod
     def of(cls, file: int) -> Self:
-        """One that another process has made."""
+        """Open a scoreboard that another process has made."""
         return cls(file, os.fstat(file).st_size // _SLOT_BYTES - 1)
 
     @property

@@ -113,7 +113,7 @@ class TransactionalTurns:
     def _take(
         self, begun: list[_Turn], slot: Slot, wait_s: float, limit: int | None, refused: _Turn | None = None
     ) -> None:
-        """Do turns, one after another; each is added to `begun` before it begins. After one that was refused, of its group."""
+        """Do turns, one after another; each is added to `begun` before it begins. After a refused turn only turns of its group."""
         already = len(begun)
         self._do(begun, slot, wait_s, limit, refused)
         for turn in begun[already:]:
@@ -177,7 +177,7 @@ class TransactionalTurns:
             raise error
 
     def _note(self, turn: _Turn, what: Fault, delivery: Delivery | None = None) -> None:
-        """Write down what ended a turn; the message is that whose handler is suspected, or else the one at hand."""
+        """Record the fault that ended a turn, at the message whose handler is suspected, or else at the present message."""
         entry_id = turn.steps.suspect or turn.at_hand
         attempt = dict(zip(turn.delivery.entry_ids, turn.delivery.messages, strict=True))[entry_id].attempt
         lost = LostTurn(self.queue, turn.delivery.group, entry_id, attempt=attempt)

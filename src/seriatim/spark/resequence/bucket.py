@@ -117,7 +117,7 @@ class Bucket:
         return min((int(each.min()) for each in moments if len(each)), default=FOREVER)
 
     def report(self, bucket: int) -> str:
-        """What the bucket of that id holds, by queue, as JSON, for whoever watches.
+        """The content of the bucket with that id, by queue, as JSON, for monitoring.
 
         ``longest`` are the groups that have waited longest: queue, group, how many messages it holds, the first run of
         numbers that it misses, since when (microseconds), and why; see `HeldGroups`.

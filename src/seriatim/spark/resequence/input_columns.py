@@ -80,7 +80,7 @@ def _sequence(df: DataFrame, queue: Queue) -> tuple[Column | None, Column | None
 
 
 def _last_number(ticket: T.StructField, column: Column) -> Column:
-    """Where a column's tickets turn over."""
+    """The last number of a column's tickets."""
     told = (ticket.metadata or {}).get(TURN_OVER, LAST_NUMBER)
     if not isinstance(told, dict):
         return F.lit(told)

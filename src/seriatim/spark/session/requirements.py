@@ -18,7 +18,7 @@ _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProv
 
 
 def make_ready(df: DataFrame) -> None:
-    """Makes the frame's session run this Python, and for streams keep state where operators in Python can reach it.
+    """Configure the frame's session: its workers run this Python, and for streams the state store supports Python operators.
 
     Raises:
         EnvironmentProblem: the session doesn't let its state store be chosen.

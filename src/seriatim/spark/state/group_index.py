@@ -84,7 +84,7 @@ class Index:
 
     @classmethod
     def from_bytes(cls, value: bytes, fingerprint: str | None) -> Index:
-        """The index again.
+        """Read the index from the stored value.
 
         Args:
             value: what `to_bytes` made.
