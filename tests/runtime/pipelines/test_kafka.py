@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import orc
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from seriatim import Standard
 from seriatim.pipeline.files.pipeline_file import load
@@ -50,7 +49,7 @@ route:
     deliver: {{format: jdbc, options: {{url: "{url}", dbtable: orders, driver: org.apache.derby.iapi.jdbc.AutoloadedDriver}}}}
 """
 
-# The schema of Spark's source, and the columns that its sink reads.
+# The schema of Spark's source.
 SOURCE = pa.schema(
     {
         "key": pa.binary(),
@@ -65,7 +64,6 @@ SOURCE = pa.schema(
 SOURCE_ON_SPARK = (
     "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
 )
-HEADERS = T.ArrayType(T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.BinaryType())]))
 
 
 def record(partition, offset, key, version):
@@ -115,10 +113,10 @@ def test_a_topic_in_order_and_back_into_a_topic(spark, tmp_path):
     sink = SparkSink(spark, "kafka", None, {})
     (batch,) = (tmp_path / "checkpoint" / "waiting" / "back").glob("batch=*")
     frame = sink.rows(batch)
-    assert [(one.name, one.dataType) for one in frame.schema] == [
-        ("key", T.StringType()),
-        ("value", T.BinaryType()),
-        ("headers", HEADERS),
+    assert [(one.name, one.dataType.simpleString()) for one in frame.schema] == [
+        ("key", "string"),
+        ("value", "binary"),
+        ("headers", "array<struct<key:string,value:binary>>"),
     ]
     sent = [
         (row.key, json.loads(row.value), {one.key: bytes(one.value) for one in row.headers}) for row in frame.collect()
@@ -133,7 +131,7 @@ def test_a_topic_in_order_and_back_into_a_topic(spark, tmp_path):
     table = spark.read.format("jdbc").options(
         url=url, dbtable="orders", driver="org.apache.derby.iapi.jdbc.AutoloadedDriver"
     )
-    stored = table.load().where(F.col("group") == "c1").orderBy("ordinal").collect()
+    stored = [row for row in table.load().orderBy("ordinal").collect() if row.group == "c1"]  # Derby compares no CLOBs
     assert [(row.ordinal, row.ticket, row.version) for row in stored] == [
         (n, f"shop/0/{n}", version) for n, version in enumerate([2, 3, 4, 3, None], 1)
     ]
