@@ -158,6 +158,14 @@ def test_the_unit_of_the_how_to_starts_again_where_that_helps():
     assert int(service["TimeoutStopSec"]) > 2 * PATIENCE_S
 
 
+def test_every_page_is_in_the_map_of_all_pages():
+    index = ROOT / "docs" / "index.md"
+    targets = re.findall(r"\]\(([^)#\s]+)", index.read_text(encoding="utf-8"))
+    linked = {(index.parent / target).resolve() for target in targets}
+    pages = {page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "decisions"}
+    assert sorted(str(page.relative_to(ROOT)) for page in pages - linked - {index}) == []
+
+
 def test_the_commands_of_the_how_to_about_groups_are_run_in_it():
     text = (ROOT / "docs" / "how-to" / "mend-a-group.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^\$ (seriatim .*)$", text, re.MULTILINE))

@@ -137,7 +137,11 @@ def _exit_code(error: SeriatimError) -> int:
     return next((code for kind, code in EXIT_CODES.items() if isinstance(error, kind)), 1)
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Words such as group, hole and turn are explained in docs/explanation/glossary.md, all pages in docs/index.md.",
+)
 @click.version_option(package_name="seriatim", prog_name="seriatim")
 def main() -> None:
     """Put scrambled messages back in order, per group, and deliver each once.

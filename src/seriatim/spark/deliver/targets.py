@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
@@ -24,6 +25,8 @@ from seriatim.spark.deliver.port import Port
 __all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
 
 _MOST = 300
+#: What a reader of a Kafka topic needs to drop repeated records.
+_HEADERS = ("message_id", "ordinal")
 #: So long a batch waits for room in a queue of a box before its destination is said to wait.
 _WAIT = "5s"
 _OURS = re.compile(r"seriatim\.errors\.\w+: ")
@@ -107,15 +110,20 @@ class SparkSink:
         """See `Target`. The rows of each task of the pipeline become one task of the writer, in their order."""
         self._write(folder, {})
 
-    def _write(self, folder: Path, options: Mapping[str, str]) -> None:
+    def rows(self, folder: Path) -> DataFrame:
+        """The rows of a batch as the writer gets them: a task for each task of ours, in its order."""
         tasks = [reduce(DataFrame.unionAll, map(self._read, files)).coalesce(1) for files in _by_task(folder)]
-        writer = reduce(DataFrame.unionAll, tasks).write.format(self._format).mode("append")
+        return reduce(DataFrame.unionAll, tasks)
+
+    def _write(self, folder: Path, options: Mapping[str, str]) -> None:
+        writer = self.rows(folder).write.format(self._format).mode("append")
         writer = writer.options(**self._options).options(**options)
         writer.save(str(self._path.absolute()) if self._path is not None else None)
 
     def _read(self, file: Path) -> DataFrame:
         schema = from_arrow_schema(pq.read_schema(file))
-        return self._session.read.schema(schema).parquet(str(file))
+        frame = self._session.read.schema(schema).parquet(str(file))
+        return _records(frame) if self._format.lower() == "kafka" else frame
 
 
 class BoxSink(SparkSink):
@@ -142,6 +150,22 @@ class BoxSink(SparkSink):
 
     def _read(self, file: Path) -> DataFrame:
         return super()._read(file).drop(*self._left_out)
+
+
+def _records(frame: DataFrame) -> DataFrame:
+    """Rows as Kafka's sink takes them: the group is the key, so that a group stays in one partition.
+
+    Other columns stay behind, because the sink reads columns by name, and a property may be called `partition`.
+    """
+    headers = [
+        F.struct(F.lit(name).alias("key"), F.col(name).cast("string").cast("binary").alias("value"))
+        for name in _HEADERS
+    ]
+    return frame.select(
+        F.col("group").cast("string").alias("key"),
+        F.col("body").alias("value"),
+        F.filter(F.array(*headers), lambda header: header["value"].isNotNull()).alias("headers"),
+    )
 
 
 def _by_task(folder: Path) -> Iterator[list[Path]]:
