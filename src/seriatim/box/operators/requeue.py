@@ -90,7 +90,7 @@ def requeue(
     transaction.do("requeue", of_queue=found.queue_id, of_group=group, **_rows(facts, places))
     if locked is not None:
         transaction.notice(*turns.judge(found, locked, 0).notices(found, locked.keys))
-    transaction.do("call_all_waiters", queue_ids=[found.queue_id])
+    transaction.do("call_all_waiters", of_queues=[found.queue_id])
     said = {
         "entry_ids": [one.entry_id for one in facts],
         "dispositions": [one.disposition for one in facts],

@@ -3,8 +3,6 @@
 -- Locks: the group's advisory lock, until the transaction ends.
 -- Index: none; the version is the last of changes_pkey.
 SELECT
-    CASE WHEN {schema}.lock_patiently(%(queue_id)s, %(group_key)s, %(patience_ms)s)
-        THEN ARRAY[%(group_key)s] ELSE ARRAY[]::text[] END AS group_keys,
-    coalesce(%(now_us)s::bigint, {schema}.now_us()) AS now_us,
-    current_setting('transaction_isolation') AS isolation,
-    (SELECT max(version) FROM {schema}.changes) AS version
+    CASE WHEN one.locked THEN ARRAY[%(group_key)s] ELSE ARRAY[]::text[] END AS group_keys,
+    coalesce(%(now_us)s::bigint, one.now_us) AS now_us, one.isolation, one.version
+FROM {schema}.lock_for_operator(%(queue_id)s, %(group_key)s, %(patience_ms)s) AS one
