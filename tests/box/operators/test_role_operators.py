@@ -104,7 +104,7 @@ def test_an_operator_mends_a_group_and_the_log_says_who_it_was(box):
         assert groups.skip_hole(own, "shop", "c1", **given).released == 1
         groups.abort(own, "shop", "c1", **given)
         for action in (groups.suspend, groups.skip_hole, groups.abort):
-            with pytest.raises(sq.EnvironmentProblem, match='"mender" may not .* the queue "vault"'):
+            with pytest.raises(sq.EnvironmentProblem, match=r'"mender" may not .* the queue "vault"'):
                 action(own, "vault", "v1", **given)
         with pytest.raises(sq.EnvironmentProblem, match="may not receive from"), own.session() as tx:
             tx.receive("shop")
@@ -130,7 +130,19 @@ def test_an_operator_retries_and_edits_only_what_it_sees(box):
     work(box, fail, done=lambda: is_faulted(box))
     with as_role(box, "mender") as own:
         assert groups.skip_message(own, "shop", "c1", **given).set_aside == 1
-        assert [one.message_id for one in dead_letters.dead_letters(own)] == ["c1-1"]
+        (letter,) = dead_letters.dead_letters(own)
+        assert letter.message_id == "c1-1"
+        assert dead_letters.requeue(own, letter.entry_id, **given).letter == letter
+        groups.skip_hole(own, "shop", "c1", **given)
+        groups.abort(own, "shop", "c1", **given)
+        assert groups.forget(own, "shop", "c1", **given) == 1
+    logged = rows(box, "SELECT DISTINCT role FROM box.operator_log WHERE actor = 'bo'")
+    assert logged == [("mender",)]
+    with as_role(box, "watcher") as own:
+        with pytest.raises(sq.EnvironmentProblem, match='may not operate on the queue "shop"'):
+            dead_letters.requeue(own, dead_letters.dead_letters(own)[0].entry_id, **given)
+        with pytest.raises(sq.EnvironmentProblem, match='may not operate on the queue "shop"'):
+            groups.forget(own, "shop", "c1", **given)
 
 
 def fail(message, tx):
