@@ -49,14 +49,14 @@ def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessa
 
 
 def see_now(transaction: Transaction, queue: BoxQueue, what: FailedMessage) -> None:
-    """It may be handed out at once."""
+    """Allow the message to be handed out at once."""
     transaction.do("see_now", of_queue=queue.queue_id, of_entries=what.entry_ids)
 
 
 def edit(
     transaction: Transaction, definitions: Definitions, queue: BoxQueue, what: FailedMessage, body: bytes, actor: str
 ) -> None:
-    """Put another body in the place of the one that failed. Its properties stay as they are.
+    """Replace the body of the failed message. Its properties stay as they are.
 
     Raises:
         UsageError: a set failed, or the body is too large, or doesn't fit the message's type.

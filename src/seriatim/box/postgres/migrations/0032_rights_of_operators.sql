@@ -287,7 +287,8 @@ BEGIN
     -- What looks compute with: it runs as the role itself, and so reads no more than that.
     FOR door IN
         SELECT oid FROM pg_proc
-        WHERE pronamespace = '{schema}'::regnamespace AND NOT prosecdef AND (provolatile <> 'v' OR proname = 'now_us')
+        WHERE pronamespace = '{schema}'::regnamespace AND NOT prosecdef
+            AND (provolatile = 'i' OR proname IN ('group_lock', 'now_us'))
     LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', door, who);
     END LOOP;
