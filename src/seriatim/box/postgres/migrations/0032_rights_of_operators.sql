@@ -168,6 +168,9 @@ SELECT * FROM {schema}.requests WHERE queue_id = ANY ((SELECT {schema}.sees('see
 CREATE VIEW {schema}.seen_faults WITH (security_barrier) AS
 SELECT * FROM {schema}.faults WHERE queue_id = ANY ((SELECT {schema}.sees('see'))::integer[]);
 
+CREATE VIEW {schema}.seen_waiters WITH (security_barrier) AS
+SELECT * FROM {schema}.waiters WHERE queue_id = ANY ((SELECT {schema}.sees('see'))::integer[]);
+
 CREATE VIEW {schema}.seen_operator_log WITH (security_barrier) AS
 SELECT * FROM {schema}.operator_log
 WHERE queue IN (SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = ANY ({schema}.sees('see')));
@@ -241,6 +244,15 @@ CREATE VIEW {schema}.seen_message_parts WITH (security_barrier) AS
 SELECT part.* FROM {schema}.message_parts AS part JOIN {schema}.messages_seen AS kept USING (arrival_id, position)
 WHERE kept.with_body;
 
+-- These work on tables of the owner's, and then show a role its queues.
+ALTER VIEW {schema}.stopped_groups SET (security_invoker = false);
+CREATE VIEW {schema}.seen_stopped_groups WITH (security_barrier) AS
+SELECT * FROM {schema}.stopped_groups WHERE queue_id = ANY ((SELECT {schema}.sees('see'))::integer[]);
+
+ALTER VIEW {schema}.not_done SET (security_invoker = false);
+CREATE VIEW {schema}.seen_not_done WITH (security_barrier) AS
+SELECT * FROM {schema}.not_done WHERE queue_id = ANY ((SELECT {schema}.sees('see'))::integer[]);
+
 -- State and correlations are what handlers took out of bodies.
 CREATE VIEW {schema}.seen_instances WITH (security_barrier) AS
 SELECT
@@ -288,7 +300,7 @@ BEGIN
     FOR door IN
         SELECT oid FROM pg_proc
         WHERE pronamespace = '{schema}'::regnamespace AND NOT prosecdef
-            AND (provolatile = 'i' OR proname IN ('group_lock', 'now_us'))
+            AND (provolatile = 'i' OR proname IN ('group_lock', 'lock_of', 'now_us'))
     LOOP
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', door, who);
     END LOOP;
