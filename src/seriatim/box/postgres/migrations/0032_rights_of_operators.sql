@@ -171,12 +171,19 @@ SELECT * FROM {schema}.faults WHERE queue_id = ANY ((SELECT {schema}.sees('see')
 CREATE VIEW {schema}.seen_waiters WITH (security_barrier) AS
 SELECT * FROM {schema}.waiters WHERE queue_id = ANY ((SELECT {schema}.sees('see'))::integer[]);
 
+CREATE VIEW {schema}.seen_known_workers WITH (security_barrier) AS
+SELECT * FROM {schema}.known_workers WHERE queue_id = ANY ((SELECT {schema}.sees('see'))::integer[]);
+
 CREATE VIEW {schema}.seen_operator_log WITH (security_barrier) AS
 SELECT * FROM {schema}.operator_log
 WHERE queue IN (SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = ANY ({schema}.sees('see')));
 
 CREATE VIEW {schema}.seen_queue_counts WITH (security_barrier) AS
 SELECT * FROM {schema}.queue_counts
+WHERE queue IN (SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = ANY ({schema}.sees('see')));
+
+CREATE VIEW {schema}.seen_workers WITH (security_barrier) AS
+SELECT * FROM {schema}.workers
 WHERE queue IN (SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = ANY ({schema}.sees('see')));
 
 CREATE VIEW {schema}.seen_message_places WITH (security_barrier) AS
