@@ -327,6 +327,9 @@ class MessageBox(Closing):
         route: bool = False,
         dispense: Iterable[str] = (),
         types: Iterable[str] = (),
+        see: Iterable[str] = (),
+        see_bodies: Iterable[str] = (),
+        operate: Iterable[str] = (),
         id_space: str | None = None,
     ) -> None:
         """Grant a PostgreSQL role more rights on this box. Only the box's owner may call it.
@@ -339,6 +342,10 @@ class MessageBox(Closing):
             route: whether it may route other roles' messages that were published through SQL. It can then read them.
             dispense: locations whose numbers it may take. It can then block their publishers, and use up their numbers.
             types: message types that its subscriptions may match, also its existing subscriptions.
+            see: queues that it may look at: counts, groups, faults, traces, and messages without their bodies and properties.
+            see_bodies: queues that it may look at, with the messages' bodies and properties.
+            operate: queues that it may look at, and whose groups it may mend: retry, skip, suspend, resume and so on. With
+                `see_bodies` it may also edit the body of a failed message.
             id_space: the id space of the messages that it publishes. A message is left out if its id was published before in
                 its id space, by any role. None: unchanged, at first the role's name. ``""``: the owner's id space.
 
@@ -347,7 +354,7 @@ class MessageBox(Closing):
                 space is invalid; or none is named and another role has the id space of this name.
             EnvironmentProblem: the caller isn't the owner of the box.
         """
-        rights = Rights(publish, receive, subscribe, route, dispense, types)
+        rights = Rights(publish, receive, subscribe, route, dispense, types, see, see_bodies, operate)
         with self._transaction() as transaction:
             grant(transaction, role, rights, id_space)
 
@@ -361,6 +368,9 @@ class MessageBox(Closing):
         route: bool = False,
         dispense: Iterable[str] = (),
         types: Iterable[str] = (),
+        see: Iterable[str] = (),
+        see_bodies: Iterable[str] = (),
+        operate: Iterable[str] = (),
     ) -> None:
         """Revoke rights of a role; if no right is named: all rights and the id space. For the arguments, see `grant`.
 
@@ -370,7 +380,7 @@ class MessageBox(Closing):
             UsageError: the role has no rights, there is no such queue, or a text is given in place of a list.
             EnvironmentProblem: the caller isn't the owner of the box.
         """
-        rights = Rights(publish, receive, subscribe, route, dispense, types)
+        rights = Rights(publish, receive, subscribe, route, dispense, types, see, see_bodies, operate)
         with self._transaction() as transaction:
             revoke(transaction, role, rights)
 

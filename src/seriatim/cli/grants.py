@@ -24,6 +24,9 @@ GRANTS: Table[Grant] = Table(
     Column("route", "ROUTE", shown=lambda one: "yes" if one.route else ""),
     Column("dispense", "DISPENSE"),
     Column("types", "TYPES", after="SUBSCRIBE"),
+    Column("see", "SEE", after="DISPENSE"),
+    Column("see_bodies", "SEE BODIES", after="SEE"),
+    Column("operate", "OPERATE", after="SEE BODIES"),
     Column("id_space", "ID SPACE", shown=lambda one: one.id_space or '""'),
     row="seriatim.box.operators.grant:Grant",
     nothing=None,
@@ -43,6 +46,13 @@ def _rights(command: Callable[..., Any]) -> Callable[..., Any]:
     command = click.option(
         "--route", is_flag=True, help="Route, and thereby read, the messages that others publish through SQL."
     )(command)
+    command = click.option(
+        "--operate", help="Mend the groups of this queue: retry, skip, suspend and so on; may be repeated.", **many
+    )(command)
+    command = click.option(
+        "--see-bodies", help="Look at this queue, with the bodies of its messages; may be repeated.", **many
+    )(command)
+    command = click.option("--see", help="Look at this queue, without bodies; may be repeated.", **many)(command)
     command = click.option("--subscribe", help="Create subscriptions for this queue; may be repeated.", **many)(command)
     command = click.option("--receive", help="Receive from this queue; may be repeated.", **many)(command)
     return click.option("--publish", help="Publish to this queue; may be repeated.", **many)(command)

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.operations import messages
+from seriatim.operations import groups, messages
 from tests.box.roles import as_role, dsn_of, in_sql, make, rows
 from tests.databases import box_with
 
@@ -216,6 +216,44 @@ def route(box):
     assert box.tick().routed == 1
 
 
+def see(box):
+    box.grant("eve", see=["own"])
+    sees_no_message(box)
+    for view in ("spool", "entries", "stored_messages", "queues"):
+        assert not re.search(f"{MARK}|seen'|x1", str(in_sql(box, "eve", f"SELECT * FROM box.seen_{view}")))
+    assert in_sql(box, "eve", "SELECT message_id, body, context FROM box.seen_spool") == [("mine", None, None)]
+    changes_nothing(box)
+
+
+def see_bodies(box):
+    box.grant("eve", see_bodies=["own"])
+    sees_no_message(box)
+    assert in_sql(box, "eve", "SELECT message_id, body FROM box.seen_spool") == [("mine", b"seen")]
+    changes_nothing(box)
+
+
+def changes_nothing(box):
+    with as_role(box, "eve") as own:
+        for queue, group in (("own", "o1"), ("other", "x1")):
+            with pytest.raises(REFUSED):
+                groups.suspend(own, queue, group, actor="eve", reason="because")
+    others_go_on(box)
+
+
+def operate(box):
+    box.grant("eve", operate=["own"])
+    sees_no_message(box)
+    assert in_sql(box, "eve", "SELECT message_id, body FROM box.seen_spool") == [("mine", None)]
+    with as_role(box, "eve") as own:
+        groups.suspend(own, "own", "o1", actor="eve", reason="because")
+        with pytest.raises(REFUSED), own.session() as tx:
+            tx.receive("own")
+        with pytest.raises(REFUSED):
+            groups.suspend(own, "other", "x1", actor="eve", reason="because")
+    assert groups.group_view(box, "own", "o1").state == "suspended"
+    others_go_on(box)
+
+
 #: By what stands in the first column.
 LINES = {
     "none, but `LOGIN`": none,
@@ -223,6 +261,9 @@ LINES = {
     "`publish`": publish,
     "`receive`": receive,
     "`subscribe`": subscribe,
+    "`see`": see,
+    "`see_bodies`": see_bodies,
+    "`operate`": operate,
     "`dispense`": dispense,
     "`route`": route,
 }

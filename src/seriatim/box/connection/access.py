@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Any
 
 import psycopg
 
@@ -15,7 +16,7 @@ from seriatim.box.connection.queue_heads import Heads
 from seriatim.box.connection.told_once import ToldOnce
 from seriatim.box.definitions.known import Known
 from seriatim.box.notice import Notice
-from seriatim.box.postgres.statements import Statements
+from seriatim.box.postgres.statements import Statements, right_of_look, seen_statement
 from seriatim.box.postgres.translate import translated
 
 __all__ = ["Access", "Begin", "PublishNotices", "Transaction"]
@@ -70,12 +71,44 @@ class Transaction(Statements):
         notices: the notices that aren't published yet; None: a new list.
     """
 
-    __slots__ = ("access", "notices")
+    __slots__ = ("_is_owner", "access", "notices")
 
     def __init__(self, access: Access, connection: psycopg.Connection, notices: list[Notice] | None = None) -> None:
         super().__init__(connection, access.schema)
         self.access = access
         self.notices = [] if notices is None else notices
+        self._is_owner: bool | None = None
+
+    def check_sight(self, right: str, queue_id: int | None = None, queue: str | None = None) -> bool:
+        """Whether the transaction's role doesn't own the box, and sees a queue by a right: ``see`` or ``see_bodies``.
+
+        Args:
+            right: the right.
+            queue_id: the queue's number, if one is named by it.
+            queue: the queue's name, if one is named by it; with neither, the role must see at least one queue.
+
+        Raises:
+            psycopg.errors.InsufficientPrivilege: the role doesn't own the box, and hasn't the right.
+        """
+        if self._is_owner is None:
+            found = self.maybe("owner", schema=self.schema)
+            self._is_owner = found is None or found.is_owner
+        if not self._is_owner:
+            self.do("look", what=right, of_queue=queue_id, named=queue)
+        return not self._is_owner
+
+    def _of_rows(self, name: str, parameters: Mapping[str, Any]) -> bytes:
+        return self._look(name, parameters) or super()._of_rows(name, parameters)
+
+    def _of_value(self, name: str, parameters: Mapping[str, Any]) -> bytes:
+        return self._look(name, parameters) or super()._of_value(name, parameters)
+
+    def _look(self, name: str, parameters: Mapping[str, Any]) -> bytes | None:
+        """What a look reads for a role that doesn't own the box, which is checked by its queue; None for an owner."""
+        if (right := right_of_look(name)) is None:
+            return None
+        seen_only = self.check_sight(right, parameters.get("queue_id"), parameters.get("queue"))
+        return seen_statement(name, self.schema) if seen_only else None
 
     def notice(self, *notices: Notice) -> None:
         """Add notices of failures, for `publish_notices`."""

@@ -199,7 +199,7 @@ class _Defining:
                 self._check_unused(old.queue_id, f"queue {new.name!r}", fields, "it")
             if moves_timers(old.declared, new):
                 self._execute("look_held", queue_id=old.queue_id)
-                self._execute("call_all_waiters", queue_ids=[old.queue_id])
+                self._execute("call_all_waiters", of_queues=[old.queue_id])
             if old.declared.enabled == new.enabled:  # so what an operator did stays
                 enabled = old.enabled
             before = old.declared.activation is None or old.declared.activation.enabled
@@ -227,7 +227,7 @@ class _Defining:
         if old is not None and old.state != "started" == state and old.declared.to == new.to:
             queue_id = self._before.queues[new.to].queue_id
             self._execute("look_collected", queue_id=queue_id, subscription_id=old.subscription_id)
-            self._execute("call_all_waiters", queue_ids=[queue_id])
+            self._execute("call_all_waiters", of_queues=[queue_id])
 
     def _check_type(self, old: Definition | None, new: MessageType) -> None:
         """Refuse another type for a property by which a queue has judged messages."""

@@ -40,7 +40,7 @@ def set_state(statements: Statements, names: Iterable[str], state: str) -> list[
     for _, (subscription_id, queue_id) in changed if state == "started" else ():
         parameters = {"subscription_id": subscription_id, "queue_id": queue_id}
         statements.do("look_collected", **parameters)
-        statements.do("call_all_waiters", queue_ids=[queue_id])
+        statements.do("call_all_waiters", of_queues=[queue_id])
     return _recorded(statements, [Change(state, Kind.SUBSCRIPTION, name) for name, _ in changed])
 
 

@@ -172,7 +172,7 @@ def require_of(found: GroupView, action: Action) -> None:
 
 
 def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, found: GroupView) -> Operation:
-    parameters = {"queue_id": queue.queue_id, "group_key": asked.group, "action": asked.action}
+    parameters = {"of_queue": queue.queue_id, "of_group": asked.group, "its_action": asked.action}
     transaction.do("request", **parameters)
     after = group_of(transaction, asked.queue, asked.group).state
     number = _log(transaction, asked, {"obeyed": False, "before": found.state})
@@ -208,7 +208,7 @@ def _done(
     if mended.entry_ids:
         transaction.notice(EntriesSetAside(mended.entry_ids))
     if asked.action in _FREEING:
-        transaction.do("call_all_waiters", queue_ids=[queue.queue_id])
+        transaction.do("call_all_waiters", of_queues=[queue.queue_id])
     details = {
         "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,
         "set_aside": acted.set_aside + len(mended.entry_ids), **_passed_over(asked, policy, acted), **mended.details,
@@ -261,9 +261,9 @@ def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> 
     if not retries:
         set_dead(transaction, queue, asked.group, found)
         return _Mended(found.entry_ids, details=details)
-    see_now(transaction, found)
+    see_now(transaction, queue, found)
     if asked.body is not None:
-        edit(transaction, read_definitions(transaction), found, asked.body, asked.actor)
+        edit(transaction, read_definitions(transaction), queue, found, asked.body, asked.actor)
         details["edited_bytes"] = len(asked.body)
     return _Mended(early=state if waits else None, details=details)
 

@@ -42,24 +42,27 @@ def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessa
         message_id=first.message_id,
         type=first.type,
         content_type=first.content_type,
-        context=context_of(first.context, first.property_types),
+        context=context_of(first.context or "{}", first.property_types),  # without the right to see it, none
         body=b"",
     )
     return FailedMessage(message, [row.entry_id for row in rows], first.waits)
 
 
-def see_now(transaction: Transaction, what: FailedMessage) -> None:
+def see_now(transaction: Transaction, queue: BoxQueue, what: FailedMessage) -> None:
     """Allow the message to be handed out at once."""
-    transaction.do("see_now", entry_ids=what.entry_ids)
+    transaction.do("see_now", of_queue=queue.queue_id, of_entries=what.entry_ids)
 
 
-def edit(transaction: Transaction, definitions: Definitions, what: FailedMessage, body: bytes, actor: str) -> None:
+def edit(
+    transaction: Transaction, definitions: Definitions, queue: BoxQueue, what: FailedMessage, body: bytes, actor: str
+) -> None:
     """Replace the body of the failed message. Its properties stay as they are.
 
     Raises:
         UsageError: a set failed, or the body is too large, or doesn't fit the message's type.
     """
     where = f"message {what.message.message_id!r}"
+    transaction.check_sight("see_bodies", queue.queue_id)
     if len(what.entry_ids) > 1:
         raise UsageError(
             "a set of several messages failed, so it isn't known which to edit", where=where, remedy="retry it as it is"
@@ -75,7 +78,7 @@ def edit(transaction: Transaction, definitions: Definitions, what: FailedMessage
     (problem,) = MessageTypes(definitions.types.values()).typed([edited]).problems
     if problem is not None:
         raise UsageError(f"the body is not what type {edited.type!r} says: {problem}", where=where)
-    parameters = {"entry_id": what.entry_ids[0], "body": body, "actor": actor}
+    parameters = {"of_queue": queue.queue_id, "of_entry": what.entry_ids[0], "of_body": body, "its_actor": actor}
     transaction.do("edit_body", **parameters)
 
 

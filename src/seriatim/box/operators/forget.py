@@ -45,7 +45,7 @@ def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) 
         )
     _check_let_go(transaction, queue.declared.name, group)
     fresh = fresh_row(queue.declared.policy_of(group))
-    incarnation = transaction.value("forget", of_queue=queue.queue_id, of_group=group, fresh=fresh)
+    incarnation = transaction.value("forget_group", of_queue=queue.queue_id, of_group=group, fresh=fresh)
     if incarnation is None:
         raise UsageError("there is no such group", where=where)
     details = {"incarnation": incarnation}

@@ -19,7 +19,8 @@ __all__ = ["Grant", "Rights", "grant", "grants", "revoke", "roles_of_the_owners_
 _LONGEST = 128
 
 #: The rights that are lists of names, and of what.
-_LISTS = {"publish": "queue", "receive": "queue", "subscribe": "queue", "dispense": "location", "types": "type"}
+_QUEUES = ("publish", "receive", "subscribe", "see", "see_bodies", "operate")
+_LISTS = dict.fromkeys(_QUEUES, "queue") | {"dispense": "location", "types": "type"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,9 @@ class Rights:
         route: whether it may route other roles' messages that were published through SQL; it can read them.
         dispense: the locations whose numbers it may take.
         types: the types of messages that its subscriptions may match.
+        see: the queues that it may look at: groups, messages without their bodies and properties, traces, faults.
+        see_bodies: the queues whose messages it may see whole.
+        operate: the queues whose groups it may mend, and look at.
     """
 
     publish: Iterable[str] = ()
@@ -41,6 +45,9 @@ class Rights:
     route: bool = False
     dispense: Iterable[str] = ()
     types: Iterable[str] = ()
+    see: Iterable[str] = ()
+    see_bodies: Iterable[str] = ()
+    operate: Iterable[str] = ()
 
     def __post_init__(self) -> None:
         for name, what in _LISTS.items():
@@ -54,7 +61,7 @@ class Rights:
             object.__setattr__(self, name, tuple(dict.fromkeys(names)))
 
     def __bool__(self) -> bool:
-        return bool(self.publish or self.receive or self.subscribe or self.route or self.dispense or self.types)
+        return self.route or any(getattr(self, name) for name in _LISTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +77,9 @@ class Grant:
         dispense: the locations whose numbers it may take, sorted.
         types: the types of messages that its subscriptions may match, sorted.
         id_space: the id space of its published messages; ``""`` is the owner's.
+        see: the queues that it may look at, sorted.
+        see_bodies: the queues whose messages it may see whole, sorted.
+        operate: the queues whose groups it may mend, sorted.
     """
 
     role: str
@@ -80,6 +90,9 @@ class Grant:
     dispense: list[str]
     types: list[str]
     id_space: str
+    see: list[str]
+    see_bodies: list[str]
+    operate: list[str]
 
 
 def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | None = None) -> None:
@@ -98,7 +111,7 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
     if not rights and id_space is None:
         raise UsageError(
             "no right is named",
-            remedy="name queues to publish to, receive from or subscribe for, or locations to dispense tickets of",
+            remedy="name queues to publish to, receive from, subscribe for, see or operate on, or locations to dispense tickets of",
         )
     checked_text(role, "a role's name")
     if id_space is not None and (not isinstance(id_space, str) or not fits_text(id_space) or len(id_space) > _LONGEST):
@@ -107,7 +120,8 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
         transaction.do("lock_definitions")
     named = _named(transaction, rights)
     _check_locations(transaction, rights.dispense)
-    if not transaction.rows("let_in", role=role):
+    transaction.do("grant", role=role, **named)
+    if not transaction.rows("let_in", role=role):  # a role that isn't there got nothing
         raise UsageError(
             f"there is no role {role!r}", remedy="ask the administrator of PostgreSQL to CREATE ROLE … LOGIN"
         )
@@ -116,7 +130,6 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
             f"the id space {role!r} is that of the role {others[0].role!r}",
             remedy="say which the role has: box.grant(…, id_space=…), or --id-space",
         )
-    transaction.do("grant", role=role, **named)
     transaction.do("give_id_space", role=role, id_space=id_space)
     if rights.types:
         _record(transaction, f"granted types to role {role}")
@@ -159,9 +172,7 @@ def _named(transaction: Transaction, rights: Rights) -> dict[str, list[object]]:
     """The rights as columns: the right, and its queue or location."""
     definitions = read_definitions(transaction)
     rows: list[tuple[str, int | None, str | None]] = [
-        (may, definitions.known_queue(name).queue_id, None)
-        for may, names in (("publish", rights.publish), ("receive", rights.receive), ("subscribe", rights.subscribe))
-        for name in names
+        (may, definitions.known_queue(name).queue_id, None) for may in _QUEUES for name in getattr(rights, may)
     ]
     if rights.route:
         rows.append(("route", None, None))

@@ -42,8 +42,8 @@ def log(
 ) -> int:
     """Log an operator's action; returns the number of the entry."""
     parameters = {
-        "actor": by.actor, "action": action, "queue": queue, "group_key": group, "reason": by.reason,
-        "details": json.dumps(details),
+        "its_actor": by.actor, "its_action": action, "of_queue": queue, "of_group": group, "its_reason": by.reason,
+        "its_details": json.dumps(details),
     }  # fmt: skip
     number = transaction.value("log_operation", **parameters)
     return int(number)

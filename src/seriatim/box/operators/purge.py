@@ -7,7 +7,6 @@ box's size.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from psycopg import errors
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
@@ -267,12 +267,9 @@ class _CleanUp:
                 self._count(groups=groups)
                 forgotten += groups
             if forgotten:
-                said = {
-                    "actor": "clean-up", "action": "forget", "queue": queue.declared.name, "group_key": None,
-                    "reason": f"idle since {before.isoformat(' ', 'seconds')}",
-                    "details": json.dumps({"groups": forgotten}),
-                }  # fmt: skip
-                self._row("log_operation", **said)
+                by = Operator("clean-up", f"idle since {before.isoformat(' ', 'seconds')}")
+                with self._transaction() as transaction:
+                    log(transaction, by, "forget", queue=queue.declared.name, group=None, details={"groups": forgotten})
 
     def _faults(self, before: datetime) -> None:
         after = 0

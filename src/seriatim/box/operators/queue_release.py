@@ -48,7 +48,7 @@ def release(transaction: Transaction, queue: BoxQueue, by: Operator) -> Released
         raise ActionRefused("the queue belongs to no pipeline", where=where, remedy="workers may receive from it")
     pipeline, messages = found
     transaction.do("release_queue", of_queue=queue.queue_id)
-    transaction.do("call_all_waiters", queue_ids=[queue.queue_id])
+    transaction.do("call_all_waiters", of_queues=[queue.queue_id])
     details = {"pipeline": pipeline, "messages": messages}
     log(transaction, by, "release", queue=name, group=None, details=details)
     return Released(name, pipeline, messages)

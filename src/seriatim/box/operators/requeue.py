@@ -14,7 +14,6 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.operators.actions import require_of
 from seriatim.box.operators.operator_log import Operator
-from seriatim.box.postgres.array_text import written
 from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.views.groups import group_of
 from seriatim.errors import Unavailable, shown
@@ -39,7 +38,7 @@ class Moved(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Facts:
-    """A row of ``requeue_facts.sql``."""
+    """A row of the function ``requeue_facts``."""
 
     entry_id: int
     disposition: str
@@ -79,25 +78,25 @@ def requeue(
     turns = Turns(transaction)
     locked = _locked(turns, found, group)
     facts = transaction.rows(
-        "requeue_facts", _Facts, queue_id=found.queue_id, group_key=group, entry_ids=list(entry_ids),
-        dispositions=list(dispositions),
+        "requeue_facts", _Facts, of_queue=found.queue_id, of_group=group, of_entries=list(entry_ids),
+        its_dispositions=list(dispositions),
     )  # fmt: skip
     if not facts:
         return []
     if locked is not None and facts[0].is_known:
         require_of(group_of(transaction, queue, group), Action.REQUEUE)
     places = [_place(found, group, one, ordered=locked is not None) for one in facts]
-    transaction.do("requeue", of_queue=found.queue_id, of_group=group, **_rows(facts, places))
+    transaction.do("requeue_entries", of_queue=found.queue_id, of_group=group, **_rows(facts, places))
     if locked is not None:
         transaction.notice(*turns.judge(found, locked, 0).notices(found, locked.keys))
-    transaction.do("call_all_waiters", queue_ids=[found.queue_id])
+    transaction.do("call_all_waiters", of_queues=[found.queue_id])
     said = {
-        "entry_ids": [one.entry_id for one in facts],
-        "dispositions": [one.disposition for one in facts],
-        "places": [str(one) for one in places],
+        "of_entries": [one.entry_id for one in facts],
+        "its_dispositions": [one.disposition for one in facts],
+        "its_places": [str(one) for one in places],
     }
-    who = {"actor": by.actor, "reason": by.reason, "queue": queue, "group_key": group}
-    rows = transaction.rows("log_requeue", **(written(said) | who))
+    who = {"its_actor": by.actor, "its_reason": by.reason, "of_queue": found.queue_id, "of_group": group}
+    rows = transaction.rows("log_requeue", **said, **who)
     return [Moved(number, entry_id, Place(where), status) for number, entry_id, where, status in rows]
 
 

@@ -123,7 +123,7 @@ def _route(
         routed += sum(one > 0 for one in parameters["destinations"])
         queue_ids.update(found.entries.queue_ids)
     if queue_ids:
-        transaction.do("call_all_waiters", queue_ids=sorted(queue_ids))
+        transaction.do("call_all_waiters", of_queues=sorted(queue_ids))
     return routed
 
 

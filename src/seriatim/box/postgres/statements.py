@@ -20,7 +20,7 @@ from psycopg.rows import class_row, dict_row, namedtuple_row, scalar_row
 from seriatim.box.postgres.array_text import written
 from seriatim.errors import UsageError, shown
 
-__all__ = ["Statements", "checked_schema", "script", "statement", "template"]
+__all__ = ["SEEN", "Statements", "checked_schema", "right_of_look", "script", "seen_statement", "statement", "template"]
 
 _Row = TypeVar("_Row")
 
@@ -41,6 +41,18 @@ def checked_schema(schema: str) -> str:
             remedy="at most 63 of a-z, 0-9 and _, not beginning with a digit or pg_",
         )
     return schema
+
+
+#: What has a view ``seen_…`` with the rows of those queues that a role sees.
+SEEN = (
+    *("entries", "known_groups", "queues", "aside", "history", "known_subscriptions", "leases", "requests", "faults"),
+    *("operator_log", "queue_counts", "message_places", "spool", "stored_messages", "tickets", "message_parts"),
+    *("unrouted", "to_route", "message_ids", "keeping", "instances", "stopped_groups", "not_done", "waiters"),
+    *("workers", "known_workers"),
+)
+_SEEN_TABLE = re.compile(rf"\{{schema\}}\.({'|'.join(SEEN)})\b(?!\()")
+_ROOMS_OF_LOOKS = ("views", "operators", "faults")
+_WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE)\b")
 
 
 class Statements:
@@ -129,8 +141,29 @@ def statement(name: str, schema: str, *arguments: str, of_rows: bool = False) ->
     """
     if (file := _files().get(name)) is None:
         return _call(name, schema, arguments, of_rows=of_rows).as_bytes(None)
-    lines = template(file).splitlines()
-    return _for_schema("\n".join(line for line in lines if not line.startswith("--")), schema)
+    return _for_schema(_text(file), schema)
+
+
+@cache
+def seen_statement(name: str, schema: str) -> bytes:
+    """The statement of a look, for a role that sees some queues: it reads the views of what the role sees."""
+    return _for_schema(_SEEN_TABLE.sub(r"{schema}.seen_\1", _text(_files()[name])), schema)
+
+
+@cache
+def right_of_look(name: str) -> str | None:
+    """The right that a look needs: ``see`` or ``see_bodies``; None: it is no look. A look is a file that only reads what operators see."""
+    if (file := _files().get(name)) is None or file.split("/")[1] not in _ROOMS_OF_LOOKS:
+        return None
+    text = _text(file)
+    if _WRITES.search(text) or not _SEEN_TABLE.search(text):
+        return None
+    return "see_bodies" if "\n-- Right: see_bodies.\n" in template(file) else "see"
+
+
+def _text(file: str) -> str:
+    """A file of one statement without its comments."""
+    return "\n".join(line for line in template(file).splitlines() if not line.startswith("--"))
 
 
 def _call(name: str, schema: str, arguments: Iterable[str], *, of_rows: bool) -> sql.Composed:

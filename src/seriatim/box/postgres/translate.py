@@ -77,7 +77,8 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
             raise Unavailable(_said(error), where=self._place, remedy=_BACK) from error
         for kinds, ours, remedy in _ROWS:
             if isinstance(error, kinds):
-                raise ours(_said(error), where=self._place, remedy=remedy) from error
+                hint = error.diag.message_hint if isinstance(error, errors.InsufficientPrivilege) else None
+                raise ours(_said(error), where=self._place, remedy=hint or remedy) from error
         raise InvariantBroken(_said(error), where=self._place) from error
 
 

@@ -110,7 +110,7 @@ class Turns:
         """
         if group is not None:
             named = {"queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "patience_ms": patience_ms}
-            return self._lock("lock_patiently", named)
+            return self._lock("lock_for_operator", named)
         parameters = {
             "of_queue": queue.queue_id, "named": None, "how_many": how_many, "at_us": self._now_us,
             "from_rank": self._from_rank(queue), **self._where_unrouted(),

@@ -57,7 +57,7 @@ class Placed:
         subscriptions: the names of the subscriptions that collected it.
         received_at: when it was published.
         since: the time when it was set aside, done, or found to be unrouted.
-        body_bytes: the length of its body.
+        body_bytes: the length of its body; None in what `find` found, for a role that does not see bodies.
         parts: the number of its attachments.
         id_space: the id space of its publisher's role; ``""``: the owner's.
         error: the error at which its handler failed last in that queue; None if none failed.
@@ -81,7 +81,7 @@ class Placed:
     subscriptions: list[str]
     received_at: datetime
     since: datetime | None
-    body_bytes: int
+    body_bytes: int | None
     parts: int
     id_space: str = ""
     error: str | None = None
@@ -188,6 +188,9 @@ def message_of(transaction: Transaction, message_id: str, id_space: str | None =
             f"there is no message {message_id!r}", remedy="it never existed, or it is done and was deleted"
         )
     (row,) = rows
+    if row.body is None:  # a role sees its heads in one queue, and bodies in another
+        (first, *_) = places_of(transaction, PlaceFilter(message_id=message_id, id_space=row.id_space))
+        transaction.check_sight("see_bodies", queue=first.queue)
     parts: tuple[Part, ...] = ()
     if row.parts:
         found = transaction.rows("message_parts", arrival_id=row.arrival_id, position=row.position)

@@ -14,7 +14,11 @@ SELECT
     coalesce(
         (SELECT one.id_space::text FROM {schema}.id_spaces AS one WHERE one.role = known.role),
         pg_get_userbyid(known.role::oid)::text
-    ) AS id_space
+    ) AS id_space,
+    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE given.may = 'see'), '{{}}') AS see,
+    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE given.may = 'see_bodies'), '{{}}')
+        AS see_bodies,
+    coalesce(array_agg(place.queue::text ORDER BY place.queue) FILTER (WHERE given.may = 'operate'), '{{}}') AS operate
 FROM (SELECT role FROM {schema}.grants UNION SELECT role FROM {schema}.granted_types) AS known
 LEFT JOIN {schema}.grants AS given USING (role)
 LEFT JOIN {schema}.queues AS place USING (queue_id)
