@@ -59,8 +59,8 @@ def test_a_list_that_is_cut_short_says_so(box, call):
     define(box)
     for group in ("c1", "c2", "c3"):
         publish(box, 1, group=group)
-    assert "may be more: --limit" in call("groups", "--limit", 2).stderr
-    assert call("groups", "--limit", 4).stderr == ""
+    assert "may be more: --limit" in call("groups", "--all", "--limit", 2).stderr
+    assert call("groups", "--all", "--limit", 4).stderr == ""
     assert "may be more" in call("messages", "list", "--limit", 3).stderr
     assert call("groups", "--limit", 2, "--json").stderr == ""
 

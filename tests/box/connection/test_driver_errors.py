@@ -40,7 +40,7 @@ BOX = {
     "apply": None, "check": None, "close": None, "define": [sq.Queue("other", policy=sq.Unordered())], "definitions": [],
     "drop": {"queue": "shop"}, "grant": ["pg_monitor", {"route": True}], "grants": [], "migrate": None, "more": None,
     "open": None, "peek": ["shop"], "publish": [MESSAGE], "revoke": ["pg_monitor"], "session": None, "sessions": None,
-    "status": [], "tick": [],
+    "status": [], "status_of": ["x"], "tick": [],
 }  # fmt: skip
 SESSION = {
     "begin_dialog": ["a", "b"], "begin_monolog": ["a", ["b"]], "commit_and_receive": [], "dispense": ["till"],

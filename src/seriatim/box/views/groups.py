@@ -11,6 +11,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views.filters import Narrowed
 from seriatim.errors import UsageError
 from seriatim.kernel.states import ALLOWED, Action, GroupState
+from seriatim.pipeline.text.storable import checked_text
 
 __all__ = ["TRIED_AGAIN", "GroupFilter", "GroupView", "containing", "count_groups", "fitting", "group_of", "groups_of"]
 
@@ -141,7 +142,7 @@ def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
     Raises:
         UsageError: there is no such queue, or it never got a message of the group.
     """
-    found = _views(transaction, GroupFilter(queue), 1, groups=[group])
+    found = _views(transaction, GroupFilter(queue), 1, groups=[checked_text(group, "a group's key")])
     if not found:
         raise UsageError(
             f"there is no group {group!r} in queue {queue!r}", remedy="it has never received a message; see the groups"
