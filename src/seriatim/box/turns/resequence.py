@@ -526,18 +526,23 @@ class Turn:
         return found
 
     def _handed(self, line: _Line) -> list[HandedMessages]:
+        """The messages that leave, by group: those of a group stand together in the line."""
+        places, first = np.unique(line.place, return_index=True)
+        bounds = [*first.tolist(), len(line)]
+        entry_ids = self._entries.entry_id[line.row].tolist()
+        sequences = self._entries.sequence[line.row].tolist()
+        ordinals, late = line.ordinal.tolist(), line.late.tolist()
         handed = []
-        for place in np.unique(line.place).tolist():
-            mine = line.take(line.place == place)
+        for place, begin, end in zip(places.tolist(), bounds, bounds[1:], strict=False):
             known = self._known.get(self._keys[place])
             handed.append(
                 HandedMessages(
                     self._keys[place],
                     known.incarnation if known else self._incarnation,
-                    self._entries.entry_id[mine.row].tolist(),
-                    self._entries.sequence[mine.row].tolist(),
-                    mine.ordinal.tolist(),
-                    mine.late.tolist(),
+                    entry_ids[begin:end],
+                    sequences[begin:end],
+                    ordinals[begin:end],
+                    late[begin:end],
                 )
             )
         return handed
