@@ -94,7 +94,7 @@ def _median(ratios: list[tuple[float, float]], which: int) -> float:
 async def _seconds(
     box: MessageBox, plain: Callable[[int], None], later: Callable[[int], Awaitable[None]], threads: int
 ) -> float:
-    """How long all messages take, in so many threads; 0: as coroutines, as many at once as there are connections, twice."""
+    """The time that all messages take, in this number of threads; 0: as coroutines, twice as many as there are connections."""
     began = time.perf_counter()
     if threads:
         with ThreadPoolExecutor(threads) as pool:

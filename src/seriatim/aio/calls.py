@@ -114,7 +114,7 @@ def _in_thread(work: Callable[[], None]) -> Future[None]:
 
 
 async def _ended(future: Future[Any], patience_s: float | None) -> bool:
-    """Wait until a call has ended, also where the waiting coroutine is cancelled meanwhile; at most so many seconds, if given.
+    """Wait until a call has ended, also where the waiting coroutine is cancelled meanwhile; for at most the given seconds, if any.
 
     Returns:
         whether it has.

@@ -64,7 +64,7 @@ class Place:
         self._lines.leave(self)
 
     async def turn(self, timeout_s: float) -> None:
-        """Wait until it is this coroutine's turn to look again, at most so many seconds. It has looked, and found nothing."""
+        """Wait until it is this coroutine's turn to look again, at most this number of seconds. It has looked, and found nothing."""
         self._lines.wait(self)
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):

@@ -30,7 +30,7 @@ __all__ = ["AsyncMessageBox"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-#: Whoever waits for a message to be final looks so soon again, and later so often.
+#: A caller that waits for a message to be final looks again after the first of these pauses, and later after the second.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
 
@@ -217,6 +217,6 @@ class AsyncMessageBox:
 
 
 def _close_opened(opening: asyncio.Future[MessageBox]) -> None:
-    """Whoever wanted it is gone."""
+    """The caller that wanted it is gone."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()

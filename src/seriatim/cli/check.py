@@ -103,7 +103,7 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
 
 
 def _warnings(pipeline: Pipeline) -> Iterator[str]:
-    """What is no fault of the file, but needs somebody: the folders to deliver to that can't be written now."""
+    """Warnings that are no fault of the file: the folders to deliver to that can't be written now."""
     ports = [(f"destination {port['destination']}", port["obstacle"]) for port in _ports(pipeline)]
     folders = (("set_aside", pipeline.set_aside), ("unrouted", pipeline.unrouted))
     ports += [(name, obstacle(folder)) for name, folder in folders if folder is not None]

@@ -34,7 +34,7 @@ _SHOWN = ("group", "state", "queued", "reason")
 
 @dataclass(frozen=True, slots=True)
 class BoxStory:
-    """What came of it.
+    """The outcome.
 
     Args:
         published: the messages that were published.

@@ -85,7 +85,7 @@ class ErrorClasses:
         return [one for one in self.transient if one in self.business]
 
     def said_of(self, error: BaseException) -> FaultKind | None:
-        """What is said of an exception, by the class that is nearest to its own; None: nothing."""
+        """The kind that is declared for an exception, by the class nearest to its own; None: none is declared."""
         line = type(error).__mro__
         return min(
             (

@@ -14,7 +14,7 @@ from seriatim.pipeline.text.secret import secret_in
 
 __all__ = ["CHECKS", "audit"]
 
-#: The laws are checked for so many seconds a statement; a larger box is checked only on request.
+#: The seconds that the check of a law may take; a larger box is checked only on request.
 AUDIT_S = 2.0
 #: Workers look for leases that have run out every second, and do their chores every minute.
 _LONG_OVER_S = 120.0

@@ -28,7 +28,7 @@ def workers(box: MessageBox, queue: str | None = None) -> list[WorkerView]:
 def idle_queues(box: MessageBox, patience: float = 0.0) -> list[ReadyWork]:
     """The queues that have messages to work on and nobody at work, by name.
 
-    At work is a process with a heartbeat, a receiver that waits, and whoever has a lease or has locked a group.
+    At work is a process with a heartbeat, a receiver that waits, and a holder of a lease or of a group's lock.
 
     Args:
         box: the box.

@@ -60,7 +60,7 @@ _IDLE_S = 15.0
 #: For this time a pool tries to make a connection, less and less often, and then begins again if a user waits for one:
 #: so there is about one attempt a second, and one soon after the server is back, however long it was unreachable.
 _TRY_S = 5.0
-#: PostgreSQL takes 63 characters as the name of an application: so many are left for the machine's.
+#: PostgreSQL takes 63 characters as the name of an application; these are left for the machine's name.
 _LONGEST_MACHINE = 40
 #: Kept unless the DSN says otherwise. A machine that vanished is noticed in half a minute.
 _SETTINGS: dict[str, Any] = {

@@ -110,7 +110,7 @@ class RoutedPart(NamedTuple):
 
 
 class HeadOfQueue(NamedTuple):
-    """The beginning of a queue, found by a look that took so many microseconds."""
+    """The beginning of a queue, and the microseconds that it took to find it."""
 
     queue: BoxQueue
     took_us: int

@@ -22,7 +22,7 @@ __all__ = ["SETTINGS", "QueueSettings", "check_setting", "settings_of"]
 
 @dataclass(frozen=True, slots=True)
 class QueueSettings:
-    """What is set for a queue; None: not set, so that each process works as it was started.
+    """The settings of a queue; None: not set, so that each process works as it was started.
 
     Args:
         workers: the number of threads in each process of `seriatim work`; the largest number of readers of `seriatim serve`.
@@ -42,7 +42,7 @@ class QueueSettings:
 
     @property
     def values(self) -> dict[str, Any]:
-        """What is set, by name."""
+        """The settings, by name."""
         return {name: value for name in SETTINGS if (value := getattr(self, name)) is not None}
 
     def __str__(self) -> str:
@@ -68,5 +68,5 @@ def check_setting(name: str, value: object) -> None:
 
 
 def settings_of(statements: Statements, queue: str) -> QueueSettings:
-    """What is set for a queue."""
+    """Return the settings of a queue."""
     return statements.maybe("queue_settings_of", QueueSettings, queue=queue) or QueueSettings()

@@ -48,7 +48,7 @@ PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
 
 
 class _TakenIn(NamedTuple):
-    """What was left out of some messages that were taken in, by their places from 1.
+    """The messages that were left out of those taken in, by their places from 1.
 
     Args:
         known: those that were published before.

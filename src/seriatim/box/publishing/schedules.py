@@ -1,6 +1,6 @@
 """Publish the messages of schedules whose time has come, each due time once in the whole box.
 
-The time that comes next moves in the transaction that publishes, under the lock of the schedule's row: whoever else looks
+The time that comes next moves in the transaction that publishes, under the lock of the schedule's row: another process that looks
 meanwhile finds it locked, and afterwards moved. Only the owner of the box may do this.
 """
 

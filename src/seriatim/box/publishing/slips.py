@@ -114,7 +114,7 @@ def _undeclared(message: Message, definitions: Definitions) -> str | None:
 
 
 def _told(slip: Slip, definitions: Definitions) -> tuple[str, str]:
-    """What is wrong, and what was probably meant."""
+    """The error, and the name that was probably meant."""
     message = slip.message
     named = f"message {message.message_id} of type {shown(message.type, 80)}"
     if slip.queue is not None:

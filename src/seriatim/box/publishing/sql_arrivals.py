@@ -134,7 +134,7 @@ def _enter(transaction: Transaction, found: Sequence[_Pending], definitions: Def
 def _claimed(
     transaction: Transaction, found: Sequence[_Pending], routed: Routed
 ) -> tuple[Sequence[_Pending], Routed, Sequence[_Pending]]:
-    """What comes in of messages with unique keys, and the messages in whose place others wait in each of their queues."""
+    """The messages with unique keys that come in, and the messages in whose place others wait in each of their queues."""
     typed, entries = routed.typed, routed.entries
     waiting = transaction.value(
         "claim_routed",

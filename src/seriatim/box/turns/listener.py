@@ -76,7 +76,7 @@ class Listener:
         return min((row.due_s for row in rows if row.due_s is not None), default=None)
 
     def wait(self, timeout_s: float, wake: int) -> bool:
-        """Wait until somebody calls, the file `wake` can be read, or so many seconds are over.
+        """Wait until somebody calls, the file `wake` can be read, or this number of seconds is over.
 
         Returns:
             whether somebody called.

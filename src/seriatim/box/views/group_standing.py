@@ -138,7 +138,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
 
 
 def _processed(row: Any, queue: BoxQueue, view: GroupView, heads: Sequence[Head]) -> Processed | None:
-    """What was processed last: what is kept of it, or what follows from the first message that isn't."""
+    """The last processed message: as it is kept, or as it follows from the first unprocessed message."""
     ordinal = view.ordinal if row.first_left is None else row.first_left - 1
     dead = set(row.dead)
     while ordinal in dead:
@@ -223,7 +223,7 @@ def _moment(at: datetime) -> str:
 
 
 def _before_it_is_ready(queue: BoxQueue, view: GroupView, following: Head) -> str | None:
-    """What has to happen before the next message can be handed out; None: nothing."""
+    """The condition for handing out the next message; None: there is none."""
     if following.visible_at is not None and view.due_at is not None:
         return f"its next message may not be seen before {_moment(following.visible_at)}"
     if following.stopped:

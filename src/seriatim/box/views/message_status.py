@@ -1,6 +1,6 @@
 """The state of one message, in each queue that has it; with a wait until it is final. Reads without locks.
 
-Nobody tells when a message is done: that would cost every completion. So whoever waits looks again, at first soon, and then
+Nobody tells when a message is done: that would cost every completion. So a waiting caller looks again, at first soon, and then
 once a second; between two looks it has no connection. (Decision 0062.)
 """
 
@@ -109,7 +109,7 @@ class _Key(NamedTuple):
 def status_of(
     begin: Callable[[], AbstractContextManager[Transaction]], message_id: str, id_space: str | None, wait_s: float
 ) -> MessageStatus:
-    """The state of a message; waits until it is final, at most so many seconds.
+    """The state of a message; waits until it is final, for a limited time.
 
     Raises:
         UsageError: the id can't be one; or several id spaces have it, and none is named.

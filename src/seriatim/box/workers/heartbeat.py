@@ -12,7 +12,7 @@ from seriatim.box.definitions.queue_settings import QueueSettings
 
 __all__ = ["Answer", "Process", "Report", "beat", "forget"]
 
-#: Of what a process has in hand so much is told: the turns that have taken longest.
+#: The most turns in hand that a process reports: those that have taken longest.
 _MOST_TOLD = 50
 _LONGEST_NAME, _LONGEST_HOST = 1024, 256
 
