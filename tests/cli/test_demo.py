@@ -46,7 +46,7 @@ def test_the_whole_story(tmp_path, monkeypatch):
         "duplicate its number was taken in before",
         "late its number was skipped before",
         "customer-3 shipped 1 2 customer-4 shipped 1 2 3 4 5",
-        "attempt 1 failed (business): Business: 'ten' is no amount; group suspended",
+        "attempt 1 failed (business): Business: 'ten' is no amount; group faulted",
         "customer-3 faulted 3 Business: 'ten' is no amount",
         "goes on: customer-3 shipped 1 2 3 4 5 20 orders, each once",
     ):

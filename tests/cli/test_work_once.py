@@ -46,8 +46,8 @@ def test_failures_are_in_the_log_and_what_is_left_in_the_last_lines(box):
     ]
     for failure in (
         "attempt 1 of 2 failed (unexpected): RuntimeError: no room; tried again at once",
-        "attempt 2 of 2 failed (unexpected): RuntimeError: no room; group suspended",
-        "attempt 1 failed (business): OutOfStockError: none left; group suspended",
+        "attempt 2 of 2 failed (unexpected): RuntimeError: no room; group faulted",
+        "attempt 1 failed (business): OutOfStockError: none left; group faulted",
     ):
         (line,) = (line for line in told.splitlines() if failure in line)
         assert "seriatim.failures: queue 'shop', group '" in line

@@ -77,7 +77,7 @@ def box_story(folder: Path, console: Console) -> BoxStory:
             console.print(f"  {line}", markup=False, soft_wrap=True)
         error = _tell_stopped(console, box)
         console.print(
-            f"\nThe operator mends the body ([bold]group retry {BAD_GROUP} --body …[/]), and the worker goes on:\n"
+            f"\nThe operator mends the body ([bold]group retry {BAD_GROUP} --edit FILE[/]), and the worker goes on:\n"
         )
         _mend(box)
         _work(box)

@@ -89,6 +89,7 @@ def _tell(found: Found, limit: int) -> None:
         click.echo(in_line(f"more: seriatim trace -- {shlex.quote(message.message_id)}"))
     if not found.messages:
         _tell_gone(found)
+    _tell_kept(found)
 
 
 def _tell_gone(found: Found) -> None:
@@ -97,6 +98,10 @@ def _tell_gone(found: Found) -> None:
         click.echo(f"a message with this id was published at {moment}, and no queue has it: it is done, or was deleted")
     if not found.published:
         click.echo("no message has it as its id, its group or a property")
+
+
+def _tell_kept(found: Found) -> None:
+    """Say which done messages can't be among those found, also where others are found."""
     nothing = [name for name, keep in found.keeps.items() if keep == "nothing"]
     faults = [name for name, keep in found.keeps.items() if keep == "faults"]
     if nothing:

@@ -52,7 +52,7 @@ OPERATOR = "it waits for an operator (seriatim"
         ("c1", FaultResult("m1", 1, 1, Then.DEAD), logging.ERROR,
          f"queue 'shop', group 'c1', message m1: attempt 1 {FAILED}; set aside: it is a dead letter"),
         ("c1", FaultResult("m1", 5, 5, Then.SUSPENDED), logging.ERROR,
-         f"queue 'shop', group 'c1', message m1: attempt 5 of 5 {FAILED}; group suspended: {OPERATOR} group show c1 --queue shop)"),
+         f"queue 'shop', group 'c1', message m1: attempt 5 of 5 {FAILED}; group faulted: {OPERATOR} group show c1 --queue shop)"),
         ("c 1", FaultResult("m1", 5, 5, Then.STOPPED), logging.ERROR,
          f"queue 'shop', group 'c 1', message m1: attempt 5 of 5 {FAILED}; queue turned off: {OPERATOR} queue on shop)"),
     ],

@@ -123,7 +123,7 @@ def test_an_error_is_tried_until_the_attempts_are_used_up_and_told_each_time(box
     begin = f"queue 'shop', group 'c1', message {message_id}: attempt"
     failed = "failed (unexpected): RuntimeError: no room;"
     assert texts[0].startswith(f"{begin} 1 of 3 {failed} tried again in 0.0")
-    assert texts[2].startswith(f"{begin} 3 of 3 {failed} group suspended")
+    assert texts[2].startswith(f"{begin} 3 of 3 {failed} group faulted")
     assert "\n" not in texts[0]
     assert "in handle" in texts[2]
 

@@ -104,7 +104,7 @@ def _next(queue: str, group: str | None, result: FaultResult) -> str:
             return "set aside: it is a dead letter"
         case Then.SUSPENDED:
             return (
-                f"group suspended: it waits for an operator (seriatim group show {_word(group)} --queue {_word(queue)})"
+                f"group faulted: it waits for an operator (seriatim group show {_word(group)} --queue {_word(queue)})"
             )
         case Then.STOPPED:
             return f"queue turned off: it waits for an operator (seriatim queue on {_word(queue)})"
