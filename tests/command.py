@@ -20,9 +20,10 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Where the call finds this seriatim."""
+    """Where the call finds this seriatim. Options of pytest are those of the run that calls, not of one that it starts."""
     java = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {_QUICK_JAVA}".strip()
-    return {**os.environ, "PYTHONPATH": str(Path(seriatim.__file__).parents[1]), "JAVA_TOOL_OPTIONS": java}
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    return {**ours, "PYTHONPATH": str(Path(seriatim.__file__).parents[1]), "JAVA_TOOL_OPTIONS": java}
 
 
 def called(folder: Path, *arguments: str | Path, deadline_s: float = 300.0) -> subprocess.CompletedProcess[str]:

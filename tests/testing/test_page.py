@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+from tests.command import environment
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "test-your-handlers.md"
 
@@ -18,7 +19,7 @@ def test_its_code_runs(tmp_path, postgresql):
         (tmp_path / name).write_text(code)
     found = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path],
-        cwd=tmp_path, env=os.environ | {"SERIATIM_TEST_DSN": postgresql, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+        cwd=tmp_path, env=environment() | {"SERIATIM_TEST_DSN": postgresql, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert found.returncode == 0, found.stdout + found.stderr
