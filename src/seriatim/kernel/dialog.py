@@ -55,13 +55,13 @@ class DialogState(StrEnum):
 #: What the states are called, and what they mean.
 LABELS: Mapping[DialogState, tuple[str, str]] = {
     DialogState.STARTED_OUTBOUND: ("started outbound", "begun here, and nothing sent yet"),
-    DialogState.STARTED_INBOUND: ("started inbound", "begun by the other side; nothing of it has been received yet"),
+    DialogState.STARTED_INBOUND: ("started inbound", "begun by the other side; no message has been received yet"),
     DialogState.CONVERSING: ("conversing", "both sides may send"),
     DialogState.DISCONNECTED_INBOUND: (
         "disconnected inbound",
-        "the other side has ended; what it sent can be received",
+        "the other side has ended; its messages can still be received",
     ),
-    DialogState.DISCONNECTED_OUTBOUND: ("disconnected outbound", "this side has ended, the other one hasn't"),
+    DialogState.DISCONNECTED_OUTBOUND: ("disconnected outbound", "this side has ended, the other side hasn't"),
     DialogState.ERROR: ("error", "the dialog has failed; an Error message says why"),
     DialogState.CLOSED: ("closed", "over for this side; the handle is known for half an hour"),
 }
