@@ -520,7 +520,7 @@ def test_a_role_that_may_work_on_them(work, worker):
         publish(own, message("shipped", shipment_id="S1"))
         assert handle(own) == ("order", made)
         assert handle(own, lambda instance: instance.end()) == ("shipped", made)
-        with pytest.raises(sq.EnvironmentProblem, match='may not see any queue [(]the right "see" is missing'):
+        with pytest.raises(sq.EnvironmentProblem, match="may not see any queue"):
             instances.instances(own)
     with work.session() as tx:
         (vault,) = tx.connection.execute(f"SELECT queue_id FROM {work.schema}.queues WHERE queue = 'vault'").fetchone()
