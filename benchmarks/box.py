@@ -23,7 +23,7 @@ from benchmarks.pgqueuer_peer import PgQueuerPeer
 from benchmarks.procrastinate_peer import Procrastinate
 from benchmarks.race import Contender, Race, delays, handled, published
 from benchmarks.seriatim_box import SeriatimBox
-from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.server.embedded import serving
 
 __all__ = ["boxes"]
 
@@ -35,8 +35,7 @@ _PAUSE_S, _PROCESSES, _THREADS = 0.005, 4, 5
 
 def boxes(root: Path, peers: bool) -> Iterator[Claim]:
     """All of it, about a quarter of an hour; without peers a third of that."""
-    server = EmbeddedServer(root / "postgres")
-    try:
+    with serving(root / "postgres") as server:
         click.echo(f"PostgreSQL embedded, fsync on; load of the machine {os.getloadavg()[0]:.1f}", err=True)
         yield from _ceilings(server.dsn)
         if peers:
@@ -45,8 +44,6 @@ def boxes(root: Path, peers: bool) -> Iterator[Claim]:
         yield from _publishing(server.dsn, peers)
         yield from _latency(server.dsn, peers)
         yield from _by_groups(server.dsn, _BOX)
-    finally:
-        server.close()
 
 
 def _ceilings(server: str) -> Iterator[Claim]:

@@ -32,7 +32,7 @@ from psycopg import IsolationLevel, sql
 
 from benchmarks.measure import Claim
 from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Subscription
-from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.server.embedded import serving
 from seriatim.operations import retention
 
 __all__ = ["sizes"]
@@ -73,17 +73,13 @@ class _Rate:
 
 def sizes(root: Path, peers: bool, rows: int = 5_000_000, pairs: int = 40) -> Iterator[Claim]:
     """Fill a box with so many processed messages, and measure it beside an empty one, about a quarter of an hour."""
-    server = EmbeddedServer(root / "postgres")
-    try:
-        with ExitStack() as databases:
-            empty, full = (databases.enter_context(_database(server.dsn, name)) for name in ("empty", "full"))
-            for dsn in (empty, full):
-                _prepare(dsn)
-            _fill(full, rows)
-            yield from _measured(empty, full, pairs)
-            _tell_counts(full)
-    finally:
-        server.close()
+    with serving(root / "postgres") as server, ExitStack() as databases:
+        empty, full = (databases.enter_context(_database(server.dsn, name)) for name in ("empty", "full"))
+        for dsn in (empty, full):
+            _prepare(dsn)
+        _fill(full, rows)
+        yield from _measured(empty, full, pairs)
+        _tell_counts(full)
 
 
 def _measured(empty: str, full: str, pairs: int) -> Iterator[Claim]:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from benchmarks.measure import Claim
 from seriatim import Fifo, MessageBox, MessageType, Queue, Subscription
-from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.server.embedded import serving
 
 __all__ = ["between"]
 
@@ -24,15 +24,12 @@ _MESSAGES, _GROUPS, _ROUNDS = 100_000, 1_000, 3
 
 def between(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
     """A hundred thousand messages of 1 KB a batch."""
-    server = EmbeddedServer(root / "postgres")
-    try:
+    with serving(root / "postgres") as server:
         rows = _rows(spark).cache()
         rows.count()
         copied = [_copied(server.dsn, rows if not turn else None) for turn in range(_ROUNDS)]
         into, out = zip(*[_through(spark, server.dsn, rows, turn) for turn in range(_ROUNDS + 1)][1:], strict=True)
         rows.unpersist()
-    finally:
-        server.close()
     for what, ours, bare in (
         ("Spark -> box", into, [one[0] for one in copied]),
         ("box -> Spark", out, [one[1] for one in copied]),

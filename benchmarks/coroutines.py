@@ -8,7 +8,6 @@ import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import click
@@ -16,7 +15,7 @@ import click
 from benchmarks.measure import Claim
 from benchmarks.race import fresh_database
 from seriatim import AsyncMessageBox, Fifo, Message, MessageBox, MessageType, Queue, Subscription
-from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.server.embedded import serving
 
 __all__ = ["coroutines"]
 
@@ -27,7 +26,7 @@ _WAITING = 1_000
 
 def coroutines(root: Path, peers: bool) -> Iterator[Claim]:
     """All of it, about two minutes."""
-    with closing(EmbeddedServer(root / "postgres")) as server:
+    with serving(root / "postgres") as server:
         click.echo(f"PostgreSQL embedded, fsync on; load of the machine {os.getloadavg()[0]:.1f}", err=True)
         with fresh_database(server.dsn) as dsn, MessageBox.open(dsn, connections=_CONNECTIONS) as box:
             box.define(

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from benchmarks.procrastinate_peer import Procrastinate
 from benchmarks.race import Race, fresh_database, handled
 from benchmarks.seriatim_box import SeriatimWorker
 from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Session, Subscription, Worker
-from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.server.embedded import serving
 from seriatim.operations import groups as operations
 
 __all__ = ["fairness", "moves", "suspended", "working"]
@@ -35,7 +34,7 @@ _QUEUE = "orders"
 
 def working(root: Path, peers: bool) -> Iterator[Claim]:
     """All of it, about five minutes."""
-    with closing(EmbeddedServer(root / "postgres")) as server:
+    with serving(root / "postgres") as server:
         click.echo(f"PostgreSQL embedded, fsync on; load of the machine {os.getloadavg()[0]:.1f}", err=True)
         yield fairness(server.dsn)
         yield from moves(server.dsn)

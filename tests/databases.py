@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ import pytest
 
 from seriatim import MessageBox
 from seriatim.box.server.binaries import NEWEST
-from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.server.embedded import serving as embedded
 from seriatim.testing.databases import Databases, in_memory
 
 __all__ = ["SCHEMA", "Databases", "box_with", "fresh_box", "in_memory", "serving"]
@@ -29,12 +29,9 @@ Prepare = Callable[[MessageBox], object]
 @contextmanager
 def serving(folder: Path, *, durable: bool = False) -> Iterator[Databases]:
     """The databases of a server of its own, with its data in `folder`."""
-    server = EmbeddedServer(folder / "server", int(os.environ.get("SERIATIM_TEST_POSTGRESQL", NEWEST)))
-    try:
-        with closing(Databases(server.dsn, is_own=True, durable=durable)) as found:
-            yield found
-    finally:
-        server.close()
+    major = int(os.environ.get("SERIATIM_TEST_POSTGRESQL", NEWEST))
+    with embedded(folder / "server", major) as server, Databases(server.dsn, is_own=True, durable=durable) as found:
+        yield found
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from seriatim.box.postgres.migrate import LEAST_POSTGRESQL, migrations
 from seriatim.box.server.binaries import find_binaries
-from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.server.embedded import serving
 from tests.upgrade.filled import SCHEMA, empty_tables, filled
 
 DUMPS = Path(__file__).parent / "dumps"
@@ -49,16 +49,15 @@ def dumped() -> bytes:
     """A filled box as SQL, of the oldest PostgreSQL that is promised: the newer ones read that, too."""
     program = find_binaries(LEAST_POSTGRESQL).root / "bin" / "pg_dump"
     options = ["--schema", SCHEMA, "--no-owner", "--rows-per-insert=1000"]
-    with tempfile.TemporaryDirectory() as folder:
-        server = EmbeddedServer(Path(folder) / "server", LEAST_POSTGRESQL)
-        try:
-            with filled(server.dsn):
-                if empty := empty_tables(server.dsn):
-                    sys.exit(f"nothing is in {', '.join(empty)}: fill them in tests/upgrade/filled.py")
-                words = [str(program), *options, "--dbname", server.dsn]
-                text = subprocess.run(words, check=True, capture_output=True).stdout
-        finally:
-            server.close()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        serving(Path(folder) / "server", LEAST_POSTGRESQL) as server,
+        filled(server.dsn),
+    ):
+        if empty := empty_tables(server.dsn):
+            sys.exit(f"nothing is in {', '.join(empty)}: fill them in tests/upgrade/filled.py")
+        words = [str(program), *options, "--dbname", server.dsn]
+        text = subprocess.run(words, check=True, capture_output=True).stdout
     # Commands of psql's are no SQL.
     return b"".join(line for line in text.splitlines(keepends=True) if not line.startswith((b"--", b"\\")))
 

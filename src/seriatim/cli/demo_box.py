@@ -27,7 +27,6 @@ BAD_GROUP = "customer-3"
 _CUSTOMERS = 4
 _ORDERS = 5
 _BAD_NUMBER = 3
-_END_S = 15.0
 _LOG = "seriatim.failures"
 _SHOWN = ("group", "state", "queued", "reason")
 
@@ -94,17 +93,12 @@ def _opened(folder: Path) -> Iterator[MessageBox]:
     """The box in the embedded PostgreSQL of a folder, whatever DSN the environment names."""
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.box.connection.connections import FOLDER  # noqa: PLC0415
-    from seriatim.box.server.embedded import EmbeddedServer, has_ended  # noqa: PLC0415
+    from seriatim.box.server.embedded import serving  # noqa: PLC0415
 
     place = folder / FOLDER
     place.parent.mkdir(parents=True, exist_ok=True)
-    server = EmbeddedServer(place)
-    try:
-        with MessageBox.open(server.dsn) as box:
-            yield box
-    finally:
-        server.close()
-        has_ended(place, _END_S)  # its files may be removed now
+    with serving(place) as server, MessageBox.open(server.dsn) as box:
+        yield box
 
 
 def _publish(box: MessageBox) -> int:

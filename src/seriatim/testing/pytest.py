@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.dsn import resolve
-from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.server.embedded import serving
 from seriatim.testing.clock import Clock
 from seriatim.testing.databases import Databases, Define, fresh_box, in_memory
 
@@ -32,7 +31,7 @@ def seriatim_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dat
         return
     with (
         in_memory(tmp_path_factory.mktemp("postgresql")) as folder,
-        closing(EmbeddedServer(folder / "server")) as server,
+        serving(folder / "server") as server,
         Databases(server.dsn, is_own=True) as found,
     ):
         yield found

@@ -21,7 +21,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.server.binaries import NEWEST, Owner, find_binaries
-from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.box.server.embedded import EmbeddedServer, serving
 from seriatim.operations import queues
 from tests.box.embedding import User, data_of, has_gone, has_no_supervisor, is_root, servers_in, supervisor_of
 from tests.command import command, environment
@@ -340,6 +340,15 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(sq.EnvironmentProblem, match="can't be used"):
         EmbeddedServer(tmp_path / "file" / "postgres")
+
+
+@linux
+def test_the_folder_of_an_only_user_can_be_removed_afterwards(tmp_path):
+    with serving(tmp_path / "postgres") as server:
+        assert server.dsn
+        assert servers_in(tmp_path / "postgres" / "data")
+    assert servers_in(tmp_path / "postgres" / "data") == []
+    shutil.rmtree(tmp_path / "postgres")
 
 
 @pytest.mark.skipif(not is_root(), reason="only root runs PostgreSQL as somebody else")

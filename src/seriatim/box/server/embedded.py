@@ -39,13 +39,15 @@ from seriatim.box.server.private_folder import PrivateFolder, is_private
 from seriatim.box.server.server_user import give, maker_for, new_owner
 from seriatim.errors import EnvironmentProblem, UntrustedData, UsageError
 
-__all__ = ["EmbeddedServer", "has_ended", "peer_of", "trust"]
+__all__ = ["EmbeddedServer", "peer_of", "serving", "trust"]
 
 _LOG = logging.getLogger("seriatim.box")
 #: So often it is seen to that the server is supervised; after a start that failed it is left alone for longer.
 _LOOK_S, _REST_S = 1.0, 10.0
 #: Who closes it waits at most so long for a look that starts the server; without users that stops by itself.
 _END_S = 5.0
+#: A server that has no user ends within this time; its supervisor stops it the hard way before that.
+_STOP_S = 15.0
 #: A start after a crash reads the log again, which may take a while.
 _START_S = 120.0
 _LOG_BYTES = 10 * 2**20
@@ -251,15 +253,23 @@ class EmbeddedServer:
         )
 
 
-def has_ended(folder: Path, within_s: float) -> bool:
-    """Whether the server of a folder has ended, or ends within this time: nothing writes there any more."""
-    private = PrivateFolder(folder.absolute(), make=False)
-    deadline = time.monotonic() + within_s
-    while _is_supervised(private):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+@contextmanager
+def serving(folder: Path, major: int = NEWEST) -> Iterator[EmbeddedServer]:
+    """The server of a folder that its only user removes afterwards: at the end nothing writes there any more.
+
+    Args:
+        folder: as of `EmbeddedServer`.
+        major: as of `EmbeddedServer`.
+    """
+    server = EmbeddedServer(folder, major)
+    try:
+        yield server
+    finally:
+        server.close()
+        private = PrivateFolder(folder.absolute(), make=False)
+        deadline = time.monotonic() + _STOP_S
+        while _is_supervised(private) and time.monotonic() < deadline:
+            time.sleep(0.02)
 
 
 def trust(folder: Path) -> bool:
