@@ -22,7 +22,7 @@ from seriatim.box.connection.round_trip import is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.dialogs.delivery import accept, first_of
-from seriatim.box.dialogs.dialogs import Dialogs, handle_of
+from seriatim.box.dialogs.dialogs import handle_of
 from seriatim.box.dialogs.verbs import DialogVerbs
 from seriatim.box.instances.instances import Instance, Instances
 from seriatim.box.notice import Notice
@@ -71,7 +71,7 @@ class Session(DialogVerbs):
         self._process = getpid()
         self._instance = instance
         self._notices: list[Notice] = []
-        self._dialogs = Dialogs(lambda: self.transaction)
+        self._ended_dialogs: list[UUID] = []
 
     @property
     def connection(self) -> psycopg.Connection:
@@ -290,9 +290,8 @@ class Session(DialogVerbs):
             ActionRefused: the queue is off, or belongs to a pipeline. The first transaction is committed then.
             Unavailable: one of the transactions has to be repeated.
         """
-        self._check_own()
+        delivery = self._check_own()
         _check_limit(limit)
-        delivery = self._delivery
         if delivery is None or not self._own:
             raise UsageError(
                 "commit_and_receive needs a delivery", remedy="call receive first, in a session of box.session()"
@@ -301,10 +300,10 @@ class Session(DialogVerbs):
         with translated(self._place):
             ended = EndedDelivery(queue, self._ours, delivery.is_open, self._instance is not None)
             if NEXT_DELIVERY.applies(ended):
-                self._delivery = None
-                self._dialogs.done()
+                hold(ended.connection, self._schema, None)
+                self._ended_dialogs.clear()
                 received = self._received(delivery.queue, limit, None, 0.0, is_free=True, after=delivery.completion)
-                delivery.in_hand.happens(Event.COMPLETED)
+                delivery.happens(Event.COMPLETED)
                 return received
             if delivery.is_open:
                 delivery.done()
@@ -341,10 +340,10 @@ class Session(DialogVerbs):
                 self._instance, stray = instances.find(delivery)
                 if stray:
                     continue
-            if delivery is not None and not accept(transaction, delivery, definitions, apart):
-                continue
             if delivery is not None:
-                begin_unique(transaction, definitions.queues[queue].queue_id, delivery)
+                if not accept(transaction, delivery, definitions, apart):
+                    continue
+                begin_unique(transaction, definitions, delivery)
             transaction.publish_notices()
             return delivery
 
@@ -368,26 +367,32 @@ class Session(DialogVerbs):
     @property
     def _is_lent(self) -> bool:
         """Whether a worker's handler has it."""
-        return self._held is not None and self._held.in_hand.is_lent
+        return self._held is not None and self._held.is_lent
 
-    def _check_own(self) -> None:
-        """Refuse to receive beside another session of the connection: group locks don't keep sessions of one connection apart."""
-        if self._is_lent:
+    def _check_own(self) -> Delivery | None:
+        """Return the last delivery of this session, and refuse to receive beside another session of the connection.
+
+        Group locks don't keep sessions of one connection apart.
+        """
+        held = self._held
+        if held is None:
+            return None
+        if held.is_lent:
             raise UsageError(
                 "a handler can't receive in the transaction of its message",
                 remedy="receive in a session of its own: with box.session() as tx: …",
             )
-        held = self._held
-        if held is None or held.holder is self or not held.is_open:
-            return
-        if not cast("Session", held.holder).is_open:
+        if held.holder is self:
+            return held
+        if held.is_open and not cast("Session", held.holder).is_open:
             held.put_back()
-        elif held.stands:
+        elif held.is_open and held.stands:
             raise UsageError(
                 f"another session on this connection has a delivery of queue {held.queue!r} in hand",
                 where=self._place,
                 remedy="end that first, or receive on a connection of its own: with box.session() as tx: …",
             )
+        return None
 
     def save_instance(self) -> None:
         """Save the instance's state now, in place of when its message is done.
@@ -417,9 +422,11 @@ class Session(DialogVerbs):
         if instance is not None and delivery.is_done:
             instance.save(self.transaction)
         if delivery.is_done:
-            self._dialogs.done()
+            self._ended_dialogs.clear()
         delivery.put_back()
-        self._dialogs.put_back()
+        if self._ended_dialogs:
+            self._dialogs.put_back()
+            self._ended_dialogs.clear()
 
     def _in_hand(self) -> Sequence[Received]:
         return () if self._delivery is None or self._delivery.is_done else self._delivery.messages
@@ -458,7 +465,7 @@ class Session(DialogVerbs):
                 self._end()
 
     def _forget(self) -> None:
-        if (delivery := self._delivery) is not None and not delivery.is_open and not self._own:
+        if not self._own and (delivery := self._delivery) is not None and not delivery.is_open:
             self._delivery = None
         self._connection = None
 

@@ -17,7 +17,7 @@ def test_every_state_is_in_the_table_and_can_be_reached():
 @pytest.mark.parametrize("state", State)
 @pytest.mark.parametrize("event", Event)
 def test_an_event_leads_where_the_table_says_or_is_refused(state, event):
-    held = InHand("a delivery")
+    held = InHand()
     held.state = state
     if event in TRANSITIONS[state]:
         held.happens(event)

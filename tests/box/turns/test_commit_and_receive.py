@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import psycopg
 import pytest
 
@@ -188,3 +191,26 @@ def test_refused(box):
         tx.receive("shop")
         with pytest.raises(sq.UsageError, match="cannot receive"):
             tx.commit_and_receive(limit=0)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=lambda one: type(one).__name__)
+def test_a_delivery_is_freed_when_nobody_has_it_any_more(box, policy):
+    """Its bodies may be large, and the collector of cycles takes longer the more a process has."""
+    define(box, policy=policy, **({"group": None} if isinstance(policy, sq.Unordered) else {}))
+    for customer in ("a", "b", "c"):
+        for number in (1, 2):
+            publish(box, number, customer=customer)
+    gc.disable()
+    try:
+        with box.session() as tx:
+            first = weakref.ref(tx.receive("shop"))
+            assert first() is not None
+            assert tx.commit_and_receive() is not None
+            assert first() is None
+        with box.sessions() as sessions:
+            last, session = weakref.ref(sessions.session.receive("shop")), weakref.ref(sessions.session)
+            assert last() is not None
+            sessions.next(limit=1)
+            assert (last(), session()) == (None, None)
+    finally:
+        gc.enable()

@@ -7,7 +7,9 @@ gains; `make bench ARGS=fast-paths` measures that.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeGuard, TypeVar
+from itertools import repeat
+from operator import call
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import psycopg
 
@@ -54,10 +56,7 @@ class FastPath(Generic[_Facts]):
 
     def applies(self, facts: _Facts) -> bool:
         """Whether all conditions hold."""
-        for holds in self._holds:  # noqa: SIM110 -- a generator would cost as much as the conditions
-            if not holds(facts):
-                return False
-        return True
+        return all(map(call, self._holds, repeat(facts)))  # a loop in Python would cost as much as the conditions
 
     def unmet(self, facts: _Facts) -> str | None:
         """The name of the first condition that doesn't hold; None where all do."""
@@ -81,12 +80,13 @@ class EndedDelivery(NamedTuple):
 class PublishCall(NamedTuple):
     """A call of publish.
 
+    `own`: the connection, if it is the box's own.
     `is_transaction`: whether it is a transaction by itself.
     `portions`: the number of statements that take its messages in.
     `tells_failures`: whether a subscription wants messages that tell of failures.
     """
 
-    connection: psycopg.Connection
+    own: OwnConnection | None
     is_transaction: bool
     portions: int
     tells_failures: bool
@@ -141,17 +141,15 @@ SINGLE_ROUND_TRIP = FastPath[PublishCall](
     {
         "the publish is a transaction by itself": lambda one: one.is_transaction,
         "one statement takes all messages in": lambda one: one.portions == 1,
-        "the box's own connection, without a transaction": lambda one: (
-            _is_own(one.connection) and is_idle(one.connection)
-        ),
-        "no pooler": lambda one: _is_own(one.connection) and not one.connection.is_pooled,
+        "the box's own connection, without a transaction": lambda one: one.own is not None and is_idle(one.own),
+        "no pooler": lambda one: one.own is not None and not one.own.is_pooled,
         "no subscription wants failures": lambda one: not one.tells_failures,
     },
 )
 #: Of a publish that is a transaction in one round trip.
 EARLY_COMMIT = FastPath[PublishCall](
     "a publish commits before it is on disk, and waits for the disk afterwards",
-    {"the server can flush, and the role may": lambda one: _is_own(one.connection) and can_flush(one.connection)},
+    {"the server can flush, and the role may": lambda one: one.own is not None and can_flush(one.own)},
     31,
 )
 SINGLE_MESSAGE = FastPath[RoutedPart](
@@ -181,7 +179,3 @@ FAST_PATHS: tuple[FastPath[Any], ...] = (
     SINGLE_MESSAGE,
     QUEUE_HEAD,
 )
-
-
-def _is_own(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
-    return isinstance(connection, OwnConnection)

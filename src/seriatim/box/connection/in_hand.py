@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any
 
 from seriatim.errors import InvariantBroken
 
@@ -70,20 +69,14 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
 
 
 class InHand:
-    """A delivery that was received in a transaction.
-
-    Args:
-        delivery: the delivery.
+    """A delivery as the connection that received it knows it.
 
     Attributes:
         state: its state.
         is_lent: whether a worker's handler has it: then only the worker may end it.
     """
 
-    __slots__ = ("delivery", "is_lent", "state")
-
-    def __init__(self, delivery: Any) -> None:
-        self.delivery = delivery
+    def __init__(self) -> None:
         self.state = State.OPEN
         self.is_lent = False
 

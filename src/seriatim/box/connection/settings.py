@@ -6,6 +6,7 @@ On its own connections the box sets them. On an application's connection it chec
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 import psycopg
 from psycopg import IsolationLevel, errors, sql
@@ -41,12 +42,12 @@ _RELIED_ON: Mapping[str, str] = {
     "default_transaction_deferrable": "off",
 }
 #: PostgreSQL tells of these by itself, also of each change.
-_TOLD: tuple[tuple[bytes, bytes], ...] = (
-    (b"client_encoding", b"UTF8"),
-    (b"DateStyle", b"ISO"),
-    (b"IntervalStyle", b"postgres"),
-    (b"standard_conforming_strings", b"on"),
-)
+_TOLD: Mapping[bytes, bytes] = {
+    b"client_encoding": b"UTF8",
+    b"DateStyle": b"ISO",
+    b"IntervalStyle": b"postgres",
+    b"standard_conforming_strings": b"on",
+}
 _LIMIT = "idle_in_transaction_session_timeout"
 _RESET = sql.SQL("RESET SESSION AUTHORIZATION; RESET ALL; ")
 
@@ -92,8 +93,13 @@ def set_anew(connection: psycopg.Connection, turn_limit_ms: int | None = None) -
 
 def is_set(connection: psycopg.Connection) -> bool:
     """Whether a connection has the necessary settings, among those that PostgreSQL reports by itself; sends nothing."""
-    told = connection.pgconn.parameter_status
-    return all((told(name) or b"").startswith(value) for name, value in _TOLD)
+    return _fit(*map(connection.pgconn.parameter_status, _TOLD))
+
+
+@lru_cache
+def _fit(*told: bytes | None) -> bool:
+    """Whether these are the necessary settings, in the order of `_TOLD`; they are nearly always the same."""
+    return all((is_so or b"").startswith(wanted) for is_so, wanted in zip(told, _TOLD.values(), strict=True))
 
 
 def check_encoding(connection: psycopg.Connection) -> None:

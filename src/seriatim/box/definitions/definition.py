@@ -178,10 +178,14 @@ class Definitions:
 
     def derived(self, make: Callable[[Definitions], _Derived]) -> _Derived:
         """Compute a value from the definitions, once."""
-        made: dict[Any, Any] = self.__dict__.setdefault("_derived", {})
-        if make not in made:
-            made[make] = make(self)
-        return cast("_Derived", made[make])
+        if (made := self._made.get(make)) is None:
+            made = self._made[make] = make(self)
+        return cast("_Derived", made)
+
+    @cached_property
+    def _made(self) -> dict[Any, Any]:
+        """The values of `derived`."""
+        return {}
 
     @cached_property
     def limited(self) -> Mapping[int, BoxQueue]:

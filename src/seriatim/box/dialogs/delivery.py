@@ -36,12 +36,13 @@ def accept(transaction: Transaction, delivery: Delivery, definitions: Definition
             set_aside = transaction.value("fail_dialogs", **parameters)
             transaction.notice(EntriesSetAside(set_aside))
             return False
-    begun = [
-        one.dialog.handle
-        for one in delivery.messages
-        if one.dialog is not None and one.dialog.sequence == 0 and not one.dialog.is_initiator
-    ]
-    begun = begun if delivery.mark is None else []  # it has been seen to
+    begun = []
+    if delivery.mark is None:  # else it has been seen to
+        begun = [
+            one.dialog.handle
+            for one in delivery.messages
+            if one.dialog is not None and one.dialog.sequence == 0 and not one.dialog.is_initiator
+        ]
     queue = definitions.queues.get(delivery.queue)
     if queue is not None and queue.serves and queue.declared.rollbacks is not None and delivery.group is not None:
         return rollbacks.take_in_hand(transaction, queue, delivery, begun, apart)

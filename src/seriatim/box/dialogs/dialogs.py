@@ -5,7 +5,7 @@ A refused verb changes nothing, and the transaction can go on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -48,17 +48,16 @@ class Kept:
 
 
 class Dialogs:
-    """The verbs of dialogs for one session.
+    """The verbs of dialogs in one transaction.
 
     Args:
-        transaction: returns the session's transaction. It is called each time, because a worker rolls back the work of a
-            failed handler through it.
+        transaction: the transaction.
+        ended: where to note the sides that end while some of their messages are in hand; None: none are.
     """
 
-    def __init__(self, transaction: Callable[[], Transaction]) -> None:
+    def __init__(self, transaction: Transaction, ended: list[UUID] | None = None) -> None:
         self._transaction = transaction
-        #: Those that ended while some of their messages were in hand.
-        self._ended: list[UUID] = []
+        self._ended = [] if ended is None else ended
 
     def begin(
         self,
@@ -142,19 +141,9 @@ class Dialogs:
         if mine:
             self._ended.append(ours)
 
-    def has_ended(self, handle: UUID) -> bool:
-        """Whether the session ended the side while it had messages of the side in hand, which it still has."""
-        return handle in self._ended
-
     def put_back(self) -> None:
-        """Note that the delivery was put back; delete its messages of ended dialogs."""
-        if self._ended:
-            self._transaction().do("drop_ended", handles=self._ended)
-        self._ended = []
-
-    def done(self) -> None:
-        """Note that the delivery is done."""
-        self._ended = []
+        """Delete the messages of sides that ended while these were in hand, because they are put back."""
+        self._transaction.do("drop_ended", handles=self._ended)
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
         """Set or remove a timer. Errors are those of `Session.set_timer`."""
@@ -184,14 +173,14 @@ class Dialogs:
 
     def history(self, handle: UUID | str) -> list[Kept]:
         """The kept messages of a dialog, in order of time."""
-        rows = self._transaction().rows("history_of", of_handle=handle_of(handle))
+        rows = self._transaction.rows("history_of", of_handle=handle_of(handle))
         return [
             Kept(sent, sequence, kind, content_type, bytes(body), at, reason)
             for sent, sequence, kind, content_type, body, at, reason in rows
         ]
 
     def _row(self, name: str, parameters: dict[str, Any]) -> tuple[Any, ...]:
-        return self._transaction().one(name, **parameters)
+        return self._transaction.one(name, **parameters)
 
 
 def handle_of(given: object, what: str = "a handle") -> UUID:

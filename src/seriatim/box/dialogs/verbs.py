@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from uuid import UUID
 
+from seriatim.box.connection.access import Transaction
 from seriatim.box.dialogs.dialogs import Dialogs, Kept, handle_of
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.delivery import Delivery
@@ -20,8 +21,19 @@ __all__ = ["DialogVerbs"]
 class DialogVerbs(ABC):
     """The methods of a session for dialogs."""
 
-    _dialogs: Dialogs
     _place: str
+    #: The sides that this session ended while it had some of their messages in hand, which it still has.
+    _ended_dialogs: list[UUID]
+
+    @property
+    @abstractmethod
+    def transaction(self) -> Transaction:
+        """The session's transaction."""
+
+    @property
+    def _dialogs(self) -> Dialogs:
+        """The verbs. Each call asks for the transaction again: a worker rolls back the work of a failed handler then."""
+        return Dialogs(self.transaction, self._ended_dialogs)
 
     @abstractmethod
     def receive(self, queue: str, *, wait: float | str | None = None) -> Delivery | None:
@@ -179,7 +191,7 @@ class DialogVerbs(ABC):
 
     def has_ended(self, handle: UUID) -> bool:
         """Whether this session has ended the side since it received the messages that it has in hand."""
-        return self._dialogs.has_ended(handle)
+        return handle in self._ended_dialogs
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
         """Send a ``Timer`` message to this side of a dialog after a delay; it overtakes waiting messages.

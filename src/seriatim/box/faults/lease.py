@@ -171,7 +171,7 @@ def claim(
         "claim_lease", of_queue=ends.queue_id, of_group=ends.group, of_entries=ends.entry_ids, ordinals=ends.ordinals,
         lates=ends.lates, how_many=size, of_worker=worker, period=period,
     )  # fmt: skip
-    delivery.in_hand.happens(Event.TAKEN_OVER)  # from here on the lease's end is the delivery's
+    delivery.happens(Event.TAKEN_OVER)  # from here on the lease's end is the delivery's
     return Lease(transaction.access, token, queue, delivery, size, incarnation or 0)
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.fast_paths import EARLY_COMMIT, SINGLE_ROUND_TRIP, PublishCall
@@ -173,12 +173,12 @@ class Publisher:
                 name, parameters = "take_in_unique", parameters | {"entry_keys": keys}
             parameters = written(parameters)
         tells = router_of(self._access.known.definitions).wants_failures
-        call = PublishCall(transaction.connection, self._once, runs, tells)
+        own = transaction.connection if isinstance(transaction.connection, OwnConnection) else None
+        call = PublishCall(own, self._once, runs, tells)
         alone = SINGLE_ROUND_TRIP.applies(call)
         flush = alone and EARLY_COMMIT.applies(call)
         parameters.update(self._moment, by_itself=alone, flushed=flush)
-        if alone:
-            own = cast("OwnConnection", transaction.connection)
+        if own is not None and alone:
             answer = transact(own, (statement(name, self._schema, *parameters), parameters), flush=flush)
         else:
             answer = transaction.value(name, **parameters)

@@ -44,7 +44,7 @@ class DeliveryStatus(NamedTuple):
     is_put: bool
 
 
-class Delivery:
+class Delivery(InHand):
     """Messages of one group of a queue, in order; the group is locked until the transaction ends.
 
     Iterating to the end, or calling `done`, completes the delivery. Otherwise the messages are put back when the session
@@ -59,7 +59,6 @@ class Delivery:
         completion: the statement that completes the whole delivery, to send it together with other statements; None for a part.
         mark: see `Mark`; None before it was looked up.
         holder: the session that received the delivery.
-        in_hand: the state of the delivery, see `InHand`.
     """
 
     def __init__(
@@ -78,6 +77,7 @@ class Delivery:
         look: Callable[[], DeliveryStatus] | None = None,
         put_back_apart: Callable[[], None] | None = None,
     ) -> None:
+        super().__init__()
         self.queue = queue
         self.group = group
         self.messages = tuple(messages)
@@ -94,8 +94,6 @@ class Delivery:
         self._look = look
         self._put_back_apart = put_back_apart
         self._process = getpid()
-        #: The state of the delivery.
-        self.in_hand = InHand(self)
 
     def __len__(self) -> int:
         return len(self.messages)
@@ -116,9 +114,9 @@ class Delivery:
         with translated(self._place):
             self._see()
             self._refuse_ended()
-            if self.in_hand.state is State.OPEN:
+            if self.state is State.OPEN:
                 self._complete()
-                self.in_hand.happens(Event.COMPLETED)
+                self.happens(Event.COMPLETED)
 
     def done_through(self, count: int) -> None:
         """Complete the first `count` messages, and put the others back. Does nothing after the delivery has ended.
@@ -137,7 +135,7 @@ class Delivery:
             self._see()
             self._refuse_ended()
             self._end_after(count)
-            self.in_hand.happens(Event.RETURNED)
+            self.happens(Event.RETURNED)
 
     def part(self, begin: int, end: int) -> Delivery:
         """A part of the messages, for a handler. Completing a part, or putting it back, does nothing."""
@@ -149,12 +147,7 @@ class Delivery:
     @property
     def is_done(self) -> bool:
         """Whether all messages are completed."""
-        return self.in_hand.state is State.DONE
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the delivery still has to be completed or put back."""
-        return self.in_hand.is_open
+        return self.state is State.DONE
 
     def put_back(self) -> None:
         """Put all messages back, to be handed out again. Does nothing after the delivery has ended.
@@ -168,7 +161,7 @@ class Delivery:
             self._see()
             if self.is_open:
                 self._put_back()
-                self.in_hand.happens(Event.RETURNED)
+                self.happens(Event.RETURNED)
 
     @property
     def stands(self) -> bool:
@@ -184,16 +177,16 @@ class Delivery:
 
     def _see(self) -> None:
         """Look whether the application has ended its transaction. If it committed an open delivery, put the messages back."""
-        if self._look is None or self.in_hand.state is not State.OPEN:
+        if self._look is None or self.state is not State.OPEN:
             return
         match self._look().hand:
             case "in progress":
                 pass
             case "committed" if self._put_back_apart is not None:
                 self._put_back_apart()
-                self.in_hand.happens(Event.COMMITTED)
+                self.happens(Event.COMMITTED)
             case _:
-                self.in_hand.happens(Event.ROLLED_BACK)
+                self.happens(Event.ROLLED_BACK)
 
     def settle(self) -> None:
         """Open the delivery again if the application rolled back its completion, for example to a savepoint.
@@ -203,16 +196,16 @@ class Delivery:
         Raises:
             psycopg.Error: an error of the driver, which the caller translates.
         """
-        if self._look is None or self.in_hand.state not in (State.DONE, State.PUT_BACK):
+        if self._look is None or self.state not in (State.DONE, State.PUT_BACK):
             return
         found = self._look()
-        if found.is_left if self.in_hand.state is State.DONE else not found.is_put:
-            self.in_hand.happens(Event.END_ROLLED_BACK)
+        if found.is_left if self.state is State.DONE else not found.is_put:
+            self.happens(Event.END_ROLLED_BACK)
 
     def _refuse_ended(self) -> None:
-        if self.in_hand.state.is_refused:
+        if self.state.is_refused:
             raise UsageError(
-                f"cannot complete the delivery from queue {self.queue!r}: {self.in_hand.state.value}",
+                f"cannot complete the delivery from queue {self.queue!r}: {self.state.value}",
                 where=self._place,
                 remedy="receive again, and complete the delivery before the next receive and before the transaction ends",
             )
@@ -220,7 +213,7 @@ class Delivery:
     def _check(self) -> None:
         """Refuse to end the delivery in a forked process or while it is lent."""
         check_process(self._process)
-        if self.in_hand.is_lent:
+        if self.is_lent:
             raise UsageError(
                 f"a handler can't complete the worker's delivery from queue {self.queue!r}",
                 remedy="return (for a part of a batch: Consumed(n)), or raise an error; the worker completes it",

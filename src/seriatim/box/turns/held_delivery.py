@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 
@@ -18,16 +18,13 @@ _IN_HAND = "_seriatim_in_hand"
 def held_on(connection: psycopg.Connection[Any], schema: str) -> Delivery | None:
     """The last delivery in the transaction of a connection, of any session."""
     if isinstance(connection, OwnConnection):  # it knows also what a rollback has made of it
-        held = connection.in_hand
-    else:
-        held = vars(connection).get(_IN_HAND, {}).get(schema)
-    return None if held is None else held.delivery
+        return cast("Delivery | None", connection.in_hand)
+    return cast("Delivery | None", vars(connection).get(_IN_HAND, {}).get(schema))
 
 
 def hold(connection: psycopg.Connection[Any], schema: str, delivery: Delivery | None) -> None:
     """Make a delivery known to all sessions on a connection."""
-    held = None if delivery is None else delivery.in_hand
     if isinstance(connection, OwnConnection):
-        connection.in_hand = held
+        connection.in_hand = delivery
     else:
-        vars(connection).setdefault(_IN_HAND, {})[schema] = held
+        vars(connection).setdefault(_IN_HAND, {})[schema] = delivery

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import Definitions
 from seriatim.box.turns.delivery import Delivery
 from seriatim.pipeline.types.box_properties import UNIQUE_KEY
 
 __all__ = ["begin_unique"]
 
 
-def begin_unique(transaction: Transaction, queue_id: int, delivery: Delivery) -> None:
+def begin_unique(transaction: Transaction, definitions: Definitions, delivery: Delivery) -> None:
     """Tell publishers that a delivery has its messages in hand, if some have unique keys; until the transaction ends."""
-    mine = [
-        entry_id
-        for entry_id, message in zip(delivery.entry_ids, delivery.messages, strict=True)
-        if UNIQUE_KEY in message.context
-    ]
+    mine = [place for place, message in enumerate(delivery.messages) if UNIQUE_KEY in message.context]
     if mine:
-        transaction.do("begin_unique", of_queue=queue_id, of_group=delivery.group, of_entries=mine)
+        transaction.do(
+            "begin_unique",
+            of_queue=definitions.queues[delivery.queue].queue_id,
+            of_group=delivery.group,
+            of_entries=[delivery.entry_ids[place] for place in mine],
+        )

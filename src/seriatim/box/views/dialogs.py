@@ -124,6 +124,6 @@ def clean_up(
 
 
 def _clean_up(transaction: Transaction, found: Sequence[DialogView]) -> None:
-    verbs = Dialogs(lambda: transaction)
+    verbs = Dialogs(transaction)
     for one in found:
         verbs.end(one.handle, None, cleanup=True, in_hand=())

@@ -303,7 +303,7 @@ class _Turn:
         self.tried += size
         self._slot.call(self.at_hand)
         with self.steps.step(self.at_hand):
-            with self.delivery.in_hand.lent():
+            with self.delivery.lent():
                 self._handler = self._turns.handlers.handler(message, self._session)
                 answer = called(self._handler, given, self._session)
             self._check_in_hand()
