@@ -104,6 +104,7 @@ class Group:
         self.late_held: list[Message] = []
         self.closed = False
         self.suspended = False
+        self.by_operator = False
         self.ordinal = 0
         self.last_released: Any = None
         self.clock = -END_OF_TIME
@@ -162,20 +163,20 @@ class Group:
     def suspend(self, now: int, out: Outcome) -> None:
         if self.closed:
             self.refuse("suspend")
-        self.suspended = True
+        self.suspended = self.by_operator = True
         self.let_go(now, out)
 
     def resume(self, now: int, out: Outcome) -> None:
         if self.shown_state() != "suspended":
             self.refuse("resume")
-        self.suspended = False
+        self.suspended = self.by_operator = False
         for message in self.late_held:
             self.leave(message, now, out, late=True)
         self.late_held = []
         self.let_go(now, out)
 
     def skip_message(self, now: int, out: Outcome) -> None:
-        if self.shown_state() != "suspended" or not self.late_held:
+        if self.shown_state() != "suspended" or self.by_operator or not self.late_held:
             self.refuse("skip_message")
         out.dead.append(self.late_held.pop(0))
         if not self.late_held:

@@ -14,10 +14,21 @@ from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Rea
 from seriatim.kernel.policy import Policy, Standard
 from seriatim.kernel.resequence import Outcome, due, settle
 from seriatim.kernel.state import Flag, Held, Ranges, State
-from seriatim.kernel.states import Action, GroupState, allowed_in, require, shown_state
+from seriatim.kernel.states import Action, GroupState, Situation, require, shown_state
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["abort", "close", "reset", "resume", "retry", "skip_hole", "skip_message", "state_of", "suspend"]
+__all__ = [
+    "abort",
+    "close",
+    "reset",
+    "resume",
+    "retry",
+    "situation_of",
+    "skip_hole",
+    "skip_message",
+    "state_of",
+    "suspend",
+]
 
 
 def state_of(policy: Policy, state: State) -> GroupState:
@@ -29,11 +40,29 @@ def state_of(policy: Policy, state: State) -> GroupState:
     return shown_state(int(state.groups.flags[0]), hole=hole, overdue=overdue)
 
 
+def situation_of(policy: Policy, state: State) -> Situation:
+    """The situation of the group: its state, and whether a message has stopped it."""
+    shown, by_operator = state_of(policy, state), bool(state.groups.has(Flag.BY_OPERATOR)[0])
+    late = bool(state.held.late.any()) and not by_operator
+    return Situation(shown, shown is GroupState.FAULTED or (shown is GroupState.SUSPENDED and late))
+
+
+def _require(action: Action, policy: Policy, state: State, group: str) -> Situation:
+    """Check that an action is allowed, and return the group's situation.
+
+    Raises:
+        ActionRefused: it isn't.
+    """
+    situation = situation_of(policy, state)
+    require(action, situation, f"group {group!r}")
+    return situation
+
+
 def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
     """Nothing leaves, no clock runs, arriving messages are accepted."""
-    require(Action.SUSPEND, state_of(policy, state), group)
+    _require(Action.SUSPEND, policy, state, group)
     groups = state.groups
-    flags = (groups.flags | Flag.SUSPENDED) & ~int(Flag.FIXED)
+    flags = (groups.flags | Flag.SUSPENDED | Flag.BY_OPERATOR) & ~int(Flag.FIXED)
     calm = state.with_groups(flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=np.maximum(groups.clock, now))
     waits = np.zeros(len(state.held), np.bool_)
     return Outcome(State(calm.groups, state.held.with_columns(waits=waits), state.skipped), no_messages(), no_events())
@@ -41,13 +70,13 @@ def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 def resume(policy: Policy, state: State, now: int, group: str) -> Outcome:
     """Resume the group: held late messages leave first, flagged, then others that may; clocks begin anew."""
-    require(Action.RESUME, state_of(policy, state), group)
-    return _free(policy, state, now, Flag.SUSPENDED)
+    _require(Action.RESUME, policy, state, group)
+    return _free(policy, state, now, Flag.SUSPENDED | Flag.BY_OPERATOR)
 
 
 def retry(policy: Policy, state: State, now: int, group: str) -> Outcome:
     """Let a faulted group go on with the message that failed; clocks begin anew."""
-    require(Action.RETRY, state_of(policy, state), group)
+    _require(Action.RETRY, policy, state, group)
     return _free(policy, state, now, Flag.FAULTED)
 
 
@@ -70,15 +99,9 @@ def skip_message(policy: Policy, state: State, now: int, group: str) -> Outcome:
     In a faulted group the failed message was released before: the engine has it and sets it aside, and the group
     goes on.
     """
-    shown = state_of(policy, state)
-    require(Action.SKIP_MESSAGE, shown, group)
-    if shown is GroupState.FAULTED:
+    if _require(Action.SKIP_MESSAGE, policy, state, group).state is GroupState.FAULTED:
         return _free(policy, state, now, Flag.FAULTED)
     late = np.flatnonzero(state.held.late)
-    if not len(late):
-        raise ActionRefused(
-            f"no message blocks the group, which is {shown}", where=f"group {group!r}", remedy="resume it"
-        )
     first = late[np.argmin(state.held.ref[late])]
     out = np.zeros(len(state.held), np.bool_)
     out[first] = True
@@ -92,7 +115,7 @@ def skip_message(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 def skip_hole(policy: Policy, state: State, now: int, group: str, through: int | None = None) -> Outcome:
     """Record the missing numbers up to `through` (default: the whole hole) as skipped; the messages behind them leave."""
-    require(Action.SKIP_HOLE, state_of(policy, state), group)
+    _require(Action.SKIP_HOLE, policy, state, group)
     if not isinstance(policy, Standard):
         raise ActionRefused("cannot skip a hole: only the policy standard has holes", where=f"group {group!r}")
     _, firsts, lasts = holes.holes(policy, state)
@@ -118,12 +141,11 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
 
 def reset(policy: Policy, state: State, now: int, group: str, following: int) -> Outcome:
     """Go on at another number. Forward: held messages below it become late, and passed numbers count as skipped."""
-    shown = state_of(policy, state)
-    require(Action.RESET, shown, group)
+    situation = _require(Action.RESET, policy, state, group)
     if not isinstance(policy, Standard):
-        others = [one for one in allowed_in(shown) if one not in (Action.RESET, Action.SKIP_HOLE)]
+        others = [one for one in situation.allowed if one not in (Action.RESET, Action.SKIP_HOLE)]
         raise ActionRefused(
-            f"cannot reset the group, which is {shown}: only the policy standard has a next number",
+            f"cannot reset the group, which is {situation.state}: only the policy standard has a next number",
             where=f"group {group!r}",
             remedy=f"allowed: {', '.join(others)}",
         )
@@ -156,7 +178,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
     """Make all held messages dead. The engine makes queued messages dead, also the failed one, so the group isn't faulted."""
-    require(Action.ABORT, state_of(policy, state), group)
+    _require(Action.ABORT, policy, state, group)
     dead = _set_aside(state.held, Disposition.DEAD, Reason.ABORTED, now)
     groups = state.groups.with_columns(
         since=_one(NEVER),
@@ -169,9 +191,7 @@ def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 def close(policy: Policy, state: State, now: int, group: str) -> Outcome:
     """Close the group: later messages are late; held messages stay, and can be aborted."""
-    shown = state_of(policy, state)
-    require(Action.CLOSE, shown, group)
-    if shown is GroupState.CLOSED:
+    if _require(Action.CLOSE, policy, state, group).state is GroupState.CLOSED:
         return Outcome(state, no_messages(), no_events())
     clock = np.maximum(state.groups.clock, now)
     closed = state.with_groups(

@@ -82,7 +82,10 @@ class Outcome:
 
 
 class GroupView(NamedTuple):
-    """The state of a group. `next` is None if the policy has no next number, `hole_since` (seconds) if no hole is open."""
+    """The state of a group. `next` is None if the policy has no next number, `hole_since` (seconds) if no hole is open.
+
+    `allowed`: the actions that it allows now.
+    """
 
     state: str
     next: int | None
@@ -90,6 +93,11 @@ class GroupView(NamedTuple):
     hole_since: float | None
     last_released: Any
     ordinal: int
+    allowed: tuple[str, ...] = ()
+
+    def allows(self, action: str) -> bool:
+        """Whether the group allows an action now."""
+        return action in self.allowed
 
 
 class Sequencer:
@@ -180,7 +188,7 @@ class Sequencer:
         return self._act(actions.resume, group, now)
 
     def skip_message(self, group: Key, now: float | None = None) -> Outcome:
-        """Makes the late message that suspended the group dead."""
+        """Makes the late message that suspended the group dead; refused where no message has stopped the group."""
         return self._act(actions.skip_message, group, now)
 
     def skip_hole(self, group: Key, through: int | None = None, now: float | None = None) -> Outcome:
@@ -212,13 +220,15 @@ class Sequencer:
         last = int(groups.last[0])
         hole = isinstance(self.policy, Standard) and groups.since[0] != NEVER
         begun = isinstance(self.policy, Standard) and (self.policy.start != "first" or groups.has(Flag.BEGUN)[0])
+        situation = actions.situation_of(self.policy, state)
         return GroupView(
-            state=str(actions.state_of(self.policy, state)),
+            state=str(situation.state),
             next=int(groups.next[0]) if begun else None,
             held=len(state.held),
             hole_since=seconds(int(groups.since[0])) if hole else None,
             last_released=None if last == NOTHING else _as_given(self.policy, last),
             ordinal=int(groups.ordinal[0]),
+            allowed=tuple(str(action) for action in situation.allowed if hasattr(self, action)),
         )
 
     def groups(self) -> list[Key]:

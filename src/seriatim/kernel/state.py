@@ -33,6 +33,8 @@ class Flag(IntFlag):
     FIXED = 32
     #: Of a `Standard` group, in engines that let a long run go in parts: one of them has left, and the rest may follow.
     LEAVING = 64
+    #: While `SUSPENDED`: an operator has suspended it, and no message.
+    BY_OPERATOR = 128
 
     @classmethod
     def stopping(cls) -> int:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 from seriatim.errors import ActionRefused
 from seriatim.kernel.state import Flag
 
-__all__ = ["ALLOWED", "STOPPED", "Action", "GroupState", "allowed_in", "refusal", "require", "shown_state"]
+__all__ = ["ALLOWED", "STOPPED", "Action", "GroupState", "Situation", "refusal", "require", "shown_state"]
 
 
 class GroupState(StrEnum):
@@ -47,8 +48,8 @@ _ON_A_GROUP = {
 _ALL = frozenset(GroupState)
 _FAULTY_SET = int(Flag.COMPLETE | Flag.FAULTED)
 
-#: In which states an action is allowed. `suspend` of a locked group is obeyed at the end of the turn.
-#: `skip_message` fits a suspended group only where a late message suspended it.
+#: In which states an action is allowed. `suspend` of a locked group is obeyed at the end of the turn. Some actions depend
+#: on more than the state: see `Situation`.
 ALLOWED: dict[Action, frozenset[GroupState]] = {
     Action.SUSPEND: _ALL - {GroupState.CLOSED},
     Action.RESUME: frozenset({GroupState.SUSPENDED}),
@@ -84,9 +85,40 @@ def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked
     return next(state for state in GroupState if facts[state])
 
 
-def allowed_in(state: GroupState) -> list[Action]:
-    """The actions that are allowed on a group in this state."""
-    return [action for action in Action if state in ALLOWED[action]]
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A group's state, with the other facts that decide which actions it allows.
+
+    Args:
+        state: the state that it shows.
+        by_message: whether a message has stopped it: its handler failed, or it came late. An operator's suspension isn't
+            one, also where late messages are held meanwhile.
+        tries_again: whether a message of it waits for its next attempt, and nothing else stops it.
+        leased: whether a worker has it under a lease.
+        in_turn: whether it is in the hands of a receiver, and suspended only from the end of that turn on.
+    """
+
+    state: GroupState
+    by_message: bool = False
+    tries_again: bool = False
+    leased: bool = False
+    in_turn: bool = False
+
+    def allows(self, action: Action) -> bool:
+        """Whether the group allows an action now."""
+        if action is Action.ABORT and self.leased:
+            return True  # that fences the worker off
+        if action is Action.RETRY and self.tries_again:
+            return True
+        if action is Action.SKIP_MESSAGE and not self.by_message:
+            return False
+        now = not self.in_turn or GroupState.LOCKED in ALLOWED[action] or action is Action.RESUME
+        return now and self.state in ALLOWED[action]
+
+    @property
+    def allowed(self) -> tuple[Action, ...]:
+        """The actions that the group allows now."""
+        return tuple(action for action in Action if self.allows(action))
 
 
 def refusal(action: Action, state: str) -> str:
@@ -94,15 +126,16 @@ def refusal(action: Action, state: str) -> str:
     return f"cannot {_ON_A_GROUP.get(action, f'{action} a group')} that is {state}"
 
 
-def require(action: Action, state: GroupState, group: str) -> None:
+def require(action: Action, situation: Situation, where: str) -> None:
     """Check that an action is allowed.
 
     Raises:
         ActionRefused: names the state and the actions that are allowed in it.
     """
-    if state not in ALLOWED[action]:
-        raise ActionRefused(
-            refusal(action, state),
-            where=f"group {group!r}",
-            remedy=f"allowed: {', '.join(allowed_in(state))}",
-        )
+    if situation.allows(action):
+        return
+    state = f"{GroupState.LOCKED}, and {situation.state} when the turn ends" if situation.in_turn else situation.state
+    what = refusal(action, state)
+    if action is Action.SKIP_MESSAGE and situation.state is GroupState.SUSPENDED and not situation.in_turn:
+        what = f"no message has stopped the group, which is {state}"
+    raise ActionRefused(what, where=where, remedy=f"allowed: {', '.join(situation.allowed)}")

@@ -29,7 +29,7 @@ from seriatim.kernel.policy import Policy, Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
-from seriatim.kernel.states import Action, GroupState, refusal
+from seriatim.kernel.states import Action, GroupState, require
 
 __all__ = ["ActionRequest", "Operation", "act", "require_of"]
 
@@ -161,14 +161,7 @@ def require_of(found: GroupView, action: Action) -> None:
     Raises:
         ActionRefused: the error names the state and the allowed actions; of a leased group it names `abort`.
     """
-    if found.allows(action):
-        return
-    state = found.state if found.obeyed else f"{GroupState.LOCKED}, and {found.state} when the turn ends"
-    raise ActionRefused(
-        refusal(action, state),
-        where=f"queue {found.queue!r}, group {found.group!r}",
-        remedy=f"allowed: {', '.join(one for one in Action if found.allows(one))}",
-    )
+    require(action, found.situation, f"queue {found.queue!r}, group {found.group!r}")
 
 
 def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, found: GroupView) -> Operation:

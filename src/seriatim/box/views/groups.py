@@ -10,7 +10,7 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.filters import Narrowed
 from seriatim.errors import UsageError
-from seriatim.kernel.states import ALLOWED, Action, GroupState
+from seriatim.kernel.states import Action, GroupState, Situation
 from seriatim.pipeline.text.storable import checked_text
 
 __all__ = ["TRIED_AGAIN", "GroupFilter", "GroupView", "containing", "count_groups", "fitting", "group_of", "groups_of"]
@@ -103,16 +103,21 @@ class GroupView:
         """Whether it waits only for the next attempt."""
         return self.retry_at is not None and self.state in TRIED_AGAIN
 
+    @property
+    def situation(self) -> Situation:
+        """The facts that decide which actions it allows."""
+        late = self.late > 0 and self.suspended_by is None
+        return Situation(
+            self.state,
+            by_message=self.state is GroupState.FAULTED or (self.state is GroupState.SUSPENDED and late),
+            tries_again=self.tries_again,
+            leased=self.leased_by is not None,
+            in_turn=not self.obeyed,
+        )
+
     def allows(self, action: Action) -> bool:
         """Whether the group allows an action now, by its state and other conditions."""
-        if action is Action.ABORT and self.leased_by is not None:
-            return True  # that fences the worker off
-        if action is Action.SKIP_MESSAGE and self.state is GroupState.SUSPENDED and not self.late:
-            return False
-        if action is Action.RETRY and self.tries_again:
-            return True
-        at_once = self.obeyed or GroupState.LOCKED in ALLOWED[action] or action is Action.RESUME
-        return at_once and self.state in ALLOWED[action]
+        return self.situation.allows(action)
 
 
 @dataclass(frozen=True, slots=True)
