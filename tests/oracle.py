@@ -38,7 +38,8 @@ class Oracle:
         self.groups: dict[Hashable, Group] = {key_bytes(key): self.new_group(key) for key in start_from or {}}
         self.now = 0
         self.arrivals = 0
-        self.tally = dict.fromkeys(("in", "released", "late", "duplicate", "invalid", "rejected", "dead"), 0)
+        words = ("in", "released", "late", "duplicate", "invalid", "rejected", "dead", "void")
+        self.tally = dict.fromkeys(words, 0)
 
     # Messages.
     def offer(self, items: Iterable[tuple[Any, Any, Any]], now: float | None = None) -> Outcome:
@@ -77,6 +78,9 @@ class Oracle:
     def understood(self, message: Message, out: Outcome) -> Group | None:
         """The message's group, unless the message has none, or no place in it."""
         self.tally["in"] += 1
+        if isinstance(self.policy, Unordered) and message.void:
+            out.void.append(message)
+            return None
         if isinstance(self.policy, Unordered):
             out.released.append((message.group, message.sequence, message.value, None, False))
             out.moments.append(self.now)
@@ -151,8 +155,8 @@ class Oracle:
     def resume(self, group: Any, now: float | None = None) -> Outcome:
         return self.act("resume", group, now)
 
-    def skip_message(self, group: Any, now: float | None = None) -> Outcome:
-        return self.act("skip_message", group, now)
+    def skip_message(self, group: Any, now: float | None = None, *, sequence: Any = None) -> Outcome:
+        return self.act("skip_message", group, now, *(() if sequence is None else (sequence,)))
 
     def abort(self, group: Any, now: float | None = None) -> Outcome:
         return self.act("abort", group, now)
@@ -171,7 +175,8 @@ class Oracle:
         group, out = self.known(key), Outcome()
         group.clock = max(group.clock, self.now)
         before, was = group.hole(), group.view().next
-        getattr(group, action)(*arguments, group.clock, out)
+        name = "take_out" if action == "skip_message" and arguments else action
+        getattr(group, name)(*arguments, group.clock, out)
         if action in ("resume", "skip_message", "reset"):
             changes = hole_events(group.key, before, group.hole(), moved=group.view().next != was)
             out.events += [event for event in changes if event[0] == "hole_opened"]
@@ -188,6 +193,7 @@ class Oracle:
         self.tally["invalid"] += len(out.invalid)
         self.tally["rejected"] += len(out.rejected)
         self.tally["dead"] += len(out.dead)
+        self.tally["void"] += len(out.void)
         return out
 
     def counts(self) -> dict[str, int]:

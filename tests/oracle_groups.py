@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from seriatim import VOID
 from seriatim.errors import ActionRefused
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork
 
@@ -30,6 +31,11 @@ class Message:
     number: int = 0  # the sequence as an integer, once it was understood
     waits: bool = False  # BestEffort: came after its round was fixed
 
+    @property
+    def void(self) -> bool:
+        """Whether it lets the next number pass and leaves nothing."""
+        return self.value is VOID
+
 
 @dataclass
 class Outcome:
@@ -41,6 +47,7 @@ class Outcome:
     invalid: list[Message] = field(default_factory=list)
     rejected: list[Message] = field(default_factory=list)
     dead: list[Message] = field(default_factory=list)
+    void: list[Message] = field(default_factory=list)
     events: list[tuple[str, Any, int | None, int | None]] = field(default_factory=list)
     moments: list[int] = field(default_factory=list)
 
@@ -135,10 +142,16 @@ class Group:
         return "suspended" if self.suspended else "ready"
 
     def view(self) -> View:
-        held = len(self.held) + len(self.late_held)
+        held = len(self.messages()) + len(self.late_held)
         return View(self.shown_state(), None, held, None, self.last_released, self.ordinal)
 
+    def messages(self) -> list[Message]:
+        """What is held and is no void."""
+        return [message for message in self.held if not message.void]
+
     def leave(self, message: Message, now: int, out: Outcome, *, late: bool = False) -> None:
+        if message.void:
+            return
         self.ordinal += 1
         self.last_released = None if isinstance(self.policy, Fifo) else message.number
         out.released.append((message.group, message.sequence, message.value, self.ordinal, late))
@@ -146,7 +159,7 @@ class Group:
 
     def take_late(self, message: Message, now: int, out: Outcome, *, room: bool = True) -> None:
         """The three ways with a late message."""
-        if self.policy.late == "set_aside":
+        if self.policy.late == "set_aside" or message.void:
             out.late.append(message)
         elif self.policy.late == "deliver" and not self.suspended:
             self.leave(message, now, out, late=True)
@@ -183,9 +196,29 @@ class Group:
             self.suspended = False
             self.let_go(now, out)
 
+    def take_out(self, sequence: Any, now: int, out: Outcome) -> None:
+        """One message out of the middle."""
+        both = sorted(self.messages() + self.late_held, key=lambda message: message.arrival)
+        named = [message for message in both if message.sequence == sequence]
+        if not named:
+            raise ActionRefused(f"nothing held has the sequence {sequence}")
+        if named[0] in self.late_held:
+            out.dead.append(named[0])
+            self.late_held.remove(named[0])
+            if self.shown_state() == "suspended" and not self.by_operator and not self.late_held:
+                self.suspended = False
+        else:
+            self.take_away([named[0]], out)
+        self.let_go(now, out)
+
+    def take_away(self, messages: list[Message], out: Outcome) -> None:
+        out.dead += messages
+        self.held = [message for message in self.held if message not in messages]
+
     def abort(self, now: int, out: Outcome) -> None:
-        out.dead += self.held + self.late_held
-        self.held, self.late_held = [], []
+        self.take_away(self.messages(), out)
+        out.dead += self.late_held
+        self.late_held = []
         self.let_go(now, out)
 
     def close(self, now: int, out: Outcome) -> None:
@@ -207,6 +240,8 @@ class FifoGroup(Group):
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
         if self.closed:
             out.late.append(message)
+        elif message.void:
+            out.void.append(message)
         else:
             self.held.append(message)
             self.let_go(now, out)
@@ -228,6 +263,7 @@ class StandardGroup(Group):
         self.first: int | None = None if own == "first" else own  # type: ignore[assignment]
         self.next = self.first
         self.ranges: list[tuple[int, int]] = []
+        self.taken_out: set[int] = set()  # their numbers are at or above next
         self.since: int | None = None
         self.reports = 0
         self.hole_at: int | None = None
@@ -254,11 +290,15 @@ class StandardGroup(Group):
             out.duplicates.append(message)
 
     def has_room(self) -> bool:
-        return self.policy.capacity is None or len(self.held) + len(self.late_held) < self.policy.capacity
+        return self.policy.capacity is None or len(self.messages()) + len(self.late_held) < self.policy.capacity
 
     def keep(self, message: Message, now: int, out: Outcome) -> None:
-        if any(other.number == message.number for other in self.held):
+        if message.number in self.taken_out or any(other.number == message.number for other in self.held):
             out.duplicates.append(message)
+        elif message.void:
+            out.void.append(message)
+            self.held.append(message)
+            self.let_go(now, out)
         elif message.number == self.next or self.has_room():
             self.held.append(message)
             self.let_go(now, out)
@@ -267,19 +307,24 @@ class StandardGroup(Group):
 
     def let_go(self, now: int, out: Outcome) -> None:
         self.held.sort(key=lambda message: message.number)
-        while self.held and self.held[0].number == self.next and not self.suspended and not self.closed:
-            message = self.held.pop(0)
-            self.leave(message, now, out)
-            self.next = message.number + self.policy.increment
+        while self.next is not None and not self.suspended and not self.closed:
+            if self.next in self.taken_out:
+                self.taken_out.remove(self.next)
+                self.remember(self.next, self.next)
+            elif self.held and self.held[0].number == self.next:
+                self.leave(self.held.pop(0), now, out)
+            else:
+                break
+            self.next += self.policy.increment
         if self.hole() is None:
             self.since, self.hole_at, self.timed_out = None, None, False
         elif self.hole_at != self.next:
             self.since, self.hole_at, self.reports, self.timed_out = now, self.next, 0, False
 
     def hole(self) -> tuple[int, int] | None:
-        if self.suspended or self.closed or not self.held or self.next is None:
+        if self.suspended or self.closed or not self.messages() or self.next is None:
             return None
-        lowest = min(message.number for message in self.held)
+        lowest = min({message.number for message in self.held} | self.taken_out)
         return None if lowest == self.next else (self.next, lowest - self.policy.increment)
 
     def due(self) -> int | None:
@@ -345,7 +390,8 @@ class StandardGroup(Group):
         if self.first is None or self.next is None:
             self.first = self.next = number
         if number > self.next:
-            out.late += [message for message in self.held if message.number < number]
+            out.late += [message for message in self.messages() if message.number < number]
+            self.taken_out = {one for one in self.taken_out if one >= number}
             self.held = [message for message in self.held if message.number >= number]
             self.remember(self.next, number - step)
         elif number < self.next:
@@ -353,6 +399,10 @@ class StandardGroup(Group):
             self.first = min(self.first, number)
         self.next = number
         self.let_go(now, out)
+
+    def take_away(self, messages: list[Message], out: Outcome) -> None:
+        super().take_away(messages, out)
+        self.taken_out |= {message.number for message in messages}
 
 
 class BestEffortGroup(Group):
@@ -373,6 +423,8 @@ class BestEffortGroup(Group):
         elif self.top is not None and number < self.top:
             self.take_late(message, now, out)
             self.let_go(now, out)
+        elif message.void:
+            out.void.append(message)
         else:
             message.waits = self.fixed is not None and number >= self.fixed
             self.held.append(message)
@@ -430,6 +482,17 @@ class BestEffortGroup(Group):
         if self.window is None and not self.suspended:
             self.release_round(None, now, out)
 
+    def take_out(self, sequence: Any, now: int, out: Outcome) -> None:
+        stopped = self.suspended
+        super().take_out(sequence, now, out)
+        if self.fixed is not None and all(message.waits for message in self.held):
+            self.since, self.fixed = None, None
+            for message in self.held:
+                message.waits = False
+            self.let_go(now, out)
+        if self.window is None and stopped and not self.suspended:
+            self.release_round(None, now, out)
+
 
 class UnitOfWorkGroup(Group):
     """A set, all or nothing."""
@@ -439,10 +502,17 @@ class UnitOfWorkGroup(Group):
         self.size: int | None = policy.size if isinstance(policy.size, int) else None
         self.complete = False
         self.since: int | None = None
+        self.taken_out: set[int] = set()
+
+    def take_away(self, messages: list[Message], out: Outcome) -> None:
+        super().take_away(messages, out)
+        self.taken_out |= {message.number for message in messages}
 
     def stated_size(self, message: Message) -> int | None:
         """What the message says about the size of its set; None: nothing."""
         policy, value = self.policy, message.value
+        if message.void:
+            return None
         if policy.last is not None:
             is_last = policy.last(value) if callable(policy.last) else value.get(policy.last)
             return message.number if is_last else None
@@ -465,13 +535,16 @@ class UnitOfWorkGroup(Group):
         known = stated if self.size is None else self.size
         if known is not None and (number > known or stated not in (None, known)):
             out.invalid.append(message)
-        elif any(other.number == number for other in self.held):
+        elif number in self.taken_out or any(other.number == number for other in self.held):
             out.duplicates.append(message)
         else:
             self.held.append(message)
+            if message.void:
+                out.void.append(message)
             if self.size is None and stated is not None:
                 self.size = stated
-                out.invalid += [other for other in self.held if other.number > stated]
+                self.taken_out = {one for one in self.taken_out if one <= stated}
+                out.invalid += [other for other in self.messages() if other.number > stated]
                 self.held = [other for other in self.held if other.number <= stated]
             self.let_go(now, out)
 
@@ -480,7 +553,7 @@ class UnitOfWorkGroup(Group):
             self.since = None
         elif self.since is None:
             self.since = now
-        if self.suspended or self.closed or len(self.held) != self.size:
+        if self.suspended or self.closed or len(self.held) + len(self.taken_out) != self.size:
             return
         for message in sorted(self.held, key=lambda message: message.number):
             self.leave(message, now, out)
@@ -494,7 +567,7 @@ class UnitOfWorkGroup(Group):
         return self.since + micros(self.policy.timeout)
 
     def fire(self, now: int, out: Outcome) -> None:
-        out.dead += self.held
+        out.dead += self.messages()
         self.held = []
         self.closed = True
         out.events.append(("closed", self.key, None, None))

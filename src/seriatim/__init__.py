@@ -33,7 +33,7 @@ from seriatim.errors import (
 )
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.kernel.sequencer import Event, GroupView, Item, Outcome, Released, Sequencer
+from seriatim.kernel.sequencer import VOID, Event, GroupView, Item, Outcome, Released, Sequencer
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
 # Without the functions of `seriatim.spark`, so that `import *` works where the extra is not installed.
 __all__ = [
+    "VOID",
     "ActionRefused",
     "Activation",
     "AsyncDelivery",

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 from seriatim.kernel.policy import BestEffort, Policy, Unordered
 
-DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead")
+DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void")
 
 #: Event kinds that a clock or an action brings about: the same however messages are cut into calls.
 REPORTS = ("hole_overdue", "hole_skipped", "timed_out", "closed")
@@ -23,13 +23,21 @@ REPORTS = ("hole_overdue", "hole_skipped", "timed_out", "closed")
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a case. `label` tells copies apart; `properties` are what a `UnitOfWork` reads."""
+    """One message of a case. `label` tells copies apart; `properties` are what a `UnitOfWork` reads.
+
+    A void has the property ``void``; no two of a case have one group and sequence.
+    """
 
     group: Any
     sequence: Any
     at: float
     label: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_void(self) -> bool:
+        """Whether it lets the next number pass and leaves nothing."""
+        return "void" in self.properties
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,7 @@ class Case:
     invalid: Mapping[Any, list[Any]] = field(default_factory=dict)
     rejected: Mapping[Any, list[Any]] = field(default_factory=dict)
     dead: Mapping[Any, list[Any]] = field(default_factory=dict)
+    void: Mapping[Any, list[Any]] = field(default_factory=dict)
     labels: Mapping[Any, list[str]] = field(default_factory=dict)
     reports: tuple[tuple[str, str, int | None, int | None], ...] | None = None
     states: Mapping[str, str] = field(default_factory=dict)
@@ -105,6 +114,11 @@ class Case:
     def has_actions(self) -> bool:
         """Whether an operator acts."""
         return any(isinstance(step, Act) for step in self.steps)
+
+    @property
+    def has_voids(self) -> bool:
+        """Whether a message is a void."""
+        return any(message.is_void for message in self.messages)
 
     @property
     def per_call(self) -> bool:
@@ -184,6 +198,11 @@ def at(time: float, group: Any, *sequences: Any, leaves: Mapping[str, list[Any]]
 def of(sequence: Any, label: str = "", **properties: Any) -> Message:
     """A sequence with a label or properties, for `at`."""
     return Message("", sequence, 0.0, label, properties)
+
+
+def void(sequence: Any) -> Message:
+    """A void, for `at`."""
+    return of(sequence, void=True)
 
 
 def together(*steps: Arrive, leaves: Mapping[str, list[Any]] | None = None) -> Arrive:

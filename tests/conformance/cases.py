@@ -6,7 +6,8 @@ from tests.conformance.actions import ACTIONS
 from tests.conformance.classic import CLASSIC
 from tests.conformance.recorded import LATER, RECORDED
 from tests.conformance.rules import RULES
+from tests.conformance.voids import VOIDS
 
 __all__ = ["CASES", "LATER", "RECORDED"]
 
-CASES = CLASSIC + RECORDED + RULES + ACTIONS
+CASES = CLASSIC + RECORDED + RULES + ACTIONS + VOIDS

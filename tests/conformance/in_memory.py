@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from seriatim import VOID
 from seriatim.errors import ActionRefused
-from tests.conformance.case import REPORTS, Act, Case, Cutting, Fate, Result, positions, same
+from tests.conformance.case import REPORTS, Act, Case, Cutting, Fate, Message, Result, positions, same
 
 
 class InMemory:
@@ -43,7 +44,23 @@ class InMemory:
 def items(case: Case, numbers: range) -> list[tuple[Any, Any, dict[str, Any]]]:
     """Messages as `offer` takes them; the value carries the position and the properties."""
     messages = case.messages
-    return [(messages[n].group, messages[n].sequence, {**messages[n].properties, "message": n}) for n in numbers]
+    return [(messages[n].group, messages[n].sequence, value(messages[n], n)) for n in numbers]
+
+
+def value(message: Message, number: int) -> Any:
+    """The value of a message, which has its position and its properties."""
+    return VOID if message.is_void else {**message.properties, "message": number}
+
+
+def number_of(case: Case, item: Any) -> int:
+    """The position of a message that wasn't released."""
+    if item.value is not VOID:
+        return int(item.value["message"])
+    return next(
+        n
+        for n, one in enumerate(case.messages)
+        if one.is_void and (one.group, one.sequence) == (item.group, item.sequence)
+    )
 
 
 def replayable(case: Case, numbers: range) -> list[tuple[Any, Any, dict[str, Any], float]]:
@@ -81,12 +98,12 @@ def result_of(case: Case, sequencer: Any, outcomes: list[tuple[Any, ...]], *, by
     for outcome in (one for step in outcomes for one in step):
         fates += map(fate_of, outcome.released)
         for disposition, decided in dispositions(outcome):
-            fates += [Fate(item.value["message"], disposition) for item in decided]
+            fates += [Fate(number_of(case, item), disposition) for item in decided]
     held = set(range(len(case.messages))) - {fate.message for fate in fates}
     counts = sequencer.counts()
     assert counts["held"] == len(held), "what is held is what was not decided"
     assert counts["in"] == len(case.messages)
-    for disposition in ("released", "late", "duplicate", "invalid", "rejected", "dead"):
+    for disposition in ("released", "late", "duplicate", "invalid", "rejected", "dead", "void"):
         assert counts[disposition] == sum(fate.disposition == disposition for fate in fates)
     fates += [Fate(n, "held") for n in sorted(held)]
     reports = tuple(event for step in outcomes for one in step for event in map(tuple_of_event, one.events))
@@ -106,6 +123,7 @@ def dispositions(outcome: Any) -> list[tuple[str, Any]]:
         ("invalid", outcome.invalid),
         ("rejected", outcome.rejected),
         ("dead", outcome.dead),
+        ("void", outcome.void),
     ]
 
 

@@ -42,6 +42,8 @@ SCHEMA = pa.schema(
 
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a frame; None: it does."""
+    if case.has_voids:
+        return "no row is a void yet"
     if case.has_actions:
         return "an operator acts on it, which a frame can't see"
     if not case.plain:

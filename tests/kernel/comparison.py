@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from seriatim import ActionRefused, BestEffort, Policy, Sequencer, Unordered
+from seriatim import VOID, ActionRefused, BestEffort, Policy, Sequencer, Unordered
 from tests.conformance.case import REPORTS, same
 from tests.conformance.in_memory import dispositions, tuple_of_event
 from tests.oracle import Oracle
@@ -34,9 +34,14 @@ def per_group(rows: list[tuple[Any, ...]], key: int = 0) -> dict[Any, list[tuple
     return found
 
 
-def set_aside(outcome: Any) -> dict[str, Counter[int]]:
+def set_aside(outcome: Any) -> dict[str, Counter[Any]]:
     """For each other disposition the messages that got it."""
-    return {name: Counter(item.value["message"] for item in decided) for name, decided in dispositions(outcome)}
+    return {name: Counter(told(item) for item in decided) for name, decided in dispositions(outcome)}
+
+
+def told(item: Any) -> Any:
+    """What tells a message from others: a void has no value of its own."""
+    return (item.group, item.sequence) if item.value is VOID else item.value["message"]
 
 
 def events(outcome: Any, kinds: tuple[str, ...] | None = None) -> dict[Any, list[tuple[Any, ...]]]:
@@ -69,7 +74,10 @@ def view(seen: Any) -> tuple[Any, ...]:
 
 def numbered(items: list[Any], start: int = 0) -> list[Any]:
     """The same messages with values that tell each from every other."""
-    return [(*item[:2], {**item[2], "message": start + place}, *item[3:]) for place, item in enumerate(items)]
+    return [
+        item if item[2] is VOID else (*item[:2], {**item[2], "message": start + place}, *item[3:])
+        for place, item in enumerate(items)
+    ]
 
 
 def perform(subject: Any, call: Call) -> Any:
@@ -89,7 +97,7 @@ def check_script(policy: Policy, script: list[Call], start_from: dict[str, int])
     """Plays a script to the kernel and to the oracle and asserts after each call that they agree."""
     begin = {"start_from": start_from} if start_from else {}
     subject, oracle = Sequencer(policy, **begin), Oracle(policy, **begin)
-    decided: list[int] = []
+    decided: list[Any] = []
     offered = 0
     for call in script:
         if not fits(call, oracle):
@@ -120,17 +128,20 @@ def check_outcome(ours: Any, theirs: Any, policy: Policy, name: str) -> None:
     same("events", events(ours), events(theirs))
 
 
-def check_conserved(subject: Sequencer, oracle: Oracle, offered: int, decided: list[int], policy: Policy) -> None:
+def check_conserved(subject: Sequencer, oracle: Oracle, offered: int, decided: list[Any], policy: Policy) -> None:
     """Asserts that every message is in exactly one place, and that the counts say so."""
     counts = dict(subject.counts())
     same("counts", counts, oracle.counts())
     same("law of conservation", counts["in"], sum(count for word, count in counts.items() if word != "in"))
     held = [item.value["message"] for group in subject.groups() for item in subject.held(group)]
     if not isinstance(policy, Unordered):
-        same("every message once", sorted(decided + held), list(range(offered)))
+        found = [*decided, *held]
+        same("every message once", len(found), offered)
+        messages = [one for one in found if not isinstance(one, tuple)]
+        same("no message twice", len(messages), len(set(messages)))
 
 
-def messages_in(outcome: Any) -> list[int]:
+def messages_in(outcome: Any) -> list[Any]:
     """All messages that an outcome decides."""
     aside = [message for counter in set_aside(outcome).values() for message in counter.elements()]
     return [row[2] for row in released(outcome)] + aside

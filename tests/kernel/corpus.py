@@ -9,15 +9,17 @@ import random
 import sys
 from typing import Any
 
-from seriatim import BestEffort, Fifo, Policy, Sequencer, Standard, UnitOfWork
+from seriatim import VOID, BestEffort, Fifo, Policy, Sequencer, Standard, UnitOfWork
 from tests.conformance.case import check
 from tests.conformance.cases import CASES
 from tests.conformance.in_memory import InMemory
 from tests.kernel.comparison import Call, check_replay, check_script
+from tests.kernel.weights import check_weights
 
 CAUGHT = 3
 SCRIPTS = 400
 REPLAYS = 150
+WEIGHTS = 100
 
 
 def policy_of(dice: random.Random) -> Policy:
@@ -55,7 +57,8 @@ def items_of(dice: random.Random, most: int) -> list[tuple[Any, Any, dict[str, A
         if dice.random() < 0.2:
             says["last"] = True
         odd = dice.choice([None, True, 2**63 - 1, 2**63, "2"])
-        items.append((dice.choice("aaabc"), odd if dice.random() < 0.03 else dice.randint(-4, 9), says))
+        value: Any = VOID if dice.random() < 0.1 else says
+        items.append((dice.choice("aaabc"), odd if dice.random() < 0.03 else dice.randint(-4, 9), value))
     return items
 
 
@@ -76,12 +79,16 @@ def script_of(dice: random.Random) -> list[Call]:
 
 def action_of(dice: random.Random, now: float) -> Call:
     """An operator's action, fitting or not."""
-    name = dice.choice(["suspend", "resume", "resume", "skip_message", "skip_hole", "reset", "abort", "close"])
+    name = dice.choice(
+        ["suspend", "resume", "resume", "skip_message", "skip_message", "skip_hole", "reset", "abort", "close"]
+    )
     keywords: dict[str, Any] = {"now": now}
     if name == "skip_hole" and dice.random() < 0.5:
         keywords["through"] = dice.randint(-4, 9)
     if name == "reset":
         keywords["next"] = dice.randint(-4, 9)
+    if name == "skip_message" and dice.random() < 0.7:
+        keywords["sequence"] = dice.randint(-4, 9)
     return Call(name, (dice.choice("aab"),), keywords)
 
 
@@ -103,6 +110,8 @@ def play(seed: int) -> None:
         policy = policy_of(dice)
         if not (isinstance(policy, BestEffort) and policy.window is None):
             check_replay(policy, replay_of(dice))
+    for _ in range(WEIGHTS):
+        check_weights(policy_of(dice), dice)
     check_cases("singly")
 
 

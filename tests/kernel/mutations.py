@@ -21,8 +21,8 @@ _STANDARD = (
     Mutation(
         "what is released leaves with its contiguous run only",
         "standard.py",
-        "free = sequence == groups.next[group] + step * rank_in_group(group)",
-        "free = sequence >= groups.next[group] + step * rank_in_group(group) * 0",
+        "free = sequence == groups.next[group] + step * sum_before(group, at.span)",
+        "free = sequence >= groups.next[group] + step * sum_before(group, at.span) * 0",
     ),
     Mutation(
         "below the start is invalid",
@@ -87,8 +87,8 @@ _STANDARD = (
     Mutation(
         "64 ranges and no more",
         "state.py",
-        "<= self.KEPT)",
-        "<= self.KEPT + 1)",
+        "ends[group] - np.arange(len(behind)) <= self.KEPT",
+        "ends[group] - np.arange(len(behind)) <= self.KEPT + 1",
     ),
     Mutation(
         "a late message of a suspended group is held, not delivered",
@@ -165,8 +165,8 @@ _STANDARD = (
     Mutation(
         "what is skipped is recorded",
         "holes.py",
-        "state.skipped.add(Ranges(owner[gone], before[gone], end[gone])),",
-        "state.skipped.add(Ranges(owner[gone], end[gone], end[gone])),",
+        "state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),",
+        "state.skipped.add(Ranges(owner[gone], end[gone], end[gone]), next_),",
     ),
     Mutation(
         "the hole behind a skipped one begins at that due time",
@@ -195,8 +195,8 @@ _STANDARD = (
     Mutation(
         "capacity is how many are held",
         "standard.py",
-        "minlength=len(state)) >= policy.capacity",
-        "minlength=len(state)) > policy.capacity",
+        "full = state.held.counts(len(state)) >= policy.capacity",
+        "full = state.held.counts(len(state)) > policy.capacity",
     ),
     Mutation(
         "capacity counts in order of arrival",
@@ -279,8 +279,8 @@ _BEST_EFFORT = (
     Mutation(
         "a round begins with its first message",
         "best_effort.py",
-        "begins = np.flatnonzero(~late)[::-1]",
-        "begins = np.flatnonzero(~late)",
+        "begins = np.flatnonzero(~late & message)[::-1]",
+        "begins = np.flatnonzero(~late & message)",
     ),
     Mutation(
         "the next round begins at the end of the one before if messages wait",
@@ -399,8 +399,8 @@ _GROUPS = (
     Mutation(
         "the first late message is the one that is skipped",
         "actions.py",
-        "first = late[np.argmin(state.held.ref[late])]",
-        "first = late[np.argmax(state.held.ref[late])]",
+        "ref = int(state.held.ref[late].min())",
+        "ref = int(state.held.ref[late].max())",
     ),
     Mutation(
         "with the last late message skipped the group goes on by itself",
@@ -417,13 +417,13 @@ _GROUPS = (
     Mutation(
         "a reset counts what it passes over as skipped",
         "actions.py",
-        "skipped = skipped.add(Ranges(empty_ints(1), _one(next_), _one(following - step)))",
+        "behind = behind.add(Ranges(empty_ints(1), _one(next_), _one(following - step)), _one(following))",
         "pass",
     ),
     Mutation(
         "a reset back takes numbers from there on out of the skipped ranges",
         "actions.py",
-        "skipped = skipped.below(0, following)",
+        "behind = behind.below(0, following)",
         "pass",
     ),
     Mutation(
@@ -447,8 +447,8 @@ _GROUPS = (
     Mutation(
         "by arrival: a closed group takes nothing more in",
         "fifo.py",
-        "goes = np.flatnonzero(~closed & ~stopped)",
-        "goes = np.flatnonzero(~stopped)",
+        "goes = np.flatnonzero(~closed & ~stopped & ~void)",
+        "goes = np.flatnonzero(~stopped & ~void)",
     ),
     Mutation(
         "a key has at most 1 KiB of UTF-8",
@@ -470,4 +470,172 @@ _GROUPS = (
     ),
 )
 
-MUTATIONS = _STANDARD + _TIME + _BEST_EFFORT + _UNIT_OF_WORK + _GROUPS
+_WEIGHTS = (
+    Mutation(
+        "an ordinal counts on by the weight",
+        "standard.py",
+        "counts = sum_per_group(leaving.group, weight, len(state))",
+        "counts = np.bincount(leaving.group, minlength=len(state))",
+    ),
+    Mutation(
+        "within what leaves together, too",
+        "standard.py",
+        "ordinal = groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1",
+        "ordinal = groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1",
+    ),
+    Mutation(
+        "by arrival, too",
+        "fifo.py",
+        "counts = sum_per_group(rows.group, rows.weight, len(state))",
+        "counts = np.bincount(rows.group, minlength=len(state))",
+    ),
+    Mutation(
+        "a void leaves nothing",
+        "standard.py",
+        "leaves = free & message",
+        "leaves = free & (at.row >= 0)",
+    ),
+    Mutation(
+        "a void is one from the moment it is taken in",
+        "standard.py",
+        "disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING",
+        "pass",
+    ),
+    Mutation(
+        "nothing waits behind a hole that only voids lie behind",
+        "standard.py",
+        "waits = ~free & message",
+        "waits = ~free",
+    ),
+    Mutation(
+        "nor does an operator see one there",
+        "holes.py",
+        "has[at.group[at.weight > 0]] = True",
+        "has[at.group] = True",
+    ),
+    Mutation(
+        "nor is one skipped",
+        "holes.py",
+        "messages = at.weight > 0",
+        "messages = at.weight >= 0",
+    ),
+    Mutation(
+        "a void takes up no room",
+        "standard.py",
+        "full = state.held.counts(len(state)) >= policy.capacity",
+        "full = np.bincount(state.held.group, minlength=len(state)) >= policy.capacity",
+    ),
+    Mutation(
+        "a full group takes a void in",
+        "standard.py",
+        "(disposition == Disposition.HELD) & (arrivals.weight > 0))\n    if not len(rows)",
+        "(disposition == Disposition.HELD))\n    if not len(rows)",
+    ),
+    Mutation(
+        "and a repeated number behind it is a duplicate",
+        "standard.py",
+        "(arrivals.sequence == state.groups.next[group]) | (arrivals.weight == 0)",
+        "arrivals.sequence == state.groups.next[group]",
+    ),
+    Mutation(
+        "a late void is late, whatever becomes of late messages",
+        "standard.py",
+        "~state.groups.has(Flag.CLOSED)[arrivals.group] & (arrivals.weight > 0)",
+        "~state.groups.has(Flag.CLOSED)[arrivals.group]",
+    ),
+    Mutation(
+        "a round doesn't begin with a void",
+        "best_effort.py",
+        "begins = np.flatnonzero(~late & message)[::-1]",
+        "begins = np.flatnonzero(~late)[::-1]",
+    ),
+    Mutation(
+        "a set leaves without its voids",
+        "unit_of_work.py",
+        "leaving = held.take(out).messages()",
+        "leaving = held.take(out)",
+    ),
+    Mutation(
+        "a void above the size of its set is one all the same",
+        "unit_of_work.py",
+        "disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING\n    mark(",
+        "mark(",
+    ),
+)
+
+_TAKING_OUT = (
+    Mutation(
+        "a held number that is taken out stays taken",
+        "actions.py",
+        "skipped = skipped.add(_runs(policy, gone.sequence[~gone.late]), groups.next)",
+        "pass",
+    ),
+    Mutation(
+        "a run of markers counts as so many numbers",
+        "standard.py",
+        "left = sum_per_group(group[free], at.span[free], len(state))",
+        "left = np.bincount(group[free], minlength=len(state))",
+    ),
+    Mutation(
+        "the number of a marker is a duplicate while it waits",
+        "standard.py",
+        "mark(marked, Disposition.DUPLICATE, Reason.TAKEN_BEFORE)",
+        "mark(marked, Disposition.LATE, Reason.SKIPPED)",
+    ),
+    Mutation(
+        "and late when it has passed, also within one call",
+        "standard.py",
+        "may &= _before_markers(state, arrivals)",
+        "pass",
+    ),
+    Mutation(
+        "a marker ends a hole",
+        "holes.py",
+        "last[at.group[rows]] = at.sequence[rows] - policy.increment",
+        "last[state.held.group[::-1]] = state.held.sequence[::-1] - policy.increment",
+    ),
+    Mutation(
+        "where all that waited was taken out no clock runs",
+        "actions.py",
+        "flags, since, reports = flags & ~int(Flag.FIXED), _one(NEVER), empty_ints(1)",
+        "pass",
+    ),
+    Mutation(
+        "a fixed round that is taken out is over",
+        "actions.py",
+        "flags, since = flags & ~int(Flag.FIXED), clock",
+        "since = clock",
+    ),
+    Mutation(
+        "a set is complete with what was taken out of it",
+        "unit_of_work.py",
+        "count = np.bincount(state.held.group, minlength=len(state)) + _markers(state)",
+        "count = np.bincount(state.held.group, minlength=len(state))",
+    ),
+    Mutation(
+        "the number of a set that was taken out is a duplicate",
+        "unit_of_work.py",
+        "mark(state.skipped.contain(group, sequence), Disposition.DUPLICATE, Reason.TAKEN_BEFORE)",
+        "pass",
+    ),
+    Mutation(
+        "a reset forgets the markers that it passes over",
+        "actions.py",
+        "ahead = ahead.take(ahead.last >= following)",
+        "pass",
+    ),
+    Mutation(
+        "an operator's suspension isn't lifted by skipping a late message",
+        "actions.py",
+        "late = bool(state.held.late.any()) and not by_operator",
+        "late = bool(state.held.late.any())",
+    ),
+    Mutation(
+        "without a name only a message that stopped the group is skipped",
+        "states.py",
+        "if action is Action.SKIP_MESSAGE and not named and not self.by_message:",
+        "if False:",
+    ),
+)
+
+MUTATIONS = _STANDARD + _TIME + _BEST_EFFORT + _UNIT_OF_WORK + _GROUPS + _WEIGHTS + _TAKING_OUT

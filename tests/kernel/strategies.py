@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from seriatim import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim import VOID, BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from tests.kernel.comparison import Call
 
 GROUPS = ("a", "b", "c")
@@ -58,9 +58,10 @@ def items(draw: st.DrawFn, *, most: int = 8, odd: bool = True) -> list[tuple[Any
     if odd:
         group = st.one_of(group, group, group, group, group, _odd_groups)
         number = st.one_of(number, number, number, number, number, _odd_sequences)
-    says = st.fixed_dictionaries(
+    message = st.fixed_dictionaries(
         {}, optional={"size": st.sampled_from([2, 3, 3, 4, 0, None]), "last": st.sampled_from([False, False, True])}
     )
+    says = st.one_of(message, message, message, message, st.just(VOID))
     return draw(st.lists(st.tuples(group, number, says), max_size=most))
 
 
@@ -95,6 +96,7 @@ def actions(draw: st.DrawFn, now: float) -> Call:
                 "resume",
                 "resume",
                 "skip_message",
+                "skip_message",
                 "skip_hole",
                 "skip_hole",
                 "reset",
@@ -106,6 +108,8 @@ def actions(draw: st.DrawFn, now: float) -> Call:
     keywords: dict[str, Any] = {"now": now}
     if name == "skip_hole":
         keywords["through"] = draw(st.one_of(st.none(), st.integers(-4, 12)))
+    if name == "skip_message":
+        keywords["sequence"] = draw(st.one_of(st.none(), st.integers(-4, 12)))
     if name == "reset":
         keywords["next"] = draw(st.integers(-4, 12))
     return Call(name, (group,), keywords)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import random
 from itertools import pairwise
 from typing import Any
 
@@ -13,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from seriatim import Policy, Sequencer, Standard
+from seriatim import Policy, Sequencer, Standard, Unordered
 from tests.kernel import strategies
 from tests.kernel.comparison import Call, check_replay, check_script, join, numbered, released, view
+from tests.kernel.weights import check_weights
 
 _TIMES = int(os.environ.get("SERIATIM_EXAMPLES", "0"))
 
@@ -27,6 +29,18 @@ prove = settings(
     phases=[Phase.explicit, Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
+
+@pytest.mark.parametrize("kind", strategies.ALL_POLICIES)
+def test_an_ordinal_counts_on_by_the_weight(kind: str) -> None:
+    @prove
+    @given(policy=strategies.ALL_POLICIES[kind], seed=st.integers(0, 2**32))
+    def agree(policy: Policy, seed: int) -> None:
+        if not isinstance(policy, Unordered):
+            check_weights(policy, random.Random(seed))
+
+    agree()
+
 
 TIMED_POLICIES = st.one_of(strategies.standards, strategies.windowed, strategies.units_of_work)
 

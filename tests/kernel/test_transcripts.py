@@ -274,6 +274,7 @@ def test_conservation_in_numbers() -> None:
         "invalid": 1,
         "rejected": 1,
         "dead": 0,
+        "void": 0,
     }
     s.abort("g", now=12.0)
     assert (s.counts()["held"], s.counts()["dead"]) == (0, 1)

@@ -9,9 +9,9 @@ import numpy as np
 
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel import holes
-from seriatim.kernel.columns import Ints, empty_ints
+from seriatim.kernel.columns import Bools, Ints, empty_ints
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Policy, Standard
+from seriatim.kernel.policy import Policy, Standard, UnitOfWork
 from seriatim.kernel.resequence import Outcome, due, settle
 from seriatim.kernel.state import Flag, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState, Situation, require, shown_state
@@ -20,6 +20,7 @@ from seriatim.kernel.time import FOREVER, NEVER
 __all__ = [
     "abort",
     "close",
+    "put_back",
     "reset",
     "resume",
     "retry",
@@ -28,6 +29,7 @@ __all__ = [
     "skip_message",
     "state_of",
     "suspend",
+    "take_out",
 ]
 
 
@@ -47,14 +49,14 @@ def situation_of(policy: Policy, state: State) -> Situation:
     return Situation(shown, shown is GroupState.FAULTED or (shown is GroupState.SUSPENDED and late))
 
 
-def _require(action: Action, policy: Policy, state: State, group: str) -> Situation:
+def _require(action: Action, policy: Policy, state: State, group: str, *, named: bool = False) -> Situation:
     """Check that an action is allowed, and return the group's situation.
 
     Raises:
         ActionRefused: it isn't.
     """
     situation = situation_of(policy, state)
-    require(action, situation, f"group {group!r}")
+    require(action, situation, f"group {group!r}", named=named)
     return situation
 
 
@@ -93,24 +95,82 @@ def _settled(policy: Policy, before: State, changed: State, now: int, decided: D
     return Outcome(after, Decided.concat([decided, released]), events)
 
 
-def skip_message(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Set aside the first late message that stops the group; after the last such message the group goes on.
+def skip_message(policy: Policy, state: State, now: int, group: str, ref: int | None = None) -> Outcome:
+    """Set aside the message that stopped the group; with `ref` this held message, whatever it waits for.
 
-    In a faulted group the failed message was released before: the engine has it and sets it aside, and the group
-    goes on.
+    A late message stops its group: the first is set aside, and after the last one the group goes on. In a faulted group the
+    failed message was released before: the engine has it and sets it aside, and the group goes on. The number of a message
+    that isn't late stays taken: a marker is left in its place, which is no message; it is passed with its run, and counts as
+    skipped then.
     """
-    if _require(Action.SKIP_MESSAGE, policy, state, group).state is GroupState.FAULTED:
+    situation = _require(Action.SKIP_MESSAGE, policy, state, group, named=ref is not None)
+    if ref is None and situation.state is GroupState.FAULTED:
         return _free(policy, state, now, Flag.FAULTED)
     late = np.flatnonzero(state.held.late)
-    first = late[np.argmin(state.held.ref[late])]
-    out = np.zeros(len(state.held), np.bool_)
-    out[first] = True
+    if ref is None:
+        ref = int(state.held.ref[late].min())
+    out = state.held.ref == ref
+    stops = situation.by_message and situation.state is GroupState.SUSPENDED
+    if not stops or not state.held.late[out].all():
+        return _taken_out(policy, state, now, out, Reason.SKIPPED_BY_OPERATOR)
     dead = _set_aside(state.held.take(out), Disposition.DEAD, Reason.SKIPPED_BY_OPERATOR, now)
     rest = State(state.groups, state.held.take(~out), state.skipped)
     if len(late) > 1:
         return Outcome(rest, dead, no_events())
     freed = _free(policy, rest, now, Flag.SUSPENDED)
     return Outcome(freed.state, Decided.concat([dead, freed.decided]), freed.events)
+
+
+def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) -> Outcome:
+    """Make held messages dead, and leave markers in the place of those whose numbers are waited for."""
+    groups, held = state.groups, state.held
+    gone = held.take(out).messages()
+    kept = held.take(~out | (held.weight == 0))
+    skipped = state.skipped
+    if isinstance(policy, Standard | UnitOfWork):
+        skipped = skipped.add(_runs(policy, gone.sequence[~gone.late]), groups.next)
+    clock = np.maximum(groups.clock, now)
+    flags, since, reports = groups.flags, groups.since, groups.reports
+    waiting = kept if isinstance(policy, UnitOfWork) else kept.messages()
+    if waiting.late.all():  # nothing waits any more
+        flags, since, reports = flags & ~int(Flag.FIXED), _one(NEVER), empty_ints(1)
+    elif groups.has(Flag.FIXED)[0] and waiting.waits[~waiting.late].all():
+        # What remains came after its round was fixed: that one is over, and the next one begins.
+        flags, since = flags & ~int(Flag.FIXED), clock
+    if not (flags & Flag.FIXED)[0]:
+        kept = kept.with_columns(waits=np.zeros(len(kept), np.bool_))
+    after = State(groups.with_columns(flags=flags, since=since, reports=reports, clock=clock), kept, skipped)
+    return Outcome(after, _set_aside(gone, Disposition.DEAD, why, now), no_events())
+
+
+def _runs(policy: Policy, numbers: Ints) -> Ranges:
+    """The runs of some numbers of the only group."""
+    step = policy.increment if isinstance(policy, Standard) else 1
+    numbers = np.unique(numbers)
+    begins = np.ones(len(numbers), np.bool_)
+    begins[1:] = numbers[1:] != numbers[:-1] + step
+    ends = np.append(begins[1:], True)[: len(numbers)]
+    first = numbers[begins]
+    return Ranges(empty_ints(len(first)), first, numbers[ends])
+
+
+def take_out(policy: Policy, state: State, now: int, group: str, numbers: Ints) -> Outcome:
+    """Record the numbers of released messages that the engine takes out as skipped: they are late when they come again."""
+    _require(Action.SKIP_MESSAGE, policy, state, group, named=True)
+    groups = state.groups
+    if isinstance(policy, Standard):
+        at = empty_ints(len(numbers))
+        numbers = numbers[(numbers < groups.next[at]) & ~state.skipped.contain(at, numbers)]
+        state = State(groups, state.held, state.skipped.add(_runs(policy, numbers), groups.next))
+    return Outcome(state.with_groups(clock=np.maximum(groups.clock, now)), no_messages(), no_events())
+
+
+def put_back(policy: Policy, state: State, numbers: Ints) -> State:
+    """Forget that messages with these numbers were taken out: they come back."""
+    if not isinstance(policy, Standard | UnitOfWork) or not len(state.skipped):
+        return state
+    step = policy.increment if isinstance(policy, Standard) else 1
+    return State(state.groups, state.held, state.skipped.without(numbers, step))
 
 
 def skip_hole(policy: Policy, state: State, now: int, group: str, through: int | None = None) -> Outcome:
@@ -130,7 +190,7 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     changed = State(
         state.groups.with_columns(next=_one(end + policy.increment)),
         state.held,
-        state.skipped.add(Ranges(empty_ints(1), _one(first), _one(end))),
+        state.skipped.add(Ranges(empty_ints(1), _one(first), _one(end)), _one(end + policy.increment)),
     )
     outcome = _settled(policy, changed, changed, now, no_messages())
     skipped = Events.of(EventKind.HOLE_SKIPPED, empty_ints(1), _one(first), _one(end), outcome.state.groups.clock)
@@ -160,12 +220,16 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
     if following == next_:
         return Outcome(state, no_messages(), no_events())
     passed = ~state.held.late & (state.held.sequence < following)
-    late = _set_aside(state.held.take(passed), Disposition.LATE, Reason.PASSED_OVER, now)
-    skipped = state.skipped
+    late = _set_aside(state.held.take(passed).messages(), Disposition.LATE, Reason.PASSED_OVER, now)
+    markers = state.skipped.first >= next_
+    behind, ahead = state.skipped.take(~markers), state.skipped.take(markers)
     if following > next_:
-        skipped = skipped.add(Ranges(empty_ints(1), _one(next_), _one(following - step)))
+        ahead = ahead.take(ahead.last >= following)
+        ahead = ahead.with_columns(first=np.maximum(ahead.first, following))
+        behind = behind.add(Ranges(empty_ints(1), _one(next_), _one(following - step)), _one(following))
     else:
-        skipped = skipped.below(0, following)
+        behind = behind.below(0, following)
+    skipped = Ranges.concat([behind, ahead])
     changed = State(
         groups.with_columns(next=_one(following), first=_one(min(first, following)), flags=groups.flags | Flag.BEGUN),
         state.held.take(~passed),
@@ -177,16 +241,16 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Make all held messages dead. The engine makes queued messages dead, also the failed one, so the group isn't faulted."""
+    """Make all held messages dead, and leave markers in their places, as `skip_message` does with one.
+
+    `next` stays: numbers that never came can still come. The engine makes queued messages dead, also the failed one, so the
+    group isn't faulted.
+    """
     _require(Action.ABORT, policy, state, group)
-    dead = _set_aside(state.held, Disposition.DEAD, Reason.ABORTED, now)
-    groups = state.groups.with_columns(
-        since=_one(NEVER),
-        reports=empty_ints(1),
-        flags=state.groups.flags & ~int(Flag.FIXED | Flag.FAULTED),
-        clock=np.maximum(state.groups.clock, now),
+    done = _taken_out(policy, state, now, np.ones(len(state.held), np.bool_), Reason.ABORTED)
+    return Outcome(
+        done.state.with_groups(flags=done.state.groups.flags & ~int(Flag.FAULTED)), done.decided, no_events()
     )
-    return Outcome(State(groups, Held.empty(), state.skipped), dead, no_events())
 
 
 def close(policy: Policy, state: State, now: int, group: str) -> Outcome:

@@ -22,6 +22,7 @@ class Arrivals(Columns):
     * `ref`: the engine's name for it; ascends in order of arrival, over all batches.
     * `time`: when it arrived, microseconds, never falling within a group.
     * `size`: the size of its set, if the message contains it, or `NOT_SAID`. For `UnitOfWork`.
+    * `weight`: how many messages leave with it: 1; or 0, a *void*, which lets the next number pass and leaves nothing.
     """
 
     group: Ints
@@ -29,9 +30,10 @@ class Arrivals(Columns):
     ref: Ints
     time: Ints
     size: Ints
+    weight: Ints
 
     @classmethod
     def empty(cls) -> Arrivals:
         """No arrivals."""
         none = empty_ints()
-        return cls(none, none, none, none, none)
+        return cls(none, none, none, none, none, none)

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.arrivals import Arrivals
-from seriatim.kernel.columns import Bools, Ints, first_per_group, last_per_group, order_by, rank_in_group
+from seriatim.kernel.columns import (
+    Bools,
+    Ints,
+    first_per_group,
+    last_per_group,
+    order_by,
+    rank_in_group,
+    sum_before,
+    sum_per_group,
+)
 from seriatim.kernel.late import free_late
 from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import BestEffort
@@ -40,28 +49,30 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     late = closed | (sequence < groups.next[group])
     reason = np.where(closed, Reason.GROUP_CLOSED, Reason.ROUND_OVER)
     stopped = state.stopped()[group]
+    # A void is in nobody's way where no number is waited for; a late one has nothing to deliver and nothing to decide on.
+    message = arrivals.weight > 0
 
     at_once = np.zeros(len(arrivals), np.bool_)
     late_held = np.zeros(len(arrivals), np.bool_)
     flags = groups.flags.copy()
     flags[group] |= Flag.BEGUN
     if policy.late == "deliver":
-        at_once, late_held = late & ~stopped, late & stopped & ~closed
+        at_once, late_held = late & message & ~stopped, late & message & stopped & ~closed
     elif policy.late == "suspend":
-        late_held = late & ~closed
+        late_held = late & message & ~closed
         flags[group[late_held]] |= Flag.SUSPENDED
     at_once &= ~closed
 
-    kept = np.flatnonzero(~late | late_held)
+    kept = np.flatnonzero((~late & message) | late_held)
     taken = arrivals.take(kept)
     waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]
-    held = Held.concat([state.held, Held(taken.group, taken.sequence, taken.ref, late_held[kept], waits)])
+    held = Held.concat([state.held, Held(taken.group, taken.sequence, taken.ref, late_held[kept], waits, taken.weight)])
     held = held.take(order_by(held.group, held.sequence))
 
     ends = np.flatnonzero(last_per_group(group))
     clock = groups.clock.copy()
     clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
-    begins = np.flatnonzero(~late)[::-1]  # backwards, so that the first of a group is written last
+    begins = np.flatnonzero(~late & message)[::-1]  # backwards, so that the first of a group is written last
     began = np.full(len(state), NEVER, np.int64)
     began[group[begins]] = arrivals.time[begins]
     since = np.where(groups.since == NEVER, began, groups.since)
@@ -76,15 +87,17 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
         Disposition.RELEASED,
         reason[leaving],
         out.ref,
-        ordinal=groups.ordinal[out.group] + rank_in_group(out.group) + 1,
+        ordinal=groups.ordinal[out.group] + sum_before(out.group, out.weight) + 1,
         late=True,
     )
     last = groups.last.copy()
     last[out.group] = out.sequence
-    aside = np.flatnonzero(late & ~late_held & ~at_once)
+    aside = np.flatnonzero((late | ~message) & ~late_held & ~at_once)
+    what = np.where(late, Disposition.LATE, Disposition.VOID)
+    reason = np.where(late, reason, Reason.LEAVES_NOTHING)
     others = arrivals.take(aside)
-    decided = Decided.of(others.group, others.sequence, others.ref, Disposition.LATE, reason[aside], others.ref)
-    ordinal = groups.ordinal + np.bincount(out.group, minlength=len(state))
+    decided = Decided.of(others.group, others.sequence, others.ref, what[aside], reason[aside], others.ref)
+    ordinal = groups.ordinal + sum_per_group(out.group, out.weight, len(state))
     state = State(
         groups.with_columns(flags=flags, since=since, clock=clock, last=last, ordinal=ordinal), held, state.skipped
     )
@@ -147,7 +160,7 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
     """
     groups, held = state.groups, state.held
     leaving = held.take(out)
-    ordinal = groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1
+    ordinal = groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1
     decided = Decided.of(
         leaving.group,
         leaving.sequence,
@@ -169,7 +182,7 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
         flags=np.where(ended, groups.flags & ~int(Flag.FIXED), groups.flags),
         next=np.where(ended, np.maximum(groups.next, highest), groups.next),
         last=last,
-        ordinal=groups.ordinal + np.bincount(leaving.group, minlength=len(state)),
+        ordinal=groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state)),
         since=np.where(ended, np.where(remain, moments, NEVER), groups.since),
         clock=np.where(ended, np.maximum(groups.clock, moments), groups.clock),
     )

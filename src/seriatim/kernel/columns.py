@@ -27,6 +27,8 @@ __all__ = [
     "running_max",
     "search_within",
     "spans",
+    "sum_before",
+    "sum_per_group",
 ]
 
 Ints = NDArray[np.int64]
@@ -128,6 +130,21 @@ def rank_in_group(group: Ints) -> Ints:
     positions = np.arange(len(group))
     starts = np.where(first_per_group(group), positions, 0)
     return positions - np.maximum.accumulate(starts) if len(group) else positions
+
+
+def sum_before(group: Ints, counts: Ints) -> Ints:
+    """The sum of the counts (from 0) before each row within its group, for rows sorted by group."""
+    if not len(group):
+        return empty_ints()
+    total = np.cumsum(counts) - counts
+    return total - np.maximum.accumulate(np.where(first_per_group(group), total, 0))
+
+
+def sum_per_group(group: Ints, counts: Ints, groups: int) -> Ints:
+    """The sum of the counts of each group."""
+    found = empty_ints(groups)
+    np.add.at(found, group, counts)
+    return found
 
 
 def running_max(group: Ints, positions: Ints) -> Ints:

@@ -23,6 +23,7 @@ class Counts(Mapping[str, int]):
     invalid: int = 0
     rejected: int = 0
     dead: int = 0
+    void: int = 0
 
     def __getitem__(self, word: str) -> int:
         if word == "in":

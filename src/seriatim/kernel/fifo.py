@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.arrivals import Arrivals
-from seriatim.kernel.columns import Bools, Ints, last_per_group, order_by_group, rank_in_group
+from seriatim.kernel.columns import Bools, Ints, last_per_group, order_by_group, sum_before, sum_per_group
 from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Fifo, Unordered
 from seriatim.kernel.state import Flag, Held, State
@@ -23,32 +23,41 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
     """Release all arrivals of groups that aren't stopped."""
     groups, group = state.groups, arrivals.group
     closed = groups.has(Flag.CLOSED)[group]
-    stopped = state.stopped()[group] & ~closed
-    goes = np.flatnonzero(~closed & ~stopped)
+    void = (arrivals.weight == 0) & ~closed
+    stopped = state.stopped()[group] & ~closed & ~void
+    goes = np.flatnonzero(~closed & ~stopped & ~void)
     state, released = _leave(state, arrivals.take(goes), arrivals.ref[goes], timed=False)
 
     waiting = arrivals.take(stopped)
     no = np.zeros(len(waiting), np.bool_)
-    held = Held.concat([state.held, Held(waiting.group, waiting.ref, waiting.ref, no, no)])
+    held = Held.concat([state.held, Held(waiting.group, waiting.ref, waiting.ref, no, no, waiting.weight)])
     ends = np.flatnonzero(last_per_group(group))
     flags, clock = groups.flags.copy(), groups.clock.copy()
     flags[group] |= Flag.BEGUN
     clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
     late = arrivals.take(closed)
-    decided = Decided.of(late.group, late.sequence, late.ref, Disposition.LATE, Reason.GROUP_CLOSED, late.ref)
+    decided = [
+        released,
+        Decided.of(late.group, late.sequence, late.ref, Disposition.LATE, Reason.GROUP_CLOSED, late.ref),
+    ]
+    if void.any():
+        none = arrivals.take(void)
+        decided.append(
+            Decided.of(none.group, none.sequence, none.ref, Disposition.VOID, Reason.LEAVES_NOTHING, none.ref)
+        )
     state = State(
         state.groups.with_columns(flags=flags, clock=clock), held.take(order_by_group(held.group)), state.skipped
     )
-    return state, Decided.concat([released, decided]), no_events()
+    return state, Decided.concat(decided), no_events()
 
 
 def _leave(state: State, rows: Arrivals | Held, cause: Ints, *, timed: bool) -> tuple[State, Decided]:
     groups = state.groups
-    ordinal = groups.ordinal[rows.group] + rank_in_group(rows.group) + 1
+    ordinal = groups.ordinal[rows.group] + sum_before(rows.group, rows.weight) + 1
     released = Decided.of(
         rows.group, rows.sequence, rows.ref, Disposition.RELEASED, Reason.NONE, cause, ordinal=ordinal, timed=timed
     )
-    counts = np.bincount(rows.group, minlength=len(state))
+    counts = sum_per_group(rows.group, rows.weight, len(state))
     return state.with_groups(ordinal=groups.ordinal + counts), released
 
 

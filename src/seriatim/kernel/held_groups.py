@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seriatim.kernel.columns import Columns, Ints, empty_ints, first_per_group, rank_in_group
-from seriatim.kernel.holes import holes
+from seriatim.kernel.columns import Columns, Ints, empty_ints, first_per_group, sum_before, sum_per_group
+from seriatim.kernel.holes import holes, taken
 from seriatim.kernel.policy import Policy, Standard, UnitOfWork
 from seriatim.kernel.resequence import why_held
 from seriatim.kernel.state import NOTHING, State
@@ -37,10 +37,12 @@ class HeldGroups(Columns):
 
 def held_groups(policy: Policy, state: State) -> HeldGroups:
     """Which groups of a state hold messages, and what each waits for."""
-    starts = np.flatnonzero(first_per_group(state.held.group))
-    group, counts = state.held.group[starts], np.diff(starts, append=len(state.held))
+    messages = state.held.weight > 0
+    held = state.held.take(messages)
+    starts = np.flatnonzero(first_per_group(held.group))
+    group, counts = held.group[starts], np.diff(starts, append=len(held))
     # Of a group's reasons the last in their order: that a late message waits tells more than that the group is stopped.
-    reason = np.maximum.reduceat(why_held(policy, state), starts) if len(starts) else empty_ints()
+    reason = np.maximum.reduceat(why_held(policy, state)[messages], starts) if len(starts) else empty_ints()
     first, last = _missing(policy, state)
     return HeldGroups(group, counts, first[group], last[group], state.groups.since[group], reason)
 
@@ -59,9 +61,9 @@ def _missing(policy: Policy, state: State) -> tuple[Ints, Ints]:
 
 def _missing_of_sets(state: State) -> tuple[Ints, Ints]:
     """The first run that a set misses: before the first number that is not where it would be if none were missing."""
-    held, size = state.held, state.groups.mark
-    count = np.bincount(held.group, minlength=len(state))
-    expected = rank_in_group(held.group) + 1
+    held, size = taken(state, 1), state.groups.mark
+    count = sum_per_group(held.group, held.span, len(state))
+    expected = sum_before(held.group, held.span) + 1
     gaps = np.flatnonzero(held.sequence != expected)
     gaps = gaps[first_per_group(held.group[gaps])]
     first, last = count + 1, np.where(size > 0, size, NOTHING)

@@ -1,26 +1,63 @@
 """The holes of `Standard` groups: finding them, their times, and the effect when they are due (rule 5 of the design).
 
-A hole is the run of missing numbers from `next` to the lowest held number.
+A hole is the run of missing numbers from `next` to the lowest number that is taken, if a message waits behind it.
 """
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from seriatim.kernel.columns import (
     Bools,
+    Columns,
     Ints,
     empty_ints,
     expand,
     first_per_group,
+    order_by,
     rank_in_group,
+    sum_before,
+    sum_per_group,
 )
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Standard
 from seriatim.kernel.state import Ranges, State
 from seriatim.kernel.time import FOREVER, NEVER, micros
 
-__all__ = ["due", "events_between", "fire", "holes"]
+__all__ = ["Taken", "due", "events_between", "fire", "holes", "taken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken(Columns):
+    """The numbers at or above `next` that are taken, sorted by group and number: held ones, and runs of markers.
+
+    `sequence`: the number, or the first of the run; `span`: how many numbers; `weight`: how many messages leave with it;
+    `row`: the row among the held messages, -1 for markers.
+    """
+
+    group: Ints
+    sequence: Ints
+    span: Ints
+    weight: Ints
+    row: Ints
+
+
+def taken(state: State, step: int) -> Taken:
+    """The numbers that are taken; `step`: from one number to the next."""
+    held, skipped = state.held, state.skipped
+    rows = np.flatnonzero(~held.late) if held.late.any() else np.arange(len(held))
+    found = Taken(held.group[rows], held.sequence[rows], np.ones(len(rows), np.int64), held.weight[rows], rows)
+    if not len(skipped):
+        return found
+    ahead = skipped.take(skipped.first >= state.groups.next[skipped.group])
+    if not len(ahead):
+        return found
+    none = empty_ints(len(ahead))
+    markers = Taken(ahead.group, ahead.first, (ahead.last - ahead.first) // step + 1, none, none - 1)
+    both = Taken.concat([found, markers])
+    return both.take(order_by(both.group, both.sequence))
 
 
 def due(policy: Standard, state: State) -> Ints:
@@ -71,56 +108,62 @@ def _skip(
     """Skip holes whose last report is due, as many in each group as fit into the time that has passed."""
     groups, held, step = state.groups, state.held, policy.increment
     period = timeout * total
-    starts = first_per_group(held.group)
-    starts[1:] |= held.sequence[1:] != held.sequence[:-1] + step
+    at = taken(state, step)
+    following = at.sequence + at.span * step
+    starts = first_per_group(at.group)
+    starts[1:] |= at.sequence[1:] != following[:-1]
     run = np.cumsum(starts) - 1
     heads = np.flatnonzero(starts)
-    owner = held.group[heads]
+    owner = at.group[heads]
     nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group is what lies before run 0, 1, 2 …
-    tails = np.append(heads[1:], len(held)) - 1
-    before = np.where(
-        nth == 0, groups.next[owner], held.sequence[tails[np.maximum(np.arange(len(heads)) - 1, 0)]] + step
-    )
-    end = held.sequence[heads] - step
+    tails = np.append(heads[1:], len(at)) - 1
+    before = np.where(nth == 0, groups.next[owner], following[tails[np.maximum(np.arange(len(heads)) - 1, 0)]])
+    end = at.sequence[heads] - step
 
-    runs = np.bincount(owner, minlength=len(state))
+    # Nothing waits behind a hole that only voids and markers lie behind.
+    messages = at.weight > 0
+    runs = empty_ints(len(state))
+    np.maximum.at(runs, at.group[messages], nth[run[messages]] + 1)
     skips = np.where(late, np.minimum(elapsed // period, runs), 0)
     gone = nth < skips[owner]
     when = groups.since[owner] + (nth + 1) * period
 
-    out = gone[run] if len(held) else np.zeros(0, np.bool_)
-    leaving = held.take(out)
+    passing = gone[run] if len(at) else np.zeros(0, np.bool_)
+    leaves = passing & messages
+    leaving, weight = held.take(at.row[leaves]), at.weight[leaves]
     released = Decided.of(
         leaving.group,
         leaving.sequence,
         leaving.ref,
         Disposition.RELEASED,
         Reason.NONE,
-        when[run[out]],
-        ordinal=groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1,
+        when[run[leaves]],
+        ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1,
         timed=True,
     )
     moved, remain = skips > 0, runs > skips
     since = np.where(moved, np.where(remain, groups.since + skips * period, NEVER), groups.since)
     reports = np.where(late & remain, (elapsed - skips * period) // timeout, np.where(moved, 0, groups.reports))
-    last = groups.last.copy()
+    last, next_ = groups.last.copy(), groups.next.copy()
     last[leaving.group] = leaving.sequence
-    following = np.where(moved, last + step, groups.next)
+    next_[at.group[passing]] = following[passing]  # ascends: the highest stays
     fired = np.where(remain, since + reports * timeout, groups.since + skips * period)
+    kept = np.ones(len(held), np.bool_)
+    kept[at.row[passing & (at.row >= 0)]] = False
     after = State(
         groups.with_columns(
-            next=following,
+            next=next_,
             last=last,
-            ordinal=groups.ordinal + np.bincount(leaving.group, minlength=len(state)),
+            ordinal=groups.ordinal + sum_per_group(leaving.group, weight, len(state)),
             since=since,
             reports=reports,
             clock=np.where(late, np.maximum(groups.clock, fired), groups.clock),
         ),
-        held.take(~out),
-        state.skipped.add(Ranges(owner[gone], before[gone], end[gone])),
+        held.take(kept),
+        state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),
     )
     already = np.where(nth == 0, groups.reports[owner], 0)
-    told = np.where(gone, total, np.where(nth == skips[owner], reports[owner], 0)) - already
+    told = np.where(gone, total, np.where((nth == skips[owner]) & remain[owner], reports[owner], 0)) - already
     told = np.where(late[owner], np.maximum(told, 0), 0)
     rows, k = expand(told)
     overdue = Events.of(
@@ -131,7 +174,7 @@ def _skip(
         groups.since[owner[rows]] + nth[rows] * period + (already[rows] + k + 1) * timeout,
     )
     skipped = Events.of(EventKind.HOLE_SKIPPED, owner[gone], before[gone], end[gone], when[gone])
-    opened = (nth > 0) & (nth <= skips[owner])
+    opened = (nth > 0) & (nth <= skips[owner]) & (nth < runs[owner])
     opening = Events.of(
         EventKind.HOLE_OPENED,
         owner[opened],
@@ -144,12 +187,12 @@ def _skip(
 
 def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
     """The groups with a hole, and its first and last number."""
-    held = state.held.take(~state.held.late)
-    rows = np.flatnonzero(first_per_group(held.group)) if len(held) else empty_ints()
+    at = taken(state, policy.increment)
+    rows = np.flatnonzero(first_per_group(at.group)) if len(at) else empty_ints()
     last = empty_ints(len(state))
     has = np.zeros(len(state), np.bool_)
-    last[held.group[rows]] = held.sequence[rows] - policy.increment
-    has[held.group[rows]] = True
+    last[at.group[rows]] = at.sequence[rows] - policy.increment
+    has[at.group[at.weight > 0]] = True
     first = state.groups.next
     return has & (last >= first) & (state.groups.since != NEVER), first, last
 

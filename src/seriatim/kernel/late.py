@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seriatim.kernel.columns import Ints, rank_in_group
+from seriatim.kernel.columns import Ints, sum_before, sum_per_group
 from seriatim.kernel.outcome import Decided, Disposition, Reason, no_messages
 from seriatim.kernel.state import State
 
@@ -26,11 +26,11 @@ def free_late(state: State, now: Ints) -> tuple[State, Decided]:
         Disposition.RELEASED,
         Reason.LATE_HELD,
         now[leaving.group],
-        ordinal=groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1,
+        ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1,
         late=True,
         timed=True,
     )
     last = groups.last.copy()
     last[leaving.group] = leaving.sequence
-    ordinal = groups.ordinal + np.bincount(leaving.group, minlength=len(state))
+    ordinal = groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state))
     return State(groups.with_columns(last=last, ordinal=ordinal), held.take(~free), state.skipped), released

@@ -22,6 +22,7 @@ class Disposition(IntEnum):
     INVALID = 4
     REJECTED = 5
     DEAD = 6
+    VOID = 7
 
     @property
     def word(self) -> str:
@@ -69,6 +70,8 @@ class Reason(IntEnum):
     COLLECTING = 61
     GROUP_STOPPED = 62
     LATE_HELD = 63
+    # void
+    LEAVES_NOTHING = 70
 
 
 #: The reason as people read it.
@@ -104,6 +107,7 @@ REASONS: dict[Reason, str] = {
     Reason.COLLECTING: "waits for its round or its set to be complete",
     Reason.GROUP_STOPPED: "waits for its group to be resumed",
     Reason.LATE_HELD: "late, and waits for an operator",
+    Reason.LEAVES_NOTHING: "a void: its number passes without a message",
 }
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
@@ -20,9 +21,22 @@ from seriatim.kernel.sequence import key_problem, position
 from seriatim.kernel.state import NOTHING, Flag, State
 from seriatim.kernel.time import FOREVER, NEVER, micros, seconds
 
-__all__ = ["Event", "GroupView", "Item", "Outcome", "Released", "Sequencer"]
+__all__ = ["VOID", "Event", "GroupView", "Item", "Outcome", "Released", "Sequencer", "Void"]
 
 Key = Any
+
+
+class Void(Enum):
+    """The class of `VOID`."""
+
+    VOID = "VOID"
+
+    def __repr__(self) -> str:
+        return self.value
+
+
+#: The value of a message that lets the next number pass and leaves nothing.
+VOID = Void.VOID
 
 
 class Released(NamedTuple):
@@ -66,6 +80,7 @@ class Outcome:
     invalid: list[Item] = field(default_factory=list)
     rejected: list[Item] = field(default_factory=list)
     dead: list[Item] = field(default_factory=list)
+    void: list[Item] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
     def among(self, disposition: Disposition) -> list[Any]:
@@ -77,15 +92,13 @@ class Outcome:
             Disposition.INVALID: self.invalid,
             Disposition.REJECTED: self.rejected,
             Disposition.DEAD: self.dead,
+            Disposition.VOID: self.void,
         }
         return lists[disposition]
 
 
-class GroupView(NamedTuple):
-    """The state of a group. `next` is None if the policy has no next number, `hole_since` (seconds) if no hole is open.
-
-    `allowed`: the actions that it allows now.
-    """
+class _GroupFields(NamedTuple):
+    """The fields of a `GroupView`."""
 
     state: str
     next: int | None
@@ -93,6 +106,14 @@ class GroupView(NamedTuple):
     hole_since: float | None
     last_released: Any
     ordinal: int
+
+
+class GroupView(_GroupFields):
+    """The state of a group. `next` is None if the policy has no next number, `hole_since` (seconds) if no hole is open.
+
+    `allowed`: the actions that it allows now; `skip_message` without a name, that is, on the message that stopped it.
+    """
+
     allowed: tuple[str, ...] = ()
 
     def allows(self, action: str) -> bool:
@@ -137,6 +158,8 @@ class Sequencer:
 
     def offer(self, items: Iterable[tuple[Key, Any, Any]], now: float | None = None) -> Outcome:
         """Takes messages ``(group, sequence, value)`` in order of arrival; fires no timer.
+
+        With the value `VOID` it is no message: its number is taken, lets the next one pass, and nothing leaves.
 
         Raises:
             UsageError: `now` is not a time, or an item is not such a triple.
@@ -187,9 +210,28 @@ class Sequencer:
         """Resumes a suspended group."""
         return self._act(actions.resume, group, now)
 
-    def skip_message(self, group: Key, now: float | None = None) -> Outcome:
-        """Makes the late message that suspended the group dead; refused where no message has stopped the group."""
-        return self._act(actions.skip_message, group, now)
+    def skip_message(self, group: Key, now: float | None = None, *, sequence: Any = None) -> Outcome:
+        """Makes the late message that suspended the group dead; with `sequence` the held message with this sequence.
+
+        The number of a message that is taken out of the middle stays taken. It is passed with its run, and counts as
+        skipped then. Of several with the sequence the first that came is taken out.
+
+        Raises:
+            ActionRefused: without `sequence`: no message has stopped the group; with it: it holds no such message.
+        """
+        if sequence is None:
+            return self._act(actions.skip_message, group, now)
+        refs = self._known(group).held.messages().ref.tolist()
+        moment = self._move(now)
+        ref = min((ref for ref in refs if self._messages[ref][1] == sequence), default=None)
+        if ref is None:
+            raise ActionRefused(
+                f"the group holds no message with the sequence {shown(sequence)}",
+                where=f"group {shown(group)}",
+                remedy="name one of those that it holds: see held",
+            )
+        state, key = self._known(group), _raw(group)
+        return self._settle([key], actions.skip_message(self.policy, state, moment, str(group), ref))
 
     def skip_hole(self, group: Key, through: int | None = None, now: float | None = None) -> Outcome:
         """Skips the missing numbers up to `through`; None: the whole hole."""
@@ -200,7 +242,7 @@ class Sequencer:
         return self._act(actions.reset, group, now, next)
 
     def abort(self, group: Key, now: float | None = None) -> Outcome:
-        """Makes all held messages of the group dead."""
+        """Makes all held messages of the group dead. Its next number stays; numbers that never came can still come."""
         return self._act(actions.abort, group, now)
 
     def close(self, group: Key, now: float | None = None) -> Outcome:
@@ -221,15 +263,16 @@ class Sequencer:
         hole = isinstance(self.policy, Standard) and groups.since[0] != NEVER
         begun = isinstance(self.policy, Standard) and (self.policy.start != "first" or groups.has(Flag.BEGUN)[0])
         situation = actions.situation_of(self.policy, state)
-        return GroupView(
+        view = GroupView(
             state=str(situation.state),
             next=int(groups.next[0]) if begun else None,
-            held=len(state.held),
+            held=len(state.held.messages()),
             hole_since=seconds(int(groups.since[0])) if hole else None,
             last_released=None if last == NOTHING else _as_given(self.policy, last),
             ordinal=int(groups.ordinal[0]),
-            allowed=tuple(str(action) for action in situation.allowed if hasattr(self, action)),
         )
+        view.allowed = tuple(str(action) for action in situation.allowed if hasattr(self, action))
+        return view
 
     def groups(self) -> list[Key]:
         """The keys of all groups, in the order in which they were first seen."""
@@ -241,7 +284,10 @@ class Sequencer:
         reasons = kernel.why_held(self.policy, state)
         return [
             Item(*self._messages[ref], REASONS[Reason(why)])
-            for ref, why in zip(state.held.ref.tolist(), reasons.tolist(), strict=True)
+            for ref, why, weight in zip(
+                state.held.ref.tolist(), reasons.tolist(), state.held.weight.tolist(), strict=True
+            )
+            if weight
         ]
 
     def counts(self) -> Counts:
@@ -281,10 +327,13 @@ class Sequencer:
             (key, sequence, value, moment, *self._read(key, sequence, value)) for key, sequence, value, moment in items
         ]
         rows: dict[Key, int] = {}
-        columns: list[tuple[int, int, int, int, int]] = []
+        columns: list[tuple[int, int, int, int, int, int]] = []
         outcome = Outcome()
         for ref, (key, sequence, value, moment, reason, number, size) in enumerate(prepared, start=self._taken):
-            if isinstance(self.policy, Unordered):
+            if isinstance(self.policy, Unordered) and value is VOID:
+                self._counts[Disposition.VOID] += 1
+                outcome.void.append(Item(key, sequence, value, REASONS[Reason.LEAVES_NOTHING]))
+            elif isinstance(self.policy, Unordered):
                 self._counts[Disposition.RELEASED] += 1
                 outcome.released.append(Released(key, sequence, value, None))
             elif reason is not Reason.NONE:
@@ -293,7 +342,8 @@ class Sequencer:
             else:
                 self._messages[ref] = (key, sequence, value)
                 position_ = ref if isinstance(self.policy, Fifo) else number
-                columns.append((rows.setdefault(_raw(key), len(rows)), position_, ref, moment, size))
+                weight = 0 if value is VOID else 1
+                columns.append((rows.setdefault(_raw(key), len(rows)), position_, ref, moment, size, weight))
                 self._names.setdefault(_raw(key), key)
         self._taken += len(prepared)
         return _joined(outcome, self._apply(list(rows), columns, judge)) if columns else outcome
@@ -313,12 +363,12 @@ class Sequencer:
     def _apply(
         self,
         keys: list[Key],
-        columns: list[tuple[int, int, int, int, int]],
+        columns: list[tuple[int, int, int, int, int, int]],
         judge: Callable[[Policy, State, Arrivals], kernel.Outcome],
     ) -> Outcome:
-        group, sequence, ref, moment, size = np.array(columns, np.int64).T
+        group, sequence, ref, moment, size, weight = np.array(columns, np.int64).T
         order = np.argsort(group, kind="stable")
-        arrivals = Arrivals(group[order], sequence[order], ref[order], moment[order], size[order])
+        arrivals = Arrivals(group[order], sequence[order], ref[order], moment[order], size[order], weight[order])
         for key in keys:
             if key not in self._groups:
                 self._groups[key] = kernel.new_state(self.policy, 1)
@@ -394,7 +444,7 @@ def _tuples(items: Iterable[Any], size: int, form: str) -> Iterable[tuple[Any, .
 
 def _size(policy: Policy, number: int, value: Any) -> int:
     """The size of its set that a message contains."""
-    if not isinstance(policy, UnitOfWork):
+    if not isinstance(policy, UnitOfWork) or value is VOID:
         return NOT_SAID
     if policy.last is not None:
         return number if _property(policy.last, value) else NOT_SAID

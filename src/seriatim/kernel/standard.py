@@ -1,7 +1,8 @@
 """`Standard`: contiguous numbers per group. The rules 1 to 6 of the design, on arrays.
 
 After sorting held and arriving messages together by (group, number), a message leaves exactly if its
-number equals ``next + increment * rank`` in its group: no loop over groups or messages. Results that depend on the
+number equals ``next + increment * rank`` in its group, where a run of markers counts as so many: no loop over groups or
+messages. Results that depend on the
 order of arrival (which of two equal numbers is first, which arrival released a run, when a hole opened)
 follow from the positions of the arrivals, which are carried along.
 """
@@ -22,8 +23,10 @@ from seriatim.kernel.columns import (
     running_max,
     search_within,
     spans,
+    sum_before,
+    sum_per_group,
 )
-from seriatim.kernel.holes import due, fire
+from seriatim.kernel.holes import due, fire, taken
 from seriatim.kernel.late import free_late
 from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events
 from seriatim.kernel.policy import Standard
@@ -36,7 +39,7 @@ _MAX = 2**63 - 1
 
 
 def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """The arrivals that can be judged together, because no timer can fire between them, and no capacity can overflow.
+    """The arrivals that can be judged together: no timer can fire between them, no capacity can overflow, no marker passes.
 
     They are a prefix of each group, at least its first arrival. `clocked`: timers fire between messages (event time).
     """
@@ -45,7 +48,19 @@ def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) 
         may &= _before_timers(policy, state, arrivals, micros(policy.hole_timeout))
     if policy.capacity is not None:
         may &= _within_capacity(policy.capacity, state, arrivals)
+    if len(state.skipped):
+        may &= _before_markers(state, arrivals)
     return may
+
+
+def _before_markers(state: State, arrivals: Arrivals) -> Bools:
+    """The number of a marker is a duplicate while it waits, and late when it has passed: which, what came before decides."""
+    group = arrivals.group
+    marked = (arrivals.sequence >= state.groups.next[group]) & state.skipped.contain(group, arrivals.sequence)
+    rows = np.flatnonzero(marked & ~first_per_group(group))[::-1]  # backwards, so that the first is written last
+    limit = np.full(len(state), len(arrivals), np.int64)
+    limit[group[rows]] = rows
+    return np.arange(len(arrivals)) < limit[group]
 
 
 def _before_timers(policy: Standard, state: State, arrivals: Arrivals, period: int) -> Bools:
@@ -65,9 +80,9 @@ def _before_timers(policy: Standard, state: State, arrivals: Arrivals, period: i
 
 def _within_capacity(capacity: int, state: State, arrivals: Arrivals) -> Bools:
     group = arrivals.group
-    room = (capacity - np.bincount(state.held.group, minlength=len(state)))[group]
-    # A full group takes in nothing but `next`: all up to that one are judged against what stands now.
-    wanted = arrivals.sequence == state.groups.next[group]
+    room = (capacity - state.held.counts(len(state)))[group]
+    # A full group takes in nothing but `next` and voids: all up to the first of these are judged against what stands now.
+    wanted = (arrivals.sequence == state.groups.next[group]) | (arrivals.weight == 0)
     before = np.cumsum(wanted) - wanted
     at_start = np.zeros(len(state), np.int64)
     starts = np.flatnonzero(first_per_group(group))
@@ -86,7 +101,8 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
     taken = arrivals.take(pending)
-    added = Held(taken.group, taken.sequence, taken.ref, late_held[pending], np.zeros(len(pending), np.bool_))
+    waits = np.zeros(len(pending), np.bool_)
+    added = Held(taken.group, taken.sequence, taken.ref, late_held[pending], waits, taken.weight)
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
     order = order_by(held.group, held.sequence)
@@ -95,6 +111,8 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     twice = position[again]
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
     held, position = held.take(~again), position[~again]
+    void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
+    disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
 
     ends = np.flatnonzero(last_per_group(arrivals.group))
     clock = state.groups.clock.copy()
@@ -153,18 +171,22 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     skipped = state.skipped.contain(group[behind], sequence[behind])
     disposition[behind] = np.where(skipped, Disposition.LATE, Disposition.DUPLICATE)
     reason[behind] = np.where(skipped, Reason.SKIPPED, Reason.TAKEN_BEFORE)
+    if len(state.skipped):
+        marked = (sequence >= groups.next[group]) & state.skipped.contain(group, sequence)
+        mark(marked, Disposition.DUPLICATE, Reason.TAKEN_BEFORE)
     return disposition, reason
 
 
 def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints) -> Bools:
     """Apply ``late=``, and return the late arrivals that would be held.
 
-    Delivered late arrivals are marked RELEASED; in a stopped group they are held, as with ``late="suspend"``.
+    Delivered late arrivals are marked RELEASED; in a stopped group they are held, as with ``late="suspend"``. A late void
+    has nothing to deliver and nothing to decide on.
     """
     held = np.zeros(len(arrivals), np.bool_)
     if policy.late == "set_aside":
         return held
-    late = (disposition == Disposition.LATE) & ~state.groups.has(Flag.CLOSED)[arrivals.group]
+    late = (disposition == Disposition.LATE) & ~state.groups.has(Flag.CLOSED)[arrivals.group] & (arrivals.weight > 0)
     held = late & state.stopped()[arrivals.group] if policy.late == "deliver" else late
     disposition[late & ~held] = Disposition.RELEASED
     disposition[held] = Disposition.HELD
@@ -182,11 +204,11 @@ def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
 def _reject(
     policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints, late_held: Bools
 ) -> None:
-    """Reject arrivals that full groups would have to hold. `next` is never rejected, a repeated number is a duplicate."""
+    """Reject messages that full groups would have to hold. `next` is never rejected, a repeated number is a duplicate."""
     if policy.capacity is None:
         return
-    full = np.bincount(state.held.group, minlength=len(state)) >= policy.capacity
-    rows = np.flatnonzero(full[arrivals.group] & (disposition == Disposition.HELD))
+    full = state.held.counts(len(state)) >= policy.capacity
+    rows = np.flatnonzero(full[arrivals.group] & (disposition == Disposition.HELD) & (arrivals.weight > 0))
     if not len(rows):
         return
     late = late_held[rows]
@@ -242,32 +264,37 @@ def release(
     groups, held, step = state.groups, state.held, policy.increment
     suspends = np.zeros(len(state), np.bool_) if cut is None else cut < len(arrivals)
     stopped = state.stopped()
-    waiting = np.flatnonzero(~held.late) if held.late.any() else np.arange(len(held))
-    group, sequence, place = held.group[waiting], held.sequence[waiting], position[waiting]
+    at = taken(state, step)
+    group, sequence = at.group, at.sequence
+    place = np.append(position, -1)[at.row]  # a marker is before all arrivals
 
-    free = sequence == groups.next[group] + step * rank_in_group(group)
+    free = sequence == groups.next[group] + step * sum_before(group, at.span)
     free &= ~stopped[group]
     moment = running_max(group, place)
     if cut is not None:
         free &= moment < cut[group]
-    left = np.bincount(group[free], minlength=len(state))
+    left = sum_per_group(group[free], at.span[free], len(state))
     following = groups.next + step * left
 
-    going = waiting[free]
+    message = at.weight > 0
+    leaves = free & message
+    going, weight = at.row[leaves], at.weight[leaves]
     leaving = Decided.of(
-        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, Reason.NONE, moment[free]
+        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, Reason.NONE, moment[leaves]
     )
     if delivered is not None and why is not None and len(delivered):
         late = arrivals.take(delivered)
         flagged = Decided.of(late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True)
-        leaving = Decided.concat([leaving, flagged])
-        leaving = leaving.take(np.lexsort((leaving.sequence, leaving.cause, leaving.group)))
-    ordinal = groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1
-    counts = np.bincount(leaving.group, minlength=len(state))
+        leaving, weight = Decided.concat([leaving, flagged]), np.concatenate([weight, late.weight])
+        order = np.lexsort((leaving.sequence, leaving.cause, leaving.group))
+        leaving, weight = leaving.take(order), weight[order]
+    ordinal = groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1
+    counts = sum_per_group(leaving.group, weight, len(state))
     last = groups.last.copy()
     last[leaving.group] = leaving.sequence  # the last one written stays: the last that leaves
 
-    since, reports = _clocks(state, group[~free], place[~free], group[free], moment[free], arrivals, now)
+    waits = ~free & message
+    since, reports = _clocks(state, group[waits], place[waits], group[free], moment[free], arrivals, now)
     flags = groups.flags
     if suspends.any():
         flags = np.where(suspends, flags | Flag.SUSPENDED, flags)
@@ -275,13 +302,13 @@ def release(
     since, reports = np.where(idle, NEVER, since), np.where(idle, 0, reports)
 
     kept = np.ones(len(held), np.bool_)
-    kept[going] = False
+    kept[at.row[free & (at.row >= 0)]] = False
     after = State(
         groups.with_columns(
             flags=flags, next=following, last=last, ordinal=groups.ordinal + counts, since=since, reports=reports
         ),
         held.take(kept),
-        state.skipped,
+        state.skipped.kept(following) if len(state.skipped) else state.skipped,
     )
     cause = _at(arrivals.ref, leaving.cause) if now is None else now[leaving.group]
     return after, leaving.with_columns(ordinal=ordinal, cause=cause, timed=np.full(len(leaving), now is not None))

@@ -53,7 +53,7 @@ class Groups(Columns):
     * `mark`: `BestEffort`: the highest sequence of the round, once `FIXED`. `UnitOfWork`: the size, 0 while unknown.
       `Standard`: the time since which the run has been leaving, while `LEAVING`.
     * `last`: the last sequence that left, `NOTHING` before.
-    * `ordinal`: the number of messages that have left.
+    * `ordinal`: the number of messages that have left: the sum of their weights.
     * `since`: the begin of the running clock (hole, round or set), `NEVER` if none runs.
     * `reports`: `Standard`: the number of reports that the hole is overdue.
     * `clock`: the latest time that this group has seen.
@@ -79,7 +79,8 @@ class Held(Columns):
     """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
 
     `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
-    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round.
+    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round. `weight`: how many
+    messages leave with it; of weight 0 are the places of voids, which are no messages and in no count.
     """
 
     group: Ints
@@ -87,23 +88,36 @@ class Held(Columns):
     ref: Ints
     late: Bools
     waits: Bools
+    weight: Ints
 
     @classmethod
     def empty(cls) -> Held:
         """No held messages."""
         none = empty_ints()
-        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_))
+        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none)
+
+    def messages(self) -> Held:
+        """The messages, without the places of voids."""
+        return self if self.weight.all() else self.take(self.weight > 0)
+
+    def counts(self, groups: int) -> Ints:
+        """The number of messages that each group holds."""
+        return np.bincount(self.group if self.weight.all() else self.group[self.weight > 0], minlength=groups)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranges(Columns):
-    """Runs of numbers that were skipped, `first`..`last`, disjoint, sorted by group and number."""
+    """Runs of numbers that were skipped, `first`..`last`, disjoint, sorted by group and number.
+
+    Numbers at or above the group's `next` are those of messages that were held and taken out: markers, which are passed when
+    it is their turn, and count as skipped then.
+    """
 
     group: Ints
     first: Ints
     last: Ints
 
-    #: How many are remembered of each group.
+    #: How many below `next` are remembered of each group.
     KEPT: ClassVar[int] = 64
 
     def contain(self, group: Ints, sequence: Ints) -> Bools:
@@ -116,14 +130,33 @@ class Ranges(Columns):
         found[found] = self.first[at[found]] <= sequence[found]
         return found
 
-    def add(self, more: Ranges) -> Ranges:
-        """Add further ranges; of each group the last ranges are kept."""
+    def add(self, more: Ranges, following: Ints) -> Ranges:
+        """Add further ranges; `following`: the `next` of each group, see `kept`."""
         if not len(more):
             return self
         both = Ranges.concat([self, more])
-        both = both.take(order_by(both.group, both.first))
-        _, ends = spans(both.group, int(both.group[-1]) + 1)
-        return both.take(ends[both.group] - np.arange(len(both)) <= self.KEPT)
+        return both.take(order_by(both.group, both.first)).kept(following)
+
+    def kept(self, following: Ints) -> Ranges:
+        """The last ranges of each group below its next number, and all above it."""
+        behind = np.flatnonzero(self.first < following[self.group])
+        if len(behind) <= self.KEPT:
+            return self
+        group = self.group[behind]
+        _, ends = spans(group, int(group[-1]) + 1)
+        kept = np.ones(len(self), np.bool_)
+        kept[behind] = ends[group] - np.arange(len(behind)) <= self.KEPT
+        return self.take(kept)
+
+    def without(self, numbers: Ints, step: int) -> Ranges:
+        """The ranges of the only group without some numbers, which are on the step."""
+        hit = np.unique(numbers[self.contain(empty_ints(len(numbers)), numbers)])
+        if not len(hit):
+            return self
+        first = np.sort(np.concatenate([self.first, hit + step]))
+        last = np.sort(np.concatenate([self.last, hit - step]))
+        rest = Ranges(empty_ints(len(first)), first, last)
+        return rest.take(first <= last)
 
     def below(self, group: int, number: int) -> Ranges:
         """The ranges, with one group's ranges cut off at a number; other groups' ranges are untouched."""

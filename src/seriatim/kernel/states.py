@@ -54,7 +54,7 @@ ALLOWED: dict[Action, frozenset[GroupState]] = {
     Action.SUSPEND: _ALL - {GroupState.CLOSED},
     Action.RESUME: frozenset({GroupState.SUSPENDED}),
     Action.RETRY: frozenset({GroupState.FAULTED}),
-    Action.SKIP_MESSAGE: frozenset({GroupState.FAULTED, GroupState.SUSPENDED}),
+    Action.SKIP_MESSAGE: _ALL - {GroupState.LOCKED},
     Action.SKIP_HOLE: frozenset({GroupState.WAITING, GroupState.TIMED_OUT}),
     Action.RESET: _ALL - {GroupState.LOCKED, GroupState.CLOSED},
     Action.ABORT: _ALL - {GroupState.LOCKED},
@@ -104,13 +104,13 @@ class Situation:
     leased: bool = False
     in_turn: bool = False
 
-    def allows(self, action: Action) -> bool:
-        """Whether the group allows an action now."""
+    def allows(self, action: Action, *, named: bool = False) -> bool:
+        """Whether the group allows an action now; `named`: on a message that is named, not on the one that stopped it."""
         if action is Action.ABORT and self.leased:
             return True  # that fences the worker off
         if action is Action.RETRY and self.tries_again:
             return True
-        if action is Action.SKIP_MESSAGE and not self.by_message:
+        if action is Action.SKIP_MESSAGE and not named and not self.by_message:
             return False
         now = not self.in_turn or GroupState.LOCKED in ALLOWED[action] or action is Action.RESUME
         return now and self.state in ALLOWED[action]
@@ -126,16 +126,16 @@ def refusal(action: Action, state: str) -> str:
     return f"cannot {_ON_A_GROUP.get(action, f'{action} a group')} that is {state}"
 
 
-def require(action: Action, situation: Situation, where: str) -> None:
-    """Check that an action is allowed.
+def require(action: Action, situation: Situation, where: str, *, named: bool = False) -> None:
+    """Check that an action is allowed; `named`: on a message that is named.
 
     Raises:
         ActionRefused: names the state and the actions that are allowed in it.
     """
-    if situation.allows(action):
+    if situation.allows(action, named=named):
         return
     state = f"{GroupState.LOCKED}, and {situation.state} when the turn ends" if situation.in_turn else situation.state
     what = refusal(action, state)
-    if action is Action.SKIP_MESSAGE and situation.state is GroupState.SUSPENDED and not situation.in_turn:
-        what = f"no message has stopped the group, which is {state}"
+    if action is Action.SKIP_MESSAGE and situation.allows(action, named=True):
+        what = f"no message has stopped the group, which is {state}: name the one to take out"
     raise ActionRefused(what, where=where, remedy=f"allowed: {', '.join(situation.allowed)}")

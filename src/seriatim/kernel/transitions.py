@@ -94,10 +94,13 @@ def _goes_on(facts: Facts) -> Iterator[Facts]:
 
 
 def _skip_message(facts: Facts) -> Iterator[Facts]:
+    if facts.locked:
+        return
+    yield facts  # a message was named, or there are more late ones
+    yield replace(facts, hole=Hole.NONE)  # it was all that waited
     if facts.suspended:
-        yield facts  # there are more late ones
-        yield from _goes_on(replace(facts, suspended=False, locked=False))
-    else:
+        yield from _goes_on(replace(facts, suspended=False))
+    elif facts.faulted:
         yield from _goes_on(replace(facts, faulted=False))
 
 

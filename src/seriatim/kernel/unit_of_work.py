@@ -5,13 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.columns import Bools, Ints, empty_ints, first_per_group, last_per_group, order_by, rank_in_group
+from seriatim.kernel.columns import (
+    Bools,
+    Ints,
+    empty_ints,
+    first_per_group,
+    last_per_group,
+    order_by,
+    sum_before,
+    sum_per_group,
+)
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import UnitOfWork
 from seriatim.kernel.state import Flag, Held, State
 from seriatim.kernel.time import FOREVER, NEVER, micros
 
 __all__ = ["due", "fire", "quiet", "settle", "take"]
+
+_MAX = 2**63 - 1
 
 
 def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
@@ -56,6 +67,8 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     cause[full] = arrivals.ref[done[full]]
     state, released, closed = _leave(state, full, cause, clock, timed=False)
 
+    void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
+    disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
     aside = np.flatnonzero(disposition != Disposition.HELD)
     others = arrivals.take(aside)
     decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
@@ -80,6 +93,8 @@ def _judge(state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
     mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)
     mark((known > 0) & (sequence > known), Disposition.INVALID, Reason.ABOVE_SIZE)
     mark((known == 0) & said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)
+    if len(state.skipped):
+        mark(state.skipped.contain(group, sequence), Disposition.DUPLICATE, Reason.TAKEN_BEFORE)
     return disposition, reason
 
 
@@ -114,11 +129,16 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
     _, _, twice = _collect(state.held, arrivals, disposition)
     first = np.ones(len(arrivals), np.bool_)
     first[twice] = False
+    # A void above it is one from the moment it was taken in, and its place goes with the others.
+    void = (
+        learns & first & (arrivals.sequence > size[group]) & (arrivals.weight == 0) & (disposition == Disposition.HELD)
+    )
+    disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
     mark(learns & first & (arrivals.sequence > size[group]), Reason.ABOVE_SIZE)
 
     held = state.held
     over = unknown[held.group] & (size[held.group] > 0) & (held.sequence > size[held.group])
-    gone = held.take(over)
+    gone = held.take(over).messages()
     outgrown = Decided.of(
         gone.group,
         gone.sequence,
@@ -128,7 +148,12 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
         arrivals.ref[teller[gone.group]] if len(gone) else gone.ref,
     )
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
-    return State(state.groups.with_columns(mark=size), held.take(~over), state.skipped), outgrown
+    skipped = state.skipped
+    if len(skipped):
+        top = np.where(size > 0, size, _MAX)
+        skipped = skipped.take(skipped.first <= top[skipped.group])
+        skipped = skipped.with_columns(last=np.minimum(skipped.last, top[skipped.group]))
+    return State(state.groups.with_columns(mark=size), held.take(~over), skipped), outgrown
 
 
 def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held, Ints, Ints]:
@@ -136,7 +161,7 @@ def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held,
     rows = np.flatnonzero(disposition == Disposition.HELD)
     new = arrivals.take(rows)
     no = np.zeros(len(rows), np.bool_)
-    held = Held.concat([before, Held(new.group, new.sequence, new.ref, no, no)])
+    held = Held.concat([before, Held(new.group, new.sequence, new.ref, no, no, new.weight)])
     position = np.concatenate([np.full(len(before), -1, np.int64), rows])
     order = order_by(held.group, held.sequence)
     held, position = held.take(order), position[order]
@@ -147,15 +172,21 @@ def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held,
 
 def _complete(state: State) -> Bools:
     """The sets that have all their numbers."""
-    count = np.bincount(state.held.group, minlength=len(state))
+    count = np.bincount(state.held.group, minlength=len(state)) + _markers(state)
     return (state.groups.mark > 0) & (count == state.groups.mark) & ~state.groups.has(Flag.CLOSED)
+
+
+def _markers(state: State) -> Ints:
+    """How many messages of each set were taken out."""
+    skipped = state.skipped
+    return sum_per_group(skipped.group, skipped.last - skipped.first + 1, len(state))
 
 
 def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> tuple[State, Decided, Events]:
     """Release complete sets and close their groups; return the cause and the time, by group."""
     groups, held = state.groups, state.held
     out = full[held.group]
-    leaving = held.take(out)
+    leaving = held.take(out).messages()
     released = Decided.of(
         leaving.group,
         leaving.sequence,
@@ -163,14 +194,16 @@ def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> 
         Disposition.RELEASED,
         Reason.NONE,
         cause[leaving.group],
-        ordinal=groups.ordinal[leaving.group] + rank_in_group(leaving.group) + 1,
+        ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1,
         timed=timed,
     )
+    last = groups.last.copy()
+    last[leaving.group] = leaving.sequence  # ascends: the highest stays
     rows = np.flatnonzero(full)
     after = groups.with_columns(
         flags=np.where(full, groups.flags | Flag.CLOSED | Flag.COMPLETE, groups.flags),
-        last=np.where(full, groups.mark, groups.last),
-        ordinal=np.where(full, groups.ordinal + groups.mark, groups.ordinal),
+        last=last,
+        ordinal=groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state)),
         since=np.where(full, NEVER, groups.since),
     )
     return (
@@ -196,7 +229,7 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
         return state, no_messages(), no_events()
     groups, held = state.groups, state.held
     out = ripe[held.group]
-    gone = held.take(out)
+    gone = held.take(out).messages()
     dead = Decided.of(
         gone.group, gone.sequence, gone.ref, Disposition.DEAD, Reason.TIMED_OUT, moments[gone.group], timed=True
     )

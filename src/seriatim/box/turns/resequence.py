@@ -352,7 +352,8 @@ class Turn:
         refs = self._held + np.searchsorted(self._rows[self._held :], rows)
         sequence = refs if isinstance(self._policy, Fifo) else self._entries.sequence[rows]
         time = np.full(len(rows), self._now, np.int64)
-        return Arrivals(self._entries.place[rows], sequence, refs, time, self._entries.size[rows])
+        weight = np.ones(len(rows), np.int64)
+        return Arrivals(self._entries.place[rows], sequence, refs, time, self._entries.size[rows], weight)
 
     def _fired(self, state: State) -> kernel.Outcome:
         """The kernel's result for due timers, if all arrivals are judged."""
@@ -396,7 +397,8 @@ class Turn:
         entries, rows = self._entries, self._rows[: self._held]
         refs = np.arange(self._held)
         sequence = refs if isinstance(self._policy, Fifo) else entries.sequence[rows]
-        held = Held(entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows])
+        weight = np.ones(len(refs), np.int64)
+        held = Held(entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows], weight)
         skipped = [
             (place, first, last)
             for place, row in zip(at.tolist(), known, strict=True)
@@ -468,7 +470,7 @@ class Turn:
     def _groups(self, after: State, decided: Decided) -> dict[str, list[Any]]:
         """The columns of the groups."""
         rows = [self._known.get(key) for key in self._keys]
-        groups, kinds = after.groups, len(Disposition)
+        groups, kinds = after.groups, int(Disposition.VOID)  # no message of a box is a void
         counts = np.bincount(decided.group * kinds + decided.disposition, minlength=len(rows) * kinds)
         counts = counts.reshape(-1, kinds) + np.array([row.decided if row else [0] * kinds for row in rows])
         pairs: list[list[int]] = [[] for _ in rows]

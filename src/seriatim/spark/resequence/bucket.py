@@ -259,7 +259,7 @@ class Bucket:
         told = self._column(SIZE)
         size = np.full(len(rows), NOT_SAID) if told is None else pc.fill_null(told, NOT_SAID).to_numpy()[rows]
         sequence = refs if isinstance(policy, Fifo) else sequence[order]
-        return group, Arrivals(group, sequence, refs, time[order], size)
+        return group, Arrivals(group, sequence, refs, time[order], size, np.ones(len(rows), np.int64))
 
     def _order(self, rows: Ints, group: Ints, sequence: Ints, time: Ints | None) -> Ints:
         """The order of arrival within each group; see *Arrival* in the documentation of `resequence`."""

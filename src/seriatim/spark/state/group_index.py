@@ -150,6 +150,7 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     groups = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
     held = table("held", row.column("held.ref").value_lengths()[0].as_py())
     held |= {"late": held["late"].astype(np.bool_), "waits": held["waits"].astype(np.bool_)}
+    held["weight"] = np.ones(len(held["group"]), np.int64)  # a row is one message: the layout has no voids
     return QueueState(row.column("keys").flatten(), State(groups, Held(**held), Ranges(**table("skipped"))))
 
 
