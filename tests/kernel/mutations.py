@@ -508,12 +508,6 @@ _WEIGHTS = (
         "waits = ~free",
     ),
     Mutation(
-        "nor does an operator see one there",
-        "holes.py",
-        "has[at.group[at.weight > 0]] = True",
-        "has[at.group] = True",
-    ),
-    Mutation(
         "nor is one skipped",
         "holes.py",
         "messages = at.weight > 0",
@@ -544,10 +538,10 @@ _WEIGHTS = (
         "~state.groups.has(Flag.CLOSED)[arrivals.group]",
     ),
     Mutation(
-        "a round doesn't begin with a void",
+        "a void is not collected in a round",
         "best_effort.py",
-        "begins = np.flatnonzero(~late & message)[::-1]",
-        "begins = np.flatnonzero(~late)[::-1]",
+        "kept = np.flatnonzero((~late & message) | late_held)",
+        "kept = np.flatnonzero(~late | late_held)",
     ),
     Mutation(
         "a set leaves without its voids",
@@ -598,13 +592,7 @@ _TAKING_OUT = (
         "where all that waited was taken out no clock runs",
         "actions.py",
         "flags, since, reports = flags & ~int(Flag.FIXED), _one(NEVER), empty_ints(1)",
-        "pass",
-    ),
-    Mutation(
-        "a fixed round that is taken out is over",
-        "actions.py",
-        "flags, since = flags & ~int(Flag.FIXED), clock",
-        "since = clock",
+        "since = since if isinstance(policy, Standard) else _one(NEVER)",
     ),
     Mutation(
         "a set is complete with what was taken out of it",

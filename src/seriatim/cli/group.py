@@ -118,7 +118,9 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         if all_ is bool(keys):
             raise UsageError("name either groups or --all", remedy="name a GROUP, or several, or give --all")
         if own and (all_ or len(keys) > 1):
-            raise UsageError("--through and --edit work on one group only", remedy="leave them out, or name one GROUP")
+            raise UsageError(
+                "--through, --edit and --message work on one group only", remedy="leave them out, or name one GROUP"
+            )
         if all_:
             _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
             return
@@ -164,7 +166,14 @@ _acting(
         "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
     ),
 )
-_acting(Action.SKIP_MESSAGE)
+_acting(
+    Action.SKIP_MESSAGE,
+    click.option(
+        "--message",
+        metavar="ID",
+        help="Take out this waiting message (default: the message that stopped the group).",
+    ),
+)
 _acting(
     Action.SKIP_HOLE,
     click.option("--through", type=int, help="Skip only through this number (default: the whole hole)."),

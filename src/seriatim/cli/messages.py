@@ -101,6 +101,8 @@ _DONE: Table[dict[str, object]] = Table(
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     Column("requeued", None, rows=(_PUT_BACK, REFUSED), optional=True, meaning="each message, or a group that refused"),
     Column("deleted", None, kind="int", optional=True, meaning="how many were deleted"),
+    Column("dead", None, kind="int", optional=True, meaning="how many waiting messages were moved to the dead letters"),
+    Column("waiting", None, kind="list[str]", optional=True, meaning="of a dry run: the ids of waiting messages"),
     Column("messages", None, rows=SET_ASIDE, optional=True, meaning="of a dry run: the messages"),
 )
 RESUBMITTED: Table[Resubmitted] = Table(
@@ -241,24 +243,36 @@ def _delete(
     message_ids: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
     dsn: str | None, schema: str, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Delete messages that were set aside (late, duplicate, invalid, rejected) or are unrouted.
+    """Delete messages that were set aside (late, duplicate, invalid, rejected) or are unrouted; take waiting ones out.
 
-    Give their IDs, or --all. The next clean-up deletes the bodies, unless another queue refers to them. For dead
+    Give their IDs, or --all. The next clean-up deletes the bodies, unless another queue refers to them. A message that
+    waits in the queue that --queue names is moved to its dead letters; the others of its group stay in order. For dead
     letters see `seriatim dead-letters delete`.
     """
+    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.operations import set_aside as operations  # noqa: PLC0415 -- the driver, when it is needed
 
+    queue = chosen["queue"]
     with opened(dsn, schema) as box:
-        found = _picked(box, message_ids, chosen, all_=all_)
-        if dry_run or not (found or json_):
-            _would("delete", found, json_=json_)
+        waiting = messages.waiting(box, message_ids, queue=queue) if queue is not None and not all_ else []
+        others = tuple(one for one in message_ids if one not in waiting)
+        found = _picked(box, others, chosen, all_=all_) if others or not waiting else []
+        if dry_run or not (found or waiting or json_):
+            _would("delete", found, json_=json_, waiting=waiting)
             return
-        confirmed(f"delete {len(found):,} messages for good ({_counts(found)})?", yes=yes or not found)
-        done = operations.delete(box, found, **said(actor, reason)) if found else 0
+        does = [f"delete {len(found):,} messages for good ({_counts(found)})"] if found or not waiting else []
+        does += [f"move {len(waiting):,} waiting messages to the dead letters"] if waiting else []
+        confirmed(f"{' and '.join(does)}?", yes=yes or not (found or waiting))
+        who = said(actor, reason) if found or waiting else {}
+        taken = messages.take_out(box, waiting, queue=queue, **who) if waiting else []
+        done = operations.delete(box, found, **who) if found else 0
     if json_:
-        _DONE.print_object({"dry_run": False, "deleted": done})
+        _DONE.print_object({"dry_run": False, "deleted": done, "dead": len(taken)})
     else:
-        click.echo(f"deleted {done:,} messages")
+        if found or not waiting:
+            click.echo(f"deleted {done:,} messages")
+        if waiting:
+            click.echo(f"moved {len(taken):,} waiting messages to the dead letters")
     _perhaps_more(found)
 
 
@@ -355,10 +369,13 @@ def _put_back(one: PutBack | Refused) -> str:
     return f"{where} is judged again: {one.status}"
 
 
-def _would(what: str, found: list[SetAside], *, json_: bool) -> None:
+def _would(what: str, found: list[SetAside], *, json_: bool, waiting: Sequence[str] = ()) -> None:
     if json_:
-        _DONE.print_object({"dry_run": True, "messages": found})
+        _DONE.print_object({"dry_run": True, "messages": found, **({"waiting": list(waiting)} if waiting else {})})
         return
-    SET_ASIDE.print(found, limit=_ALL)
+    if found or not waiting:
+        SET_ASIDE.print(found, limit=_ALL)
     if found:
         click.echo(f"would {what} {len(found):,} messages")
+    if waiting:
+        click.echo(f"would move {len(waiting):,} waiting messages to the dead letters")

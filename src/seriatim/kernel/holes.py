@@ -192,7 +192,7 @@ def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
     last = empty_ints(len(state))
     has = np.zeros(len(state), np.bool_)
     last[at.group[rows]] = at.sequence[rows] - policy.increment
-    has[at.group[at.weight > 0]] = True
+    has[at.group[rows]] = True
     first = state.groups.next
     return has & (last >= first) & (state.groups.since != NEVER), first, last
 

@@ -264,9 +264,13 @@ def act(
     through: int | None = None,
     next: int | None = None,  # noqa: A002 -- the word of the design
     body: bytes | None = None,
+    message: str | None = None,
 ) -> Operation:
     """Perform an action, by its name. The arguments and errors are the same as for the function with this name."""
-    return _act(box, ActionRequest(action, queue, group, actor, reason, through=through, following=next, body=body))
+    asked = ActionRequest(
+        action, queue, group, actor, reason, through=through, following=next, body=body, message=message
+    )
+    return _act(box, asked)
 
 
 def suspend(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
@@ -302,9 +306,26 @@ def retry(box: MessageBox, queue: str, group: str, *, body: bytes | None = None,
     return _act(box, ActionRequest(Action.RETRY, queue, group, actor, reason, body=body))
 
 
-def skip_message(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
-    """Make the message that blocks the group a dead letter: the failed message, or the late message that stopped the group."""
-    return _act(box, ActionRequest(Action.SKIP_MESSAGE, queue, group, actor, reason))
+def skip_message(
+    box: MessageBox, queue: str, group: str, *, message: str | None = None, actor: str, reason: str
+) -> Operation:
+    """Make a message a dead letter: the one that stopped the group, or a waiting one out of the middle.
+
+    The number of a held message that is taken out stays taken; it is passed with its run, and counts as skipped then. The
+    number of a released one counts as skipped at once, so that it is late when it comes again.
+
+    Args:
+        box: the box.
+        queue: the queue's name.
+        group: the group's key.
+        message: the id of a waiting message. None: the message that stopped the group, that is, the failed one, or a late one.
+        actor: the operator's name.
+        reason: the reason.
+
+    Raises:
+        ActionRefused: the group is locked; without a message: no message has stopped it; with one: it doesn't wait there.
+    """
+    return _act(box, ActionRequest(Action.SKIP_MESSAGE, queue, group, actor, reason, message=message))
 
 
 def skip_hole(

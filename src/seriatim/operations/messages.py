@@ -5,15 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import resubmit as routing
+from seriatim.box.operators.actions import Operation
+from seriatim.box.operators.actions import take_out as taking_out
+from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.resubmit import Resubmitted
+from seriatim.box.operators.take_out import waiting_messages
 from seriatim.box.postgres.translate import translated
 from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.message_places import Placed, PlaceFilter, Stored, message_of, places_by_error, places_of
 from seriatim.errors import UsageError, shown
 from seriatim.operations.period import When, narrowed
 
-__all__ = ["ErrorCount", "Placed", "Resubmitted", "Stored", "message", "messages", "messages_by_error", "resubmit"]
+__all__ = [
+    "ErrorCount",
+    "Placed",
+    "Resubmitted",
+    "Stored",
+    "message",
+    "messages",
+    "messages_by_error",
+    "resubmit",
+    "take_out",
+    "waiting",
+]
 
 
 def messages(
@@ -101,6 +117,43 @@ def message(box: MessageBox, message_id: str, *, id_space: str | None = None) ->
     with box.access.transaction() as transaction:
         found = message_of(transaction, message_id, id_space)
         return found, places_of(transaction, PlaceFilter(message_id=message_id, id_space=found.id_space))
+
+
+def waiting(box: MessageBox, message_ids: Iterable[str], *, queue: str) -> list[str]:
+    """Those of some ids whose messages wait in a queue.
+
+    Raises:
+        UsageError: there is no such queue.
+    """
+    found = box.definitions().queue(queue)
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return [one for one in message_ids if waiting_messages(tx.transaction, found, one)]
+
+
+def take_out(
+    box: MessageBox, message_ids: str | Iterable[str], *, queue: str, actor: str, reason: str
+) -> list[Operation]:
+    """Take waiting messages out of a queue: they become dead letters. All of them, or none, in one transaction.
+
+    In a queue with groups that is `groups.skip_message` for each, with its id. A message without a group, which nobody has in
+    hand, is just set aside.
+
+    Args:
+        box: the box.
+        message_ids: their ids, or the id of one.
+        queue: the queue's name.
+        actor: the operator's name.
+        reason: the reason.
+
+    Raises:
+        UsageError: there is no such queue, or the actor or the reason is missing.
+        ActionRefused: a message doesn't wait in the queue, or its group is locked.
+        Unavailable: the transaction has to be repeated.
+    """
+    ids, by = [message_ids] if isinstance(message_ids, str) else list(message_ids), Operator(actor, reason)
+    found = box.definitions().queue(queue)
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return [taking_out(tx.transaction, found, one, by) for one in ids]
 
 
 def resubmit(

@@ -15,7 +15,7 @@ import seriatim as sq
 from seriatim.box.faults.faults import fail
 from seriatim.kernel.states import ALLOWED, Action, GroupState
 from seriatim.kernel.transitions import leads
-from seriatim.operations import dead_letters, groups, invariants, set_aside
+from seriatim.operations import dead_letters, groups, invariants, messages, set_aside
 from tests.box.console import BUSINESS, BY, ORDER, TRANSIENT, rows
 
 POLICIES = {
@@ -28,12 +28,23 @@ POLICIES = {
 _KEYS = itertools.count()
 
 #: What may be done, and how often it comes. `mend`: an action that fits.
-_WORDS = {"publish": 5, "receive": 2, "fail": 5, "stumble": 1, "requeue": 4, "put_back": 3, "mend": 8, "any_action": 2}
+_WORDS = {
+    "publish": 5,
+    "receive": 2,
+    "fail": 5,
+    "stumble": 1,
+    "requeue": 4,
+    "put_back": 3,
+    "mend": 8,
+    "any_action": 2,
+    "take_out": 4,
+}
 _STEPS = st.tuples(
     st.sampled_from([word for word, times in _WORDS.items() for _ in range(times)]),
     st.integers(0, 9),
     st.integers(1, 3),
 )
+WAITS = {"arrived", "held", "queued"}
 _ACTIONS = [one for one in Action if one not in (Action.REQUEUE, Action.CLOSE)]
 
 
@@ -122,6 +133,21 @@ class _Script:
         fitting = [one for one in _ACTIONS if self.state() in ALLOWED[one]]
         if fitting:
             self.act(fitting[nth % len(fitting)])
+
+    def take_out(self, nth, _):
+        """One message out of the middle."""
+        mine = [one for one in messages.messages(self.box, queue=self.queue, group=self.group) if one.status in WAITS]
+        if not mine:
+            return None
+        one = mine[nth % len(mine)].message_id
+        try:
+            done = groups.skip_message(self.box, self.queue, self.group, message=one, **BY)
+        except sq.ActionRefused as refused:
+            # It was late, or a repetition, when it was judged.
+            return self.refused(Action.SKIP_MESSAGE, refused)
+        assert done.set_aside >= 1
+        assert done.after in leads(done.before, Action.SKIP_MESSAGE)
+        return None
 
     def any_action(self, nth, _):
         self.act(_ACTIONS[nth % len(_ACTIONS)])

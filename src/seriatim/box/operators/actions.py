@@ -8,7 +8,7 @@ the messages in hand, and the operator doesn't wait for a handler. Until then th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,6 +19,13 @@ from seriatim.box.faults.lease import fence_off
 from seriatim.box.notice import EntriesSetAside
 from seriatim.box.operators.failed_message import edit, failed, see_now, set_dead
 from seriatim.box.operators.operator_log import Operator, log
+from seriatim.box.operators.take_out import (
+    TAKE_OUT,
+    TakenOut,
+    take_out_of_group,
+    take_out_unordered,
+    waiting_message,
+)
 from seriatim.box.turns.resequence import ActionResult
 from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.views.groups import GroupView, group_of
@@ -31,7 +38,7 @@ from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import Action, GroupState, require
 
-__all__ = ["ActionRequest", "Operation", "act", "require_of"]
+__all__ = ["ActionRequest", "Operation", "act", "require_of", "take_out"]
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
 _BRIEFLY_MS = 250
@@ -68,6 +75,7 @@ class ActionRequest:
         through: for `skip_hole`: the last number to skip; None: the whole hole.
         following: for `reset`: the next number.
         body: for `retry`: the new body of the failed message; None: no change.
+        message: for `skip_message`: the id of the message to take out; None: the message that stopped the group.
 
     Raises:
         UsageError: the actor or the reason is missing, a text can't be stored, or the next number is out of range.
@@ -81,6 +89,7 @@ class ActionRequest:
     through: int | None = None
     following: int | None = None
     body: bytes | None = field(default=None, repr=False)
+    message: str | None = None
 
     def __post_init__(self) -> None:
         Operator(self.actor, self.reason)
@@ -142,7 +151,7 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
     if not locked.keys:
         found = group_of(transaction, asked.queue, asked.group)
         # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.
-        require_of(found, asked.action)
+        require_of(found, asked.action, named=asked.message is not None)
         if asked.action in _REQUESTED:
             return _requested(transaction, queue, asked, found)
         locked = turns.lock(queue, 1, asked.group, _STOPPED_MS)
@@ -155,13 +164,30 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
     return _done(transaction, turns, queue, locked, asked)
 
 
-def require_of(found: GroupView, action: Action) -> None:
+def take_out(transaction: Transaction, queue: BoxQueue, message_id: str, by: Operator) -> Operation:
+    """Take a waiting message out of a queue, in the transaction: it becomes a dead letter.
+
+    Raises:
+        ActionRefused: it doesn't wait there, or its group, or a receiver, is at work on it.
+        Unavailable: another transaction judges its group, and doesn't end.
+    """
+    found, name = waiting_message(transaction, queue, message_id), queue.declared.name
+    if queue.has_groups:
+        asked = ActionRequest(Action.SKIP_MESSAGE, name, found.group, by.actor, by.reason, message=message_id)
+        return act(transaction, asked)
+    number, ready = take_out_unordered(transaction, queue, found, message_id, by), GroupState.READY
+    return Operation(
+        number, Action.SKIP_MESSAGE, name, found.group, obeyed=True, before=ready, after=ready, released=0, set_aside=1
+    )
+
+
+def require_of(found: GroupView, action: Action, *, named: bool = False) -> None:
     """Refuse an action that the group doesn't allow.
 
     Raises:
         ActionRefused: the error names the state and the allowed actions; of a leased group it names `abort`.
     """
-    require(action, found.situation, f"queue {found.queue!r}, group {found.group!r}")
+    require(action, found.situation, f"queue {found.queue!r}, group {found.group!r}", named=named)
 
 
 def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, found: GroupView) -> Operation:
@@ -178,8 +204,13 @@ def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, 
 def _done(
     transaction: Transaction, turns: Turns, queue: BoxQueue, locked: LockedGroups, asked: ActionRequest
 ) -> Operation:
-    mended, policy = _mended(transaction, queue, asked), queue.declared.policy_of(asked.group)
-    if mended.early is not None:
+    taken_out = None
+    if asked.message is not None:
+        taken_out = take_out_of_group(transaction, turns, queue, locked, asked.message)
+    mended, policy = _mended(transaction, queue, asked, taken_out), queue.declared.policy_of(asked.group)
+    if taken_out is not None and taken_out.acted is not None:
+        acted = replace(taken_out.acted, before=taken_out.before)
+    elif mended.early is not None:
         judged = turns.judge(queue, locked, 0)
         after = group_of(transaction, asked.queue, asked.group)
         acted = ActionResult(judged, mended.early, _unlocked(after))
@@ -234,12 +265,16 @@ class _Mended:
     details: Mapping[str, object] = field(default_factory=dict)
 
 
-def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> _Mended:
+def _mended(
+    transaction: Transaction, queue: BoxQueue, asked: ActionRequest, taken_out: TakenOut | None = None
+) -> _Mended:
     """Change the failed message of a group, which the kernel doesn't have because it was released before.
 
     Raises:
         UsageError: the new body is invalid.
     """
+    if taken_out is not None and not taken_out.stops:
+        return _Mended(taken_out.entry_ids, details={"message_id": asked.message})
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
         return _Mended()
     found = failed(transaction, queue, asked.group)
@@ -311,4 +346,5 @@ def _log(transaction: Transaction, asked: ActionRequest, details: dict[str, obje
     arguments = {"through": asked.through, "next": asked.following}
     said = {name: value for name, value in arguments.items() if value is not None} | details
     by = Operator(asked.actor, asked.reason)
-    return log(transaction, by, asked.action, queue=asked.queue, group=asked.group, details=said)
+    action = asked.action if asked.message is None else TAKE_OUT
+    return log(transaction, by, action, queue=asked.queue, group=asked.group, details=said)

@@ -16,7 +16,7 @@ import numpy as np
 
 from seriatim.kernel import holes
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.columns import Bools, Columns, Ints, order_by
+from seriatim.kernel.columns import Bools, Columns, Ints, order_by, sum_per_group
 from seriatim.kernel.outcome import Disposition, EventKind, Events, no_events, no_messages
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork
 from seriatim.kernel.state import Flag, Held, State
@@ -103,7 +103,8 @@ class HeldPart(Columns):
                 short = goes & (due | (state.groups.has(Flag.FIXED) & (policy.late == "suspend")))
             case UnitOfWork():
                 size = state.groups.mark
-                short = goes & (due | ((size > 0) & (self.held + come.messages >= size)))
+                out = sum_per_group(state.skipped.group, state.skipped.last - state.skipped.first + 1, len(state))
+                short = goes & (due | ((size > 0) & (self.held + out + come.messages >= size)))
                 short |= long & (size == 0) & come.told
             case Fifo():
                 short = goes

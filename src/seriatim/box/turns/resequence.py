@@ -291,20 +291,30 @@ class Turn:
         enough = np.count_nonzero(outcome.decided.disposition == Disposition.RELEASED) >= wanted
         return turn._written(outcome) if enough else None
 
-    def act(self, action: Callable[[State], kernel.Outcome], *, empties: bool = False) -> ActionResult:
+    def put_back(self, numbers: Ints) -> None:
+        """Forget that messages with these numbers were taken out of the turn's one group: they are among what arrived."""
+        self._start = actions.put_back(self._policy, self._start, numbers)
+
+    def act(
+        self, action: Callable[..., kernel.Outcome], *, empties: bool = False, entry_id: int | None = None
+    ) -> ActionResult:
         """Perform an operator's action on the turn's one group, after judging as in `judge`.
 
         Args:
-            action: the function that changes the state of the group.
+            action: the function that changes the state of the group; with `entry_id` it is given the ref of that entry, too.
             empties: whether released messages that aren't handed out become dead, too. Then the entries have to contain
                 all queued messages.
+            entry_id: a held entry that the action is about.
 
         Raises:
             ActionRefused: the error of the action.
         """
         first = self._called()
         before = actions.state_of(self._policy, first.state)
-        then = self._marked(action(first.state), first.state)
+        named = () if entry_id is None else np.flatnonzero(self._entries.entry_id[self._rows] == entry_id)[:1].tolist()
+        then = self._marked(action(first.state, *named), first.state)
+        if empties:
+            then = self._emptied(first, then)
         judged = self._written(_one_after(first, then), empties=empties)
         released = int(np.count_nonzero(then.decided.disposition == Disposition.RELEASED))
         aside = len(then.decided) - released
@@ -313,6 +323,13 @@ class Turn:
         after = actions.state_of(self._policy, then.state)
         more = bool(then.state.groups.has(Flag.LEAVING)[0])
         return ActionResult(judged, before, after, released, aside, int(first.state.groups.next[0]), more)
+
+    def _emptied(self, first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
+        """The result of an action with which queued messages become dead: their numbers count as skipped."""
+        line = self._line(Decided.concat([first.decided, then.decided]))
+        numbers = self._entries.sequence[line.row[~line.late]]
+        state = actions.take_out(self._policy, then.state, self._now, self._keys[0], numbers).state
+        return kernel.Outcome(state, then.decided, then.events)
 
     def _called(self, *, clocked: bool = True) -> kernel.Outcome:
         """Call the kernel: requests, messages that have been leaving, arrivals, and then, if `clocked`, due timers."""

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.queue_heads import EVERYTHING, Heads
 from seriatim.box.connection.round_trip import OwnConnection, commit_between, is_idle
@@ -22,7 +24,6 @@ from seriatim.box.turns.resequence import ActionResult, Entries, GroupRow, Hande
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo
 from seriatim.kernel.resequence import Outcome
-from seriatim.kernel.state import State
 from seriatim.pipeline.declared.queue_level import type_of
 
 __all__ = ["PORTION", "LockedGroups", "Portion", "TurnStart", "Turns"]
@@ -150,12 +151,17 @@ class Turns:
         _check_isolation(isolation)
         return LockedGroups(keys, now, version, *more)
 
-    def judge(self, queue: BoxQueue, locked: LockedGroups, limit: int) -> TurnResult:
-        """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set."""
+    def judge(self, queue: BoxQueue, locked: LockedGroups, limit: int, *, put_back: Sequence[int] = ()) -> TurnResult:
+        """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set.
+
+        `put_back`: numbers of messages of the only group that were taken out and have come back.
+        """
         at_most = queue.at_most(limit)
         turn, _ = self._turn(queue, locked, at_most)
         if turn.is_short():
             turn, _ = self._turn(queue, locked, at_most, all_held=True)
+        if put_back:
+            turn.put_back(np.array(put_back, np.int64))
         judged = turn.judge()
         self._decide(queue, judged, [])
         return judged
@@ -229,22 +235,24 @@ class Turns:
         self,
         queue: BoxQueue,
         locked: LockedGroups,
-        action: Callable[[State], Outcome],
+        action: Callable[..., Outcome],
         *,
         empties: bool = False,
         all_arrived: bool = False,
         all_held: bool = False,
+        entry_id: int | None = None,
     ) -> ActionResult:
         """Perform an operator's action on one locked group, after judging it; nothing is handed out.
 
         Args:
             queue: the queue of the group.
             locked: the group.
-            action: the function that changes the state of the group.
+            action: the function that changes the state of the group; with `entry_id` it is given the ref of that entry, too.
             empties: whether queued messages become dead.
             all_arrived: judge all arrivals before, not only as many as a usual turn.
             all_held: the action needs all held messages. Otherwise it may release the beginning of a long run, and
                 leave the rest to the next turns.
+            entry_id: a held entry that the action is about.
 
         Raises:
             ActionRefused: the error of the action; then nothing is written.
@@ -253,7 +261,7 @@ class Turns:
         turn, _ = reads(all_held=all_held)
         if turn.is_short(acts=True):
             turn, _ = reads(all_held=True)
-        acted = turn.act(action, empties=empties)
+        acted = turn.act(action, empties=empties, entry_id=entry_id)
         self._decide(queue, acted.judged, [])
         return acted
 

@@ -31,7 +31,7 @@ WITH place AS MATERIALIZED (
     ORDER BY queue_id, group_key, request_id DESC
 ), known AS (
     SELECT
-        queue_id, group_key, coalesce(judged.flags, 0) AS flags, judged.first, judged.next, nullif(judged.last, -9223372036854775808) AS last,
+        queue_id, group_key, coalesce(judged.flags, 0) AS flags, judged.first, judged.next, judged.skipped, nullif(judged.last, -9223372036854775808) AS last,
         coalesce(judged.ordinal, 0) AS ordinal, judged.incarnation,
         nullif(judged.since, -4611686018427387904) AS since, judged.reports, judged.due_at, judged.touched_at,
         coalesce(fresh.arrived, 0) AS arrived
@@ -51,7 +51,7 @@ WITH place AS MATERIALIZED (
     SELECT
         place.queue_id, place.queue, known.group_key, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
-        known.last, known.arrived, known.touched_at, to_timestamp(known.due_at / 1e6) AS due_at,
+        known.last, known.arrived, known.touched_at, known.skipped, to_timestamp(known.due_at / 1e6) AS due_at,
         CASE
             WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & 1 <> 0) THEN known.next
         END AS next,
@@ -141,7 +141,7 @@ SELECT
     page.queue, page.group_key AS "group", page.state, page.since, page.locked_by IS NOT NULL OR page.leased_by IS NOT NULL AS locked,
     page.locked_by,
     page.next, page.arrived, entry.held, entry.queued, entry.in_hand, page.hole_since,
-    CASE WHEN page.hole THEN entry.lowest - page.increment END AS hole_through, page.last AS last_released,
+    CASE WHEN page.hole THEN least(entry.lowest, marker.lowest) - page.increment END AS hole_through, page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
     page.locked_name, page.locked_host
@@ -156,4 +156,8 @@ CROSS JOIN LATERAL (
     FROM {schema}.entries AS one
     WHERE one.queue_id = page.queue_id AND one.group_key = page.group_key AND one.status IN ('held', 'queued', 'in_hand')
 ) AS entry
+-- The numbers of messages that were taken out are skipped when it is their turn: they end a hole, too.
+LEFT JOIN LATERAL (
+    SELECT min(ahead) AS lowest FROM unnest(page.skipped) AS ahead WHERE page.hole AND ahead >= page.next
+) AS marker ON TRUE
 ORDER BY page.queue, page.group_key

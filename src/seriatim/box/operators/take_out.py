@@ -1,0 +1,154 @@
+"""Take one waiting message out of a queue: it becomes a dead letter, and the others stay as they are.
+
+In a queue with groups that is the action `skip_message` with a name; the kernel decides what becomes of its number. In a queue
+without groups nothing depends on a message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.notice import EntriesSetAside
+from seriatim.box.operators.failed_message import failed
+from seriatim.box.operators.operator_log import Operator, log
+from seriatim.box.turns.resequence import ActionResult
+from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.errors import ActionRefused, shown
+from seriatim.kernel import actions
+from seriatim.kernel.outcome import REASONS, Reason, no_events, no_messages
+from seriatim.kernel.resequence import Outcome
+from seriatim.kernel.state import State
+from seriatim.kernel.states import GroupState
+
+__all__ = [
+    "TAKE_OUT",
+    "TakenOut",
+    "WaitingMessage",
+    "take_out_of_group",
+    "take_out_unordered",
+    "waiting_message",
+    "waiting_messages",
+]
+
+#: Its name in the operator log: `skip_message` there is about the message that stopped its group.
+TAKE_OUT = "take_out"
+_WHY = REASONS[Reason.SKIPPED_BY_OPERATOR]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMessage:
+    """A message that waits in a queue: its entry, its group, its status, its number, and whether it is late."""
+
+    entry_id: int
+    group: str
+    status: str
+    sequence: int | None
+    late: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOut:
+    """The effect of taking a message of a group out; `stops`: its handler had failed, so that its group goes on."""
+
+    acted: ActionResult | None
+    entry_ids: tuple[int, ...] = ()
+    before: GroupState = GroupState.READY
+
+    @property
+    def stops(self) -> bool:
+        """Whether it is the failed message of its group, for which nothing was done here."""
+        return self.acted is None
+
+
+def waiting_message(
+    transaction: Transaction, queue: BoxQueue, message_id: str, group: str | None = None
+) -> WaitingMessage:
+    """The message with an id that waits in a queue, or in one of its groups.
+
+    Raises:
+        ActionRefused: there is none, or there are several, in different id spaces.
+    """
+    found = waiting_messages(transaction, queue, message_id, group)
+    where = f"queue {queue.declared.name!r}" + ("" if group is None else f", group {group!r}")
+    if not found:
+        raise ActionRefused(
+            f"message {shown(message_id)} does not wait there", where=where, remedy="see seriatim messages show"
+        )
+    if len(found) > 1:
+        raise ActionRefused(
+            f"{len(found)} messages have the id {shown(message_id)}, in different id spaces",
+            where=where,
+            remedy="take them out with their groups, or suspend the group",
+        )
+    if found[0].status == "in_hand":
+        raise ActionRefused(
+            f"a pipeline has message {shown(message_id)} in hand", where=where, remedy="stop the pipeline before"
+        )
+    return found[0]
+
+
+def waiting_messages(
+    transaction: Transaction, queue: BoxQueue, message_id: str, group: str | None = None
+) -> list[WaitingMessage]:
+    """The messages with an id that wait in a queue, or in one of its groups: one, or none; or one for each id space."""
+    parameters = {"queue_id": queue.queue_id, "group_key": group, "message_id": message_id}
+    return transaction.rows("waiting_message", WaitingMessage, **parameters)
+
+
+def take_out_of_group(
+    transaction: Transaction, turns: Turns, queue: BoxQueue, locked: LockedGroups, message_id: str
+) -> TakenOut:
+    """Take a message out of a locked group, after judging all that has arrived.
+
+    Raises:
+        ActionRefused: it does not wait in the group.
+    """
+    policy, group = queue.declared.policy_of(locked.keys[0]), locked.keys[0]
+    waiting_message(transaction, queue, message_id, group)
+    # First all is judged and written down, what a long run leaves behind included: then its status says where it is.
+    judged = turns.act(queue, locked, _nothing, all_arrived=True, all_held=True)
+    transaction.notice(*judged.judged.notices(queue, locked.keys))
+    found = waiting_message(transaction, queue, message_id, group)
+    if found.status == "held":
+        acted = turns.act(
+            queue,
+            locked,
+            lambda state, ref: actions.skip_message(policy, state, locked.now_us, group, ref),
+            all_held=True,
+            entry_id=found.entry_id,
+        )
+        return TakenOut(acted, before=judged.before)
+    stopping = failed(transaction, queue, group) if judged.before is GroupState.FAULTED else None
+    if stopping is not None and found.entry_id in stopping.entry_ids:
+        return TakenOut(None)
+    transaction.do("set_dead", of_queue=queue.queue_id, of_group=group, of_entries=[found.entry_id], why=_WHY)
+    numbers = np.array([] if found.late or found.sequence is None else [found.sequence], np.int64)
+    acted = turns.act(queue, locked, lambda state: actions.take_out(policy, state, locked.now_us, group, numbers))
+    return TakenOut(acted, (found.entry_id,), judged.before)
+
+
+def take_out_unordered(
+    transaction: Transaction, queue: BoxQueue, found: WaitingMessage, message_id: str, by: Operator
+) -> int:
+    """Take a message out of a queue without groups; returns the number of the entry in the operator log.
+
+    Raises:
+        ActionRefused: a receiver has it in hand.
+    """
+    name, entries = queue.declared.name, [found.entry_id]
+    if not transaction.value("take_out", of_queue=queue.queue_id, of_entries=entries, why=_WHY):
+        raise ActionRefused(
+            f"message {shown(message_id)} is in a receiver's hands",
+            where=f"queue {name!r}",
+            remedy="try again after that session has ended",
+        )
+    transaction.notice(EntriesSetAside(entries))
+    return log(transaction, by, TAKE_OUT, queue=name, group=None, details={"message_id": message_id, "set_aside": 1})
+
+
+def _nothing(state: State) -> Outcome:
+    return Outcome(state, no_messages(), no_events())
