@@ -150,4 +150,13 @@ VOIDS = (
         duplicate={"g": [2]},
         states={"g": "closed"},
     ),
+    Case(
+        "a void above the size of its set is one all the same, and no more in its way than another",
+        "UnitOfWork",
+        UnitOfWork(size="size"),
+        (at(0, "g", void(5), of(1, size=2), 2),),
+        released={"g": [1, 2]},
+        void={"g": [5]},
+        states={"g": "closed"},
+    ),
 )
