@@ -189,3 +189,23 @@ def test_what_is_judged_again_and_what_is_refused_is_told(box, call):
         "requeued": [],
     }
     assert "'invalid'" in call("requeue", "--all", "--status", "invalid", code=2).stderr
+
+
+def test_waiting_ones_are_taken_out(box, call, made):
+    """With the queue's name: they become dead letters, and the others stay in order."""
+    first, *_ = made
+    ids = publish(box, 2, 3, 4, 5)
+    assert "neither unrouted nor set aside" in call("delete", ids[1], code=2).stderr
+    would = call("delete", ids[1], first, "--queue", "shop", "--dry-run").stdout
+    assert "would delete 1 messages" in would
+    assert "would move 1 waiting messages to the dead letters" in would
+    told = call("delete", ids[1], first, "--queue", "shop", "--yes", *WHY).stdout
+    assert told == "deleted 1 messages\nmoved 1 waiting messages to the dead letters\n"
+    done = json.loads(call("delete", ids[2], "--queue", "shop", "--yes", "--json", *WHY).stdout)
+    assert done == {"dry_run": False, "deleted": 0, "dead": 1}
+    skip = ["group", "skip-message", "c1", "--queue", "shop", *WHY, "--dsn", box.dsn, "--schema", box.schema]
+    refused = CliRunner().invoke(main, skip)
+    assert (refused.exit_code, "no message has stopped the group, which is ready" in refused.output) == (2, True)
+    assert CliRunner().invoke(main, [*skip, "--message", ids[0]]).exit_code == 0
+    assert received(box) == [5]
+    assert invariants.broken(box) == []

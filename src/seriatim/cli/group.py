@@ -118,9 +118,8 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         if all_ is bool(keys):
             raise UsageError("name either groups or --all", remedy="name a GROUP, or several, or give --all")
         if own and (all_ or len(keys) > 1):
-            raise UsageError(
-                "--through, --edit and --message work on one group only", remedy="leave them out, or name one GROUP"
-            )
+            what = "--message works" if "message" in own else "--through and --edit work"
+            raise UsageError(f"{what} on one group only", remedy="leave them out, or name one GROUP")
         if all_:
             _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
             return

@@ -267,7 +267,7 @@ def _delete(
         taken = messages.take_out(box, waiting, queue=queue, **who) if waiting else []
         done = operations.delete(box, found, **who) if found else 0
     if json_:
-        _DONE.print_object({"dry_run": False, "deleted": done, "dead": len(taken)})
+        _DONE.print_object({"dry_run": False, "deleted": done, **({"dead": len(taken)} if waiting else {})})
     else:
         if found or not waiting:
             click.echo(f"deleted {done:,} messages")

@@ -140,8 +140,10 @@ def test_a_duplicate_of_what_waits_stays_one(box):
     assert told(put_back(box)) == [(2, "arrival", "duplicate")]
     assert (statuses(box), invariants.broken(box)) == ([("duplicate", 2), ("held", 2)], [])
     groups.abort(box, "shop", "c1", **BY)
-    assert told(put_back(box)) == [(2, "arrival", "held")]
-    assert invariants.broken(box) == []
+    assert told(put_back(box)) == [(2, "arrival", "duplicate")], "its number stays taken"
+    (letter,) = dead_letters.dead_letters(box, "shop")
+    assert dead_letters.requeue(box, letter.entry_id, **BY).place == "arrival"
+    assert (statuses(box), invariants.broken(box)) == ([("duplicate", 2), ("held", 2)], [])
 
 
 def test_a_duplicate_in_a_set_stays_one(box):
