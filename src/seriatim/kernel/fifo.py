@@ -23,9 +23,9 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
     """Release all arrivals of groups that aren't stopped."""
     groups, group = state.groups, arrivals.group
     closed = groups.has(Flag.CLOSED)[group]
-    void = (arrivals.weight == 0) & ~closed
-    stopped = state.stopped()[group] & ~closed & ~void
-    goes = np.flatnonzero(~closed & ~stopped & ~void)
+    aside = closed | (arrivals.weight == 0)
+    stopped = state.stopped()[group] & ~aside
+    goes = np.flatnonzero(~(aside | stopped))
     state, released = _leave(state, arrivals.take(goes), arrivals.ref[goes], timed=False)
 
     waiting = arrivals.take(stopped)
@@ -40,8 +40,8 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
         released,
         Decided.of(late.group, late.sequence, late.ref, Disposition.LATE, Reason.GROUP_CLOSED, late.ref),
     ]
-    if void.any():
-        none = arrivals.take(void)
+    if not arrivals.weight.all():
+        none = arrivals.take(aside & ~closed)
         decided.append(
             Decided.of(none.group, none.sequence, none.ref, Disposition.VOID, Reason.LEAVES_NOTHING, none.ref)
         )

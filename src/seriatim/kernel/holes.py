@@ -47,8 +47,11 @@ class Taken(Columns):
 def taken(state: State, step: int) -> Taken:
     """The numbers that are taken; `step`: from one number to the next."""
     held, skipped = state.held, state.skipped
-    rows = np.flatnonzero(~held.late) if held.late.any() else np.arange(len(held))
-    found = Taken(held.group[rows], held.sequence[rows], np.ones(len(rows), np.int64), held.weight[rows], rows)
+    rows = np.arange(len(held))
+    if held.late.any():
+        rows = rows[~held.late]
+        held = held.take(rows)
+    found = Taken(held.group, held.sequence, np.ones(len(rows), np.int64), held.weight, rows)
     if not len(skipped):
         return found
     ahead = skipped.take(skipped.first >= state.groups.next[skipped.group])
