@@ -447,8 +447,8 @@ _GROUPS = (
     Mutation(
         "by arrival: a closed group takes nothing more in",
         "fifo.py",
-        "stopped = state.stopped()[group] & ~aside",
-        "stopped = state.stopped()[group] & (arrivals.weight > 0)",
+        "goes = np.flatnonzero(~(aside | stopped))",
+        "goes = np.flatnonzero(~stopped & (arrivals.weight > 0))",
     ),
     Mutation(
         "a key has at most 1 KiB of UTF-8",
