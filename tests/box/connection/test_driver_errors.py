@@ -52,7 +52,15 @@ SESSION = {
     "send_many": [[("00000000-0000-0000-0000-000000000000", "x", b"")]],
     "set_timer": ["00000000-0000-0000-0000-000000000000", 1.0],
 }  # fmt: skip
-DELIVERY = {"done": [], "done_through": [1], "part": None, "put_back": [], "settle": None}
+DELIVERY = {
+    "done": [],
+    "done_through": [1],
+    "part": None,
+    "put_back": [],
+    "settle": None,
+    "happens": None,
+    "lent": None,
+}
 VERBS = [name for name, given in (DELIVERY | {"__iter__": []}).items() if given is not None]
 
 
