@@ -25,6 +25,7 @@ PLANNED: Table[PlannedRetry] = Table(
     Column("group"),
     Column("message_id", "message"),
     Column("changed", shown=lambda one: ", ".join(one.changed) or "nothing"),
+    *json_only("was_waiting"),
     row="seriatim.box.operators.edits:PlannedRetry",
 )
 RETRIED: Table[Retried] = Table(

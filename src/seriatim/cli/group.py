@@ -71,14 +71,12 @@ _NOT_RETRYING: tuple[str, str, str, tuple[Table[Any], ...]] = (
 _RETRYING: tuple[str, str, str, tuple[Table[Any], ...]] = (
     "--all, or --edits FILE",
     "With --all or --edits: change nothing; list what would be done.",
-    "\n\nTo mend many messages, each in its own way, write them with `seriatim messages export --state faulted`, edit body "
-    "and properties in the file, and give it with --edits. The file is checked as a whole first. A line that was not "
-    "changed is retried as it is: delete the lines of messages that should not be retried. The original messages are kept.",
+    (
+        "\n\nTo mend many messages, each in its own way, write them with `seriatim messages export --state faulted`, edit body "
+        "and properties in the file, and give it with --edits. The file is checked as a whole first. A line that was not "
+        "changed is retried as it is: delete the lines of messages that should not be retried. The original messages are kept."
+    ),
     (EDITED,),
-)
-_NAMED_BY_FILE = UsageError(
-    "the file of --edits names the messages",
-    remedy="leave out GROUP, --all, --edit and filters; --queue chooses those of one queue",
 )
 
 
@@ -132,18 +130,14 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
     ) -> None:  # fmt: skip
         chosen = {name: given.pop(name) for name in _FILTERS}
         if (edits := given.pop("edits", None)) is not None:
-            if keys or all_ or given["body"] or any(chosen[name] for name in _FILTERS if name != "queue"):
-                raise _NAMED_BY_FILE
+            _check_alone(keys, all_, given["body"], *(chosen[name] for name in _FILTERS if name != "queue"))
             with opened(dsn, schema) as box:
                 retry_file(box, edits, chosen["queue"], (actor, reason), dry_run=dry_run, json_=json_)
             return
         own = {name: value for name, value in given.items() if value is not None}
         if "body" in own:
             own["body"] = own["body"].read()
-        if all_ is bool(keys):
-            raise UsageError("name either groups or --all", remedy=f"name a GROUP, or several, or give {others}")
-        if own and (all_ or len(keys) > 1):
-            raise UsageError("--through and --edit work on one group only", remedy="leave them out, or name one GROUP")
+        _check_named(keys, own, others, all_=all_)
         if all_:
             _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
             return
@@ -202,6 +196,21 @@ _acting(
 )
 _acting(Action.ABORT)
 _acting(Action.CLOSE)
+
+
+def _check_named(keys: Sequence[str], own: dict[str, Any], others: str, *, all_: bool) -> None:
+    if all_ is bool(keys):
+        raise UsageError("name either groups or --all", remedy=f"name a GROUP, or several, or give {others}")
+    if own and (all_ or len(keys) > 1):
+        raise UsageError("--through and --edit work on one group only", remedy="leave them out, or name one GROUP")
+
+
+def _check_alone(*others: object) -> None:
+    if any(others):
+        raise UsageError(
+            "the file of --edits names the messages",
+            remedy="leave out GROUP, --all, --edit and filters; --queue chooses those of one queue",
+        )
 
 
 def _queue_of(box: MessageBox, queue: str | None, key: str) -> str:

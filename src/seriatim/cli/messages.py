@@ -114,7 +114,7 @@ _STATUSES = (
     *("done", "unrouted"),
 )
 #: The states of groups that `export` takes.
-_STOPPING = tuple(sorted(RETRIED_IN))
+_STOPPING = tuple(sorted(map(str, RETRIED_IN)))
 #: A line is told after so many exported messages.
 _TOLD_EVERY = 10_000
 #: What `delete` takes; dead letters have a command of their own.

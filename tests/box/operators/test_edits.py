@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import psycopg
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import seriatim as sq
 from seriatim.box.faults.faults import fail
@@ -385,3 +388,51 @@ def test_rights(box):
         failing(box, group="c1", limit=1)
         assert lines(own, state="faulted")[0]["properties"]["note"] == "mended"
     assert rows(box, "SELECT DISTINCT role FROM {schema}.operator_log") == [("mender",)]
+
+
+TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=20)
+PROPERTIES = st.dictionaries(
+    st.sampled_from(["note", "colour", "n", "due", "weight"]),
+    st.one_of(
+        st.none(), st.booleans(), TEXT, st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False, allow_infinity=False),
+        st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**9), max_value=10**9),
+        st.datetimes(timezones=st.just(UTC)),
+    ),
+)  # fmt: skip
+
+
+def test_an_export_that_was_not_edited_changes_nothing_in_the_box(box):
+    """Every kind of value, with a declared type and without; bodies that are text and that are not."""
+    box.define(
+        sq.Subscription("any", where="type = 'any'", to="loose"), sq.Queue("loose", policy=sq.Fifo(), group="customer")
+    )
+    draws = given(
+        st.lists(st.tuples(PROPERTIES, st.binary(max_size=50) | TEXT.map(str.encode)), min_size=1, max_size=10)
+    )
+    number = iter(range(10**6))
+
+    @settings(max_examples=5, deadline=None)
+    @draws
+    def run(contents):
+        keys = [f"k{next(number)}" for _ in contents]
+        box.publish(
+            [
+                sq.Message(type="any", body=body, context={**context, "customer": key})
+                for key, (context, body) in zip(keys, contents, strict=True)
+            ]
+        )
+        with box.session() as tx:
+            for key in keys:
+                fail(tx.transaction, tx.receive("loose", group=key), 0, 1, BUSINESS)
+        lines = "".join(edits.line_of(one) + "\n" for one in edits.export(box, queue="loose", state="faulted")).encode()
+        look = edits.plan(box, edits.read(io.BytesIO(lines)))
+        assert look.faults == ()
+        assert [(one.group, one.changed) for one in look.planned] == [(key, ()) for key in keys]
+        assert {one.after for one in edits.retry(box, look, **BY)} == {"ready"}
+        with box.session() as tx:
+            for key, (context, body) in zip(keys, contents, strict=True):
+                (one,) = tx.receive("loose", group=key)
+                assert (dict(one.context), one.body) == ({**context, "customer": key}, body)
+
+    run()
+    assert rows(box, "SELECT FROM {schema}.edits") == []
