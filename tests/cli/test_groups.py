@@ -366,18 +366,18 @@ def test_a_file_of_edits_mends_many(shop, call, tmp_path):
     edited = [json.loads(line) for line in file.read_text().splitlines()]
     assert [one["group"] for one in edited] == ["it's c1", "d1", "d2", "d3"]
     edited[1]["body"] = '{"mended": 1}'
-    edited[2]["properties"]["size"] = 7
+    edited[2]["context"]["size"] = 7
     file.write_text("".join(json.dumps(one) + "\n" for one in edited[1:]))
     retry = ("group", "retry", "--edits", file)
     lines = [line.split(maxsplit=3) for line in call(*retry, "--dry-run").stdout.splitlines()]
     assert [(line[1], line[3]) for line in lines[:4]] == [
-        ("group", "changed"), ("d1", "body"), ("d2", "properties.size"), ("d3", "nothing"),
+        ("group", "changed"), ("d1", "body"), ("d2", "context.size"), ("d3", "nothing"),
     ]  # fmt: skip
     assert call(*retry, "--dry-run").stdout.splitlines()[-1] == (
         "retry would be done to 3 messages (2 changed, 1 unchanged)"
     )
     dry = told(call(*retry, "--dry-run", "--json"))
-    assert (dry["dry_run"], [one["changed"] for one in dry["messages"]]) == (True, [["body"], ["properties.size"], []])
+    assert (dry["dry_run"], [one["changed"] for one in dry["messages"]]) == (True, [["body"], ["context.size"], []])
     assert "the reason is missing" in call(*retry, code=2).stderr
     bad = [edited[1] | {"body": "["}, edited[2], edited[3] | {"sequence": 5}]
     (tmp_path / "bad.jsonl").write_text("".join(json.dumps(one) + "\n" for one in bad))
@@ -392,7 +392,7 @@ def test_a_file_of_edits_mends_many(shop, call, tmp_path):
     assert done == [
         gone,
         "shop, group d1: faulted → ready, edited: body",
-        "shop, group d2: faulted → ready, edited: properties.size",
+        "shop, group d2: faulted → ready, edited: context.size",
         "2 of 3 messages: retry (2 changed)",
     ]
     again = told(call(*retry, *WHY, "--json", code=1))
@@ -411,4 +411,4 @@ def test_an_export_without_a_state_has_all_messages(shop, call):
         ("c2", 2, "held"), ("it's c1", 2, "queued"), ("it's c1", 3, "queued"),
     ]  # fmt: skip
     (one,) = [json.loads(line) for line in call("messages", "export", "--group", "c2").stdout.splitlines()]
-    assert (one["body"], one["properties"]) == ("{}", {"customer": "c2", "version": 2})
+    assert (one["body"], one["context"]) == ("{}", {"customer": "c2", "version": 2})

@@ -26,6 +26,7 @@ from seriatim.box.views.message_places import PlaceFilter
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.states import RETRIED_IN, Action, GroupState
 from seriatim.operations.period import When, narrowed
+from seriatim.pipeline.text.section import likely
 
 __all__ = [
     "RETRIED_IN",
@@ -46,7 +47,7 @@ _MOST_GROUPS = 200
 _MOST_BYTES = 32 * 2**20
 _PAGE = 1_000
 #: The fields of a line that have to be there; those that people read, but nothing reads again; and the bodies, of which it has one.
-_NEEDED = ("queue", "group", "message_id", "entry_id", "sequence", "type", "content_type", "properties")
+_NEEDED = ("queue", "group", "message_id", "entry_id", "sequence", "type", "content_type", "context")
 _READ_BY_PEOPLE = ("status", "attempt", "error")
 _BODIES = ("body", "body_base64")
 
@@ -142,7 +143,7 @@ def line_of(message: ExportedMessage) -> str:
     fields |= {
         name: getattr(message, name) for name in ("status", "sequence", "attempt", "error", "type", "content_type")
     }
-    fields["properties"] = dict(message.properties)
+    fields["context"] = dict(message.context)
     try:
         fields["body"] = message.body.decode()
     except UnicodeDecodeError:
@@ -194,7 +195,8 @@ def _message(line: bytes, where: str) -> ExportedMessage:
         raise UsageError(f"the line is {shown(fields, 60)}, and not an object", remedy="write one message in each line")
     for name in fields:
         if name not in (*_NEEDED, *_READ_BY_PEOPLE, *_BODIES):
-            raise UsageError(f"there is no field {shown(name, 60)}", remedy="properties belong into properties")
+            remedy = likely(name, (*_NEEDED, *_BODIES)) or "properties of the message belong into context"
+            raise UsageError(f"there is no field {shown(name, 60)}", remedy=remedy)
     for name in _NEEDED:
         if name not in fields:
             raise UsageError(f"the field {name!r} is missing", remedy="leave it as it was exported")
@@ -210,7 +212,7 @@ def _message(line: bytes, where: str) -> ExportedMessage:
         str(fields["error"]) if fields.get("error") is not None else None,
         fields["type"],
         fields["content_type"],
-        fields["properties"],
+        fields["context"],
         _body(fields),
         where,
     )
@@ -223,7 +225,7 @@ def _check(name: str, value: Any) -> None:
             fits, kind = isinstance(value, str), "text"
         case "queue" | "group" | "content_type":
             fits, kind = value is None or isinstance(value, str), "text or null"
-        case "properties":
+        case "context":
             fits, kind = isinstance(value, dict), "an object"
         case _:
             fits = value is None or (

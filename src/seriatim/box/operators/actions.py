@@ -31,10 +31,10 @@ from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import Action, GroupState, refusal
 
-__all__ = ["BRIEFLY_MS", "ActionRequest", "Operation", "act", "require_of", "unlocked"]
+__all__ = ["ActionRequest", "Operation", "act", "require_of", "unlocked"]
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
-BRIEFLY_MS = 250
+_BRIEFLY_MS = 250
 #: A group that is stopped is worked on only by turns that judge it, in whatever transactions these are.
 _STOPPED_MS = 10_000
 #: A group goes on at no number beyond that, or below its negative.
@@ -136,9 +136,9 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
     queue = read_definitions(transaction).queue(asked.queue)
     turns = Turns(transaction, now_us)
     found = group_of(transaction, asked.queue, asked.group)
-    locked = turns.lock(queue, 1, asked.group, BRIEFLY_MS)
+    locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
     if not locked.keys and asked.action is Action.ABORT and fence_off(transaction, queue, asked.group):
-        locked = turns.lock(queue, 1, asked.group, BRIEFLY_MS)
+        locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
     if not locked.keys:
         found = group_of(transaction, asked.queue, asked.group)
         # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.

@@ -19,7 +19,7 @@ from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.route import router_of
 from seriatim.box.messages.dialog import dialog_of
 from seriatim.box.messages.received import context_of
-from seriatim.box.operators.actions import BRIEFLY_MS, require_of, unlocked
+from seriatim.box.operators.actions import require_of, unlocked
 from seriatim.box.operators.failed_message import EditedEntry, Stopping, failed_of, see_now, write_edits
 from seriatim.box.operators.operator_log import Operator, log_each
 from seriatim.box.publishing.batch import distinct, stored_context
@@ -38,6 +38,8 @@ from seriatim.pipeline.types.message import Message, Property
 
 __all__ = ["NotRetried", "PlannedRetry", "Retried", "plan", "retry_edited"]
 
+#: A group that stands still is locked only by turns that judge it; so long is waited for each.
+_BRIEFLY_MS = 250
 #: For a property that says what orders the message, or where it is from.
 _ANEW = "leave it as it was exported; to change it, publish the message anew, and skip this one"
 #: The only property of every message that may be edited: it orders nothing.
@@ -62,7 +64,7 @@ class PlannedRetry:
         queue: the queue's name.
         group: the group's key.
         message_id: its id.
-        changed: the changed fields: ``"body"``, and properties as ``"properties.NAME"``; empty: it is retried as it is.
+        changed: the changed fields: ``"body"``, and properties as ``"context.NAME"``; empty: it is retried as it is.
         edit: the edit.
         was_waiting: whether it waits for its next attempt; otherwise the group is faulted.
     """
@@ -83,7 +85,7 @@ class Retried:
         queue: the queue's name.
         group: the group's key.
         message_id: its id.
-        changed: the changed fields: ``"body"``, and properties as ``"properties.NAME"``; empty: it was retried as it was.
+        changed: the changed fields: ``"body"``, and properties as ``"context.NAME"``; empty: it was retried as it was.
         operation_id: the number of the group's row in the operator log.
         before: the group's state before.
         after: the group's state now.
@@ -169,7 +171,7 @@ def retry_edited(
         the result for each message, in order.
     """
     queue, turns = definitions.queue(name), Turns(transaction)
-    locked = turns.lock_many(queue, sorted({one.group or "" for one in wanted}), BRIEFLY_MS)
+    locked = turns.lock_many(queue, sorted({one.group or "" for one in wanted}), _BRIEFLY_MS)
     have = set(locked.keys)
     mine = [one for one in wanted if one.group in have]
     planned = dict(zip(map(id, mine), plan(transaction, definitions, name, mine, locked=True), strict=True))
@@ -254,7 +256,7 @@ def _logged(planned: Sequence[PlannedRetry]) -> dict[str, object]:
         details["edited_bytes"] = sum(map(len, bodies))
     names = [name for one in planned for name in one.changed if name != "body"]
     if names:
-        details["edited_properties"] = sorted({name.removeprefix("properties.") for name in names})
+        details["edited_properties"] = sorted({name.removeprefix("context.") for name in names})
     return details
 
 
@@ -313,7 +315,7 @@ def _edit(
             raise UsageError(f"{name} can't be changed by an edit", remedy=_ANEW)
     original = context_of(fact.context, fact.property_types)
     dialog_of(original, fact.type)  # which is no property
-    properties = {name: _as_before(value, original.get(name)) for name, value in one.properties.items()}
+    properties = {name: _as_before(value, original.get(name)) for name, value in one.context.items()}
     other_body = sha256(one.body).digest() != fact.digest
     if not other_body and not _differing(original, properties):
         return (), EditedEntry(fact.entry_id, None, None, None)
@@ -330,7 +332,7 @@ def _edit(
         if name in fixed:
             raise UsageError(f"property {name!r} can't be changed by an edit: {fixed[name]}", remedy=_ANEW)
     stored, types = stored_context(message, context) if names else (None, None)
-    changed = (*(["body"] if other_body else []), *(f"properties.{name}" for name in names))
+    changed = (*(["body"] if other_body else []), *(f"context.{name}" for name in names))
     return changed, EditedEntry(fact.entry_id, stored, types, one.body if other_body else None)
 
 

@@ -35,7 +35,7 @@ class ExportedMessage:
         error: the error at which its handler failed last in that queue, or the reason why it was set aside; None: neither.
         type: its type.
         content_type: the media type of its body.
-        properties: its properties, by name.
+        context: its properties, by name.
         body: its body.
         where: the file and line that it was read from, for errors.
     """
@@ -50,7 +50,7 @@ class ExportedMessage:
     error: str | None
     type: str
     content_type: str | None
-    properties: Mapping[str, Property]
+    context: Mapping[str, Property]
     body: bytes = field(repr=False)
     where: str = field(default="", compare=False)
 
@@ -102,8 +102,8 @@ def _by_size(page: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def _message(row: Any, stored: Any) -> ExportedMessage:
-    properties = context_of(stored.context, stored.property_types)
-    dialog_of(properties, row.type)  # which is no property
+    context = context_of(stored.context, stored.property_types)
+    dialog_of(context, row.type)  # which is no property
     return ExportedMessage(
         row.queue,
         row.group,
@@ -115,6 +115,6 @@ def _message(row: Any, stored: Any) -> ExportedMessage:
         row.error or row.reason,
         row.type,
         stored.content_type,
-        properties,
+        context,
         stored.body,
     )

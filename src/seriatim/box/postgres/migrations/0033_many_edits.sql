@@ -115,6 +115,9 @@ DECLARE
     place integer;
     written bigint[] := '{{}}';
 BEGIN
+    PERFORM {schema}.permit('operate', ARRAY[coalesce(
+        (SELECT known.queue_id FROM {schema}.queues AS known WHERE known.queue = of_queue), -1
+    )]);
     FOR place IN 1 .. coalesce(cardinality(of_groups), 0) LOOP
         written := written || {schema}.log_operation(
             its_actor, its_action, of_queue, of_groups[place], its_reason, of_details[place]::jsonb
