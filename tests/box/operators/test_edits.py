@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import seriatim as sq
 from seriatim.box.faults.faults import fail
+from seriatim.box.views import exported
 from seriatim.operations import edits, find, groups, invariants, messages, trace
 from seriatim.operations.edits import NotRetried, Retried
 from tests.box.console import BUSINESS, BY, TRANSIENT, failing, publish, received, rows
@@ -350,6 +351,57 @@ def test_the_messages_of_a_set_are_edited_by_their_lines(box):
     assert done[0].operation_id == done[1].operation_id
     with box.session() as tx:
         assert [one.body for one in tx.receive("sets", limit=10)] == [b"y", b"x"]
+
+
+def test_large_exports_and_files_go_in_portions(box, monkeypatch):
+    keys = [f"c{n}" for n in range(7)]
+    stop(box, *keys)
+    whole = lines(box)
+    for module, name, most in ((exported, "_PAGE", 3), (exported, "_BYTES", 40), (edits, "_PAGE", 3)):
+        monkeypatch.setattr(module, name, most)
+    assert lines(box) == whole
+    found = lines(box, state="faulted")
+    assert [one["group"] for one in found] == keys
+    monkeypatch.setattr(edits, "_MOST_GROUPS", 2)
+    done = retried(box, [one | {"body": json.dumps({"n": n})} for n, one in enumerate(found)])
+    assert [(one.group, one.after) for one in done] == [(key, "ready") for key in keys]
+    assert [handed(box, key).body for key in keys] == [b'{"n": %d}' % n for n in range(7)]
+    transactions = rows(box, "SELECT count(*) FROM {schema}.operator_log GROUP BY at ORDER BY at")
+    assert transactions == [(2,), (2,), (2,), (1,)]
+
+
+def test_groups_of_several_policies_and_with_a_capacity(box):
+    box.define(
+        sq.Queue(
+            "types", policy=sq.Standard(capacity=3), group="customer", sequence="version", level="type",
+            policies={"b": sq.Fifo()},
+        ),
+        *(sq.MessageType(kind, properties={"customer": "string", "version": "long"}) for kind in ("a", "b")),
+        sq.Subscription("types", where="type IN ('a', 'b')", to="types"),
+    )  # fmt: skip
+
+    def publish_all(*numbers):
+        box.publish(
+            [
+                sq.Message(type=kind, body=b"x", context={"customer": customer, "version": n})
+                for kind in ("a", "b")
+                for customer in ("c1", "c2")
+                for n in numbers
+            ]
+        )
+
+    publish_all(1)
+    for key in ("a/c1", "a/c2", "b/c1", "b/c2"):
+        with box.session() as tx:
+            fail(tx.transaction, tx.receive("types", group=key), 0, 1, BUSINESS)
+    publish_all(2, 4, 5)
+    done = retried(box, [one | {"body": "y"} for one in lines(box, queue="types", state="faulted")])
+    assert [(one.group, one.after, one.released) for one in done] == [
+        ("a/c1", "waiting", 1), ("a/c2", "waiting", 1), ("b/c1", "ready", 3), ("b/c2", "ready", 3),
+    ]  # fmt: skip
+    with box.session() as tx:
+        assert [one.body for one in tx.receive("types", group="a/c2", limit=9)] == [b"y", b"x"]
+    assert invariants.broken(box) == []
 
 
 def test_what_finds_messages_by_a_property_finds_the_edited_value_too(box):
