@@ -345,7 +345,7 @@ class MessageBox(Closing):
             see: queues that it may look at: counts, groups, faults, traces, and messages without their bodies and properties.
             see_bodies: queues that it may look at, with the messages' bodies and properties.
             operate: queues that it may look at, and whose groups it may mend: retry, skip, suspend, resume and so on. With
-                `see_bodies` it may also edit the body of a failed message.
+                `see_bodies` it may also edit the body and the properties of a failed message.
             id_space: the id space of the messages that it publishes. A message is left out if its id was published before in
                 its id space, by any role. None: unchanged, at first the role's name. ``""``: the owner's id space.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.choose import choosing, filter_of
+from seriatim.cli.edits import EDITED, retry_file
 from seriatim.cli.group_help import Commands
 from seriatim.cli.groups import GROUP
 from seriatim.cli.plain import in_line
@@ -63,6 +64,22 @@ _WORDS = {
 }
 
 
+#: Of an action: what else names groups, the help of --dry-run, the rest of its help, and the further tables that it prints.
+_NOT_RETRYING: tuple[str, str, str, tuple[Table[Any], ...]] = (
+    "--all", "With --all: change nothing; list the groups.", "", ()
+)  # fmt: skip
+_RETRYING: tuple[str, str, str, tuple[Table[Any], ...]] = (
+    "--all, or --edits FILE",
+    "With --all or --edits: change nothing; list what would be done.",
+    (
+        "\n\nTo mend many messages, each in its own way, write them with `seriatim messages export --state faulted`, edit body "
+        "and properties in the file, and give it with --edits. The file is checked as a whole first. A line that was not "
+        "changed is retried as it is: delete the lines of messages that should not be retried. The original messages are kept."
+    ),
+    (EDITED,),
+)
+
+
 @click.group("group", cls=Commands)
 def group() -> None:
     """Show one group of a message box and mend it; mend several by their keys, or with --all many at once."""
@@ -112,13 +129,15 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         dsn: str | None, schema: str, json_: bool, **given: Any,
     ) -> None:  # fmt: skip
         chosen = {name: given.pop(name) for name in _FILTERS}
+        if (edits := given.pop("edits", None)) is not None:
+            _check_alone(keys, all_, given["body"], *(chosen[name] for name in _FILTERS if name != "queue"))
+            with opened(dsn, schema) as box:
+                retry_file(box, edits, chosen["queue"], (actor, reason), dry_run=dry_run, json_=json_)
+            return
         own = {name: value for name, value in given.items() if value is not None}
         if "body" in own:
             own["body"] = own["body"].read()
-        if all_ is bool(keys):
-            raise UsageError("name either groups or --all", remedy="name a GROUP, or several, or give --all")
-        if own and (all_ or len(keys) > 1):
-            raise UsageError("--through and --edit work on one group only", remedy="leave them out, or name one GROUP")
+        _check_named(keys, own, others, all_=all_)
         if all_:
             _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
             return
@@ -133,9 +152,10 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
             else:
                 _several(box, action, chosen["queue"], keys, who, json_=json_)
 
+    others, dry_run_help, told, tables = _RETRYING if action is Action.RETRY else _NOT_RETRYING
     run.__doc__ = (
         f"{_WORDS[action]}\n\nTakes one GROUP or several. With --all, acts on every group that matches the options and whose "
-        "state allows the action."
+        f"state allows the action.{told}"
     )
     decorators: tuple[Callable[..., Any], ...] = (
         click.argument("keys", metavar="[GROUP…]", nargs=-1),
@@ -144,11 +164,11 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
             "--all", "all_", is_flag=True, help="Act on all groups that match the options and whose state allows it."
         ),
         choosing,
-        click.option("--dry-run", is_flag=True, help="With --all: change nothing; list the groups."),
+        click.option("--dry-run", is_flag=True, help=dry_run_help),
         click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
         says_why,
         which_box,
-        json_option("Print JSON.", OPERATION, ACTED),
+        json_option("Print JSON.", OPERATION, ACTED, *tables),
     )
     command: Callable[..., Any] = run
     for one in reversed(decorators):
@@ -163,6 +183,11 @@ _acting(
     click.option(
         "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
     ),
+    click.option(
+        "--edits",
+        type=click.File("rb"),
+        help="Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
+    ),
 )
 _acting(Action.SKIP_MESSAGE)
 _acting(
@@ -171,6 +196,21 @@ _acting(
 )
 _acting(Action.ABORT)
 _acting(Action.CLOSE)
+
+
+def _check_named(keys: Sequence[str], own: dict[str, Any], others: str, *, all_: bool) -> None:
+    if all_ is bool(keys):
+        raise UsageError("name either groups or --all", remedy=f"name a GROUP, or several, or give {others}")
+    if own and (all_ or len(keys) > 1):
+        raise UsageError("--through and --edit work on one group only", remedy="leave them out, or name one GROUP")
+
+
+def _check_alone(*others: object) -> None:
+    if any(others):
+        raise UsageError(
+            "the file of --edits names the messages",
+            remedy="leave out GROUP, --all, --edit and filters; --queue chooses those of one queue",
+        )
 
 
 def _queue_of(box: MessageBox, queue: str | None, key: str) -> str:

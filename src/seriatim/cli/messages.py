@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,7 @@ from seriatim.cli.table import Column, Table, as_json, json_only, json_option, t
 from seriatim.cli.which import in_id_space, opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
+from seriatim.kernel.states import RETRIED_IN
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -112,6 +113,10 @@ _STATUSES = (
     *("late", "duplicate", "invalid", "rejected", "dead"),
     *("done", "unrouted"),
 )
+#: The states of groups that `export` takes.
+_STOPPING = tuple(sorted(map(str, RETRIED_IN)))
+#: A line is told after so many exported messages.
+_TOLD_EVERY = 10_000
 #: What `delete` takes; dead letters have a command of their own.
 _DELETABLE = ("late", "duplicate", "invalid", "rejected", "unrouted")
 #: What `requeue` takes; without being told it leaves duplicates alone: what they are copies of was handed out.
@@ -151,7 +156,7 @@ def _choosing(
 
 @click.group("messages", cls=Commands)
 def messages() -> None:
-    """List and show the messages of a message box, without locks; requeue, resubmit or delete messages that were set
+    """List, show and export the messages of a message box, without locks; requeue, resubmit or delete messages that were set
     aside.
     """
 
@@ -197,6 +202,59 @@ def _list(
             return
         found = messages.messages(box, **chosen)
     MESSAGES.print(found, json_=json_, limit=limit)
+
+
+@messages.command("export")
+@which_box
+@click.option("--queue", help="Only messages in this queue.")
+@click.option("--group", help="Only messages of groups with this key.")
+@click.option(
+    "--state",
+    multiple=True,
+    type=click.Choice(_STOPPING),
+    help="Only the message that stops each group in this state: faulted, or one of the others if the group waits for the "
+    "next attempt; may be repeated.",
+)
+@click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
+@click.option("--type", "type_", help="Only messages of this type.")
+@click.option(
+    "--error",
+    metavar="TEXT",
+    help="Only messages with this text in their reason, or in the last error of their handler.",
+)
+@narrowing("messages published", "messages")
+@click.option(
+    "--output", type=click.File("wb", lazy=False), default="-", help="Write to this file (default: standard output)."
+)
+def _export(
+    *,
+    dsn: str | None,
+    schema: str,
+    queue: str | None,
+    group: str | None,
+    state: tuple[str, ...],
+    status: str | None,
+    type_: str | None,
+    output: IO[bytes],
+    **chosen: Any,
+) -> None:
+    """Export messages with their bodies and properties as lines of JSON, oldest first: to edit them, or to look at them.
+
+    Each line is a message as it is handed out next. The body is text in the field body if it is UTF-8, else body_base64.
+    Edit body and properties, and give the file to `seriatim group retry --edits`.
+    """
+    from seriatim.operations import edits  # noqa: PLC0415 -- the driver, when it is needed
+
+    chosen |= {"queue": queue, "group": group, "status": status, "message_type": type_, "state": state or None}
+    written = 0
+    with opened(dsn, schema) as box:
+        for one in edits.export(box, **chosen):
+            output.write(edits.line_of(one).encode() + b"\n")
+            written += 1
+            if written % _TOLD_EVERY == 0:
+                click.echo(f"{written:,} messages so far", err=True)
+    output.flush()
+    click.echo(f"{written:,} messages", err=True)
 
 
 @messages.command("show")

@@ -16,9 +16,9 @@ from seriatim.box.operators.actions import Operation
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
-from seriatim.box.views.groups import TRIED_AGAIN, GroupFilter, GroupView, groups_of
+from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError
-from seriatim.kernel.states import ALLOWED, Action
+from seriatim.kernel.states import ALLOWED, RETRIED_IN, Action
 from seriatim.operations import groups
 
 __all__ = ["BULK", "Refused", "chosen", "each", "put_back"]
@@ -63,7 +63,7 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupVie
     """
     if action not in BULK:
         raise UsageError(f"cannot {action} many groups at once", remedy=f"one of {', '.join(BULK)}")
-    states = ALLOWED[action] | (TRIED_AGAIN if action is Action.RETRY else frozenset())
+    states = RETRIED_IN if action is Action.RETRY else ALLOWED[action]
     fitting = states if where.states is None else where.states & states
     if not fitting:
         return []

@@ -31,7 +31,7 @@ from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import Action, GroupState, refusal
 
-__all__ = ["ActionRequest", "Operation", "act", "require_of"]
+__all__ = ["ActionRequest", "Operation", "act", "require_of", "unlocked"]
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
 _BRIEFLY_MS = 250
@@ -189,7 +189,7 @@ def _done(
     if mended.early is not None:
         judged = turns.judge(queue, locked, 0)
         after = group_of(transaction, asked.queue, asked.group)
-        acted = ActionResult(judged, mended.early, _unlocked(after))
+        acted = ActionResult(judged, mended.early, unlocked(after))
     else:
         effect = _effect(asked, policy, locked.now_us)
         try:
@@ -252,7 +252,7 @@ def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> 
     found = failed(transaction, queue, asked.group)
     if found is None:
         return _Mended()
-    state = _unlocked(group_of(transaction, asked.queue, asked.group))
+    state = unlocked(group_of(transaction, asked.queue, asked.group))
     retries = asked.action is Action.RETRY
     waits = retries and found.waits and state in (GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT)
     if state is not GroupState.FAULTED and not waits:
@@ -261,7 +261,7 @@ def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> 
     if not retries:
         set_dead(transaction, queue, asked.group, found)
         return _Mended(found.entry_ids, details=details)
-    see_now(transaction, queue, found)
+    see_now(transaction, queue, found.entry_ids)
     if asked.body is not None:
         edit(transaction, read_definitions(transaction), queue, found, asked.body, asked.actor)
         details["edited_bytes"] = len(asked.body)
@@ -274,7 +274,7 @@ def _noticed_holes(action: Action) -> tuple[EventKind, ...]:
     return (EventKind.TIMED_OUT,) if passed_over else (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
 
 
-def _unlocked(view: GroupView) -> GroupState:
+def unlocked(view: GroupView) -> GroupState:
     """The state of a group apart from this transaction's own lock."""
     if view.state is not GroupState.LOCKED:
         return view.state

@@ -32,6 +32,7 @@ __all__ = [
     "parameters_of_one",
     "portions",
     "routing_of",
+    "stored_context",
 ]
 
 #: The largest body, with the parts. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
@@ -192,6 +193,15 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
         "of_priority": entries.priorities[mine.start],
         "by_subscriptions": entries.subscriptions[mine.start],
     }
+
+
+def stored_context(message: Message, context: Mapping[str, Property]) -> tuple[str, str | None]:
+    """The properties of a message as the box stores them: JSON, and the types that JSON doesn't have; None: there are none.
+
+    Raises:
+        UsageError: the box can't store a property.
+    """
+    return _json(message, context), _types(context)
 
 
 def _entries_of(routed: Routed, begin: int, end: int) -> slice:

@@ -36,7 +36,7 @@ from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["ActionResult", "Entries", "GroupRow", "HandedMessages", "Request", "Turn", "TurnResult"]
+__all__ = ["ActedGroup", "ActionResult", "Entries", "GroupRow", "HandedMessages", "Request", "Turn", "TurnResult"]
 
 _ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
 #: Fewer than that are judged with all that arrived: another turn would cost more than to write what stays.
@@ -191,6 +191,19 @@ class ActionResult:
     more: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ActedGroup:
+    """The effect of an action on one of several groups: its state before and after, and what was released.
+
+    `more`: whether a long run has begun to leave, and goes on in the next turns.
+    """
+
+    before: GroupState
+    after: GroupState
+    released: int
+    more: bool
+
+
 class Turn:
     """Some groups of one queue, which the caller has locked, at one moment.
 
@@ -313,6 +326,47 @@ class Turn:
         after = actions.state_of(self._policy, then.state)
         more = bool(then.state.groups.has(Flag.LEAVING)[0])
         return ActionResult(judged, before, after, released, aside, int(first.state.groups.next[0]), more)
+
+    def act_each(
+        self, action_of: Sequence[Callable[[State], kernel.Outcome] | None]
+    ) -> tuple[TurnResult, list[ActedGroup | ActionRefused]]:
+        """Perform an operator's action on each group of the turn, after judging as in `judge`.
+
+        Args:
+            action_of: for each group the function that changes its state; None: the group is only judged.
+
+        Returns:
+            all decisions; and for each group the effect, or the refusal of the kernel, with which it is only judged.
+        """
+        first = self._called()
+        parts: list[kernel.Outcome] = []
+        done: list[ActedGroup | ActionRefused] = []
+        for place, action in enumerate(action_of):
+            state = first.state.select(np.array([place], np.int64))
+            before = actions.state_of(self._policy, state)
+            part = kernel.Outcome(state, no_messages(), no_events())
+            try:
+                part = part if action is None else action(state)
+            except ActionRefused as error:
+                done.append(error)
+            else:
+                released = int(np.count_nonzero(part.decided.disposition == Disposition.RELEASED))
+                done.append(ActedGroup(before, actions.state_of(self._policy, part.state), released, more=False))
+            decided = part.decided.with_columns(group=np.full(len(part.decided), place, np.int64))
+            events = part.events.with_columns(group=np.full(len(part.events), place, np.int64))
+            parts.append(kernel.Outcome(part.state, decided, events))
+        whole = kernel.Outcome(
+            State.join([part.state for part in parts]),
+            Decided.concat([part.decided for part in parts]),
+            Events.concat([part.events for part in parts]),
+        )
+        then = self._marked(whole, first.state)
+        leaving = then.state.groups.has(Flag.LEAVING).tolist()
+        told = [
+            replace(one, more=more) if isinstance(one, ActedGroup) else one
+            for one, more in zip(done, leaving, strict=True)
+        ]
+        return self._written(_one_after(first, then)), told
 
     def _called(self, *, clocked: bool = True) -> kernel.Outcome:
         """Call the kernel: requests, messages that have been leaving, arrivals, and then, if `clocked`, due timers."""

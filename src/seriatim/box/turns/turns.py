@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -18,9 +18,18 @@ from seriatim.box.publishing.unrouted_range import where_unrouted
 from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus, Mark
 from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.group_row import fresh_row
-from seriatim.box.turns.resequence import ActionResult, Entries, GroupRow, HandedMessages, Request, Turn, TurnResult
-from seriatim.errors import UsageError
-from seriatim.kernel.policy import BestEffort, Fifo
+from seriatim.box.turns.resequence import (
+    ActedGroup,
+    ActionResult,
+    Entries,
+    GroupRow,
+    HandedMessages,
+    Request,
+    Turn,
+    TurnResult,
+)
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel.policy import BestEffort, Fifo, Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
 from seriatim.pipeline.declared.queue_level import type_of
@@ -116,6 +125,20 @@ class Turns:
             "from_rank": self._from_rank(queue), **self._where_unrouted(),
         }  # fmt: skip
         return self._lock("lock_groups", parameters)
+
+    def lock_many(self, queue: BoxQueue, groups: Sequence[str], patience_ms: int) -> LockedGroups:
+        """Lock these groups, with or without work, for an operator; groups that others keep are left out.
+
+        Args:
+            queue: the queue.
+            groups: the keys, sorted, so that two operators who want the same groups don't wait for each other.
+            patience_ms: how long to wait for each of them, milliseconds.
+
+        Raises:
+            UsageError: the transaction reads by a snapshot older than the lock would be.
+        """
+        named = {"queue_id": queue.queue_id, "group_keys": list(groups), "patience_ms": patience_ms}
+        return self._lock("lock_many_for_operator", named | {"now_us": self._now_us})
 
     def lock_due(self, queue: BoxQueue, how_many: int) -> LockedGroups:
         """Lock groups with a due timer; groups that others have locked are skipped.
@@ -256,6 +279,35 @@ class Turns:
         acted = turn.act(action, empties=empties)
         self._decide(queue, acted.judged, [])
         return acted
+
+    def act_each(
+        self, queue: BoxQueue, locked: LockedGroups, action_of: Mapping[str, Callable[[State], Outcome] | None]
+    ) -> dict[str, ActedGroup | ActionRefused]:
+        """Perform an operator's action on each of some locked groups, after judging them; nothing is handed out.
+
+        The number of statements doesn't depend on the number of groups.
+
+        Args:
+            queue: the queue of the groups.
+            locked: the groups.
+            action_of: for each group the function that changes its state; None: the group is only judged.
+
+        Returns:
+            for each group the effect, or the refusal of the kernel.
+        """
+        done: dict[str, ActedGroup | ActionRefused] = {}
+        for one in locked.by_policy(queue) if locked.keys else ():
+            policy = queue.declared.policy_of(one.keys[0])
+            reads = partial(self._turn, queue, one, 0, all_arrived=True)
+            # A capacity counts what a group holds, read or not.
+            turn, _ = reads(all_held=isinstance(policy, Standard) and policy.capacity is not None)
+            if turn.is_short(acts=True):
+                turn, _ = reads(all_held=True)
+            judged, effects = turn.act_each([action_of[key] for key in one.keys])
+            self._decide(queue, judged, [])
+            self._transaction.notice(*judged.notices(queue, one.keys))
+            done |= dict(zip(one.keys, effects, strict=True))
+        return done
 
     def _turn(
         self,

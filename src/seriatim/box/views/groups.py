@@ -10,13 +10,10 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.filters import Narrowed
 from seriatim.errors import UsageError
-from seriatim.kernel.states import ALLOWED, Action, GroupState
+from seriatim.kernel.states import ALLOWED, TRIED_AGAIN, Action, GroupState
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["TRIED_AGAIN", "GroupFilter", "GroupView", "containing", "count_groups", "fitting", "group_of", "groups_of"]
-
-#: The states of a group whose message waits for its next attempt, unless something else stops it.
-TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT})
+__all__ = ["GroupFilter", "GroupView", "containing", "count_groups", "fitting", "group_of", "groups_of"]
 
 
 @dataclass(frozen=True, slots=True)

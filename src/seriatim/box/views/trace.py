@@ -257,7 +257,10 @@ def _fault(one: FaultView) -> Step:
 def _operation(one: Logged) -> Step:
     about = one.details.get("message_id")
     place = f" to {'the end' if one.details['place'] == 'end' else 'its place'}" if "place" in one.details else ""
-    edited = f", with another body of {one.details['edited_bytes']:,} bytes" if "edited_bytes" in one.details else ""
+    edits = [f"another body of {one.details['edited_bytes']:,} bytes"] if "edited_bytes" in one.details else []
+    names = one.details.get("edited_properties")
+    edits += [f"other properties ({', '.join(names)})"] if names else []
+    edited = f", with {' and '.join(edits)}" if edits else ""
     passed = f", past {_numbers(*one.details['skipped'])}" if "skipped" in one.details else ""
     text = f"{one.action} by {one.actor}{place}{edited}{passed}: {one.reason}"
     return Step(one.at, StepKind.OPERATION, text, str(about) if about else None, one.queue, one.group)

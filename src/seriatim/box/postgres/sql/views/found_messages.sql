@@ -43,6 +43,11 @@ WITH of_group AS MATERIALIZED (
         FROM of_message
         UNION ALL
         SELECT arrival_id, position, '2group' FROM of_group
+        UNION ALL
+        SELECT edit.arrival_id, edit.position, '3' || coalesce({schema}.property_with(edit.context, %(text)s::text), '')
+        FROM {schema}.edits AS edit
+        WHERE edit.arrival_id IS NOT NULL
+            AND jsonb_path_exists(edit.context, '$.* ? (@ == $text || @ == $number || @ == $truth)', %(given)s::jsonb)
     ) AS one
     GROUP BY arrival_id, position
 ), place AS (

@@ -130,7 +130,11 @@ WITH place AS MATERIALIZED (
         AND (%(names)s::text[] IS NULL OR EXISTS (
             SELECT FROM {schema}.entries AS one JOIN {schema}.spool AS stored USING (arrival_id, position)
             WHERE one.queue_id = shown.queue_id AND one.group_key = shown.group_key
-                AND {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[])
+                AND ({schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[]) OR EXISTS (
+                    SELECT FROM {schema}.edits AS edit
+                    WHERE edit.arrival_id = stored.arrival_id AND edit.position = stored.position AND edit.context IS NOT NULL
+                        AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
+                ))
         ))
         AND (%(text)s::text IS NULL OR suspended_because ILIKE %(text)s OR error ILIKE %(text)s)
         AND (%(after_queue)s::text IS NULL OR (queue, group_key) > (%(after_queue)s, %(after_group)s::text))
