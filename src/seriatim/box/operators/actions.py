@@ -8,7 +8,7 @@ the messages in hand, and the operator doesn't wait for a handler. Until then th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel import actions
-from seriatim.kernel.outcome import EventKind, Events
+from seriatim.kernel.outcome import EventKind, Events, no_events, no_messages
 from seriatim.kernel.policy import Policy, Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
@@ -135,12 +135,11 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
     """
     queue = read_definitions(transaction).queue(asked.queue)
     turns = Turns(transaction, now_us)
-    found = group_of(transaction, asked.queue, asked.group)
     locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
     if not locked.keys and asked.action is Action.ABORT and fence_off(transaction, queue, asked.group):
         locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
+    found = group_of(transaction, asked.queue, asked.group)
     if not locked.keys:
-        found = group_of(transaction, asked.queue, asked.group)
         # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.
         require_of(found, asked.action)
         if asked.action in _REQUESTED:
@@ -152,7 +151,8 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
                 where=f"queue {asked.queue!r}, group {asked.group!r}",
                 remedy="try again after that session has ended",
             )
-    return _done(transaction, turns, queue, locked, asked)
+        found = group_of(transaction, asked.queue, asked.group)  # as that session has left it
+    return _done(transaction, turns, queue, locked, asked, found)
 
 
 def require_of(found: GroupView, action: Action) -> None:
@@ -183,13 +183,17 @@ def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, 
 
 
 def _done(
-    transaction: Transaction, turns: Turns, queue: BoxQueue, locked: LockedGroups, asked: ActionRequest
+    transaction: Transaction,
+    turns: Turns,
+    queue: BoxQueue,
+    locked: LockedGroups,
+    asked: ActionRequest,
+    found: GroupView,
 ) -> Operation:
-    mended, policy = _mended(transaction, queue, asked), queue.declared.policy_of(asked.group)
+    """Perform the action on the group, which is locked, and was found so under the lock."""
+    mended, policy = _mended(transaction, queue, asked, found), queue.declared.policy_of(asked.group)
     if mended.early is not None:
-        judged = turns.judge(queue, locked, 0)
-        after = group_of(transaction, asked.queue, asked.group)
-        acted = ActionResult(judged, mended.early, unlocked(after))
+        acted = replace(turns.act(queue, locked, _nothing), before=mended.early)
     else:
         effect = _effect(asked, policy, locked.now_us)
         try:
@@ -241,7 +245,7 @@ class _Mended:
     details: Mapping[str, object] = field(default_factory=dict)
 
 
-def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> _Mended:
+def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, view: GroupView) -> _Mended:
     """Change the failed message of a group, which the kernel doesn't have because it was released before.
 
     Raises:
@@ -252,7 +256,7 @@ def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> 
     found = failed(transaction, queue, asked.group)
     if found is None:
         return _Mended()
-    state = unlocked(group_of(transaction, asked.queue, asked.group))
+    state = unlocked(view)
     retries = asked.action is Action.RETRY
     waits = retries and found.waits and state in (GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT)
     if state is not GroupState.FAULTED and not waits:
@@ -288,6 +292,11 @@ def _told(events: Events, group: str) -> tuple[Event, ...]:
         Event(EventKind(kind).word, group, *((None, None) if kind == EventKind.CLOSED else (first, last)))
         for kind, first, last in rows
     )
+
+
+def _nothing(state: State) -> Outcome:
+    """The kernel's action where a retry begins early: its message was released before, and nothing stops the group."""
+    return Outcome(state, no_messages(), no_events())
 
 
 def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State], Outcome]:

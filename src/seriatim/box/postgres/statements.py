@@ -106,7 +106,11 @@ class Statements:
             return cursor.execute(self._of_value(name, parameters), written(parameters)).fetchone()
 
     def portions(self, name: str, size: int, /, **parameters: Any) -> Iterator[list[Any]]:
-        """The rows of a large result, at most `size` at once; the server keeps the rest."""
+        """The rows of a large result, at most `size` at once; the server keeps the rest.
+
+        All rows are read, so the plan has to be the best for all; PostgreSQL would plan a cursor for its first tenth.
+        """
+        self.do("plan_for_all_rows")
         with self.connection.cursor(name, row_factory=namedtuple_row, binary=True) as cursor:
             cursor.execute(self._of_rows(name, parameters), written(parameters))
             while rows := cursor.fetchmany(size):
