@@ -12,6 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,7 @@ _PROCESSES = get_context("spawn")
 
 
 def many(root: Path, peers: bool) -> Iterator[Claim]:
-    """Groups, definitions, a hole, and a body, each in a database of its own, about five minutes."""
+    """Groups, definitions, a hole, and a body, each in a database of its own, about two minutes."""
     with serving(root / "postgres") as server:
         for part in (_of_groups, _of_definitions, _of_a_hole, _of_a_body):
             with _database(server.dsn, part.__name__.strip("_")) as dsn:
@@ -99,12 +100,30 @@ def _of_groups(dsn: str) -> Iterator[Claim]:
             _vacuum(dsn)
             taken.append(_pages(box, name, count))
         for what, small in taken[0].items():
-            yield Claim(
-                f"{what} of {_GROUPS[1]:,} groups ÷ of {_GROUPS[0]:,}",
-                _told(f"groups: {what}", small, taken[1][what]),
-                3,
-                False,
-            )
+            ratio = _told(f"groups: {what}", small, taken[1][what])
+            yield Claim(f"{what} of {_GROUPS[1]:,} groups ÷ of {_GROUPS[0]:,}", ratio, 3, False)
+        yield from _of_a_role(box, dsn, name)
+
+
+def _of_a_role(box: MessageBox, dsn: str, queue: str) -> Iterator[Claim]:
+    """The looks of a role that sees one queue beside those of the owner."""
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("CREATE ROLE many_looker LOGIN")
+        user = connection.info.user
+    try:
+        box.grant("many_looker", see=[queue], see_bodies=[queue])
+        with MessageBox.open(dsn.replace(f"//{user}@", "//many_looker@")) as own:
+            for what, look in {
+                "a page of messages": lambda one: one.peek(queue, limit=_PAGE),
+                "a page of stopped groups": lambda one: groups.stopped(one, queue, limit=_PAGE),
+            }.items():
+                owners, its = (_seconds(partial(look, one)) for one in (box, own))
+                yield Claim(f"{what}, a role's look ÷ the owner's", _told(f"a role: {what}", owners, its), 3, False)
+        box.revoke("many_looker")
+    finally:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            connection.execute("DROP OWNED BY many_looker")
+            connection.execute("DROP ROLE many_looker")
 
 
 def _fill_groups(box: MessageBox, name: str, count: int) -> None:
@@ -205,42 +224,36 @@ def _doctor(dsn: str) -> None:
 def _of_a_hole(dsn: str) -> Iterator[Claim]:
     taken = []
     with MessageBox.open(dsn) as box:
-        box.define(
-            MessageType("order", properties={"customer": "string", "version": "long"}),
-            Queue("orders", policy=Standard(), group="customer", sequence="version"),
-            Subscription("orders", where="type = 'order'", to="orders"),
-        )
+        box.define(MessageType("order", properties={"customer": "string", "version": "long", "queue": "string"}))
         for count in _BEHIND:
+            queue = f"orders-{count}"
+            box.define(
+                Queue(queue, policy=Standard(), group="customer", sequence="version"),
+                Subscription(queue, where=f"queue = '{queue}'", to=queue),
+            )
             for first in range(2, count + 2, 10_000):
                 last = min(first + 10_000, count + 2)
-                box.publish([_order(f"g{count}", at) for at in range(first, last)])
+                box.publish([_order(queue, at) for at in range(first, last)])
             _vacuum(dsn)
-            taken.append(
-                (
-                    _seconds(lambda: _receive(box), 1),
-                    _seconds(lambda: _receive(box), 1),
-                    _seconds(lambda: _fill_hole(box, count), 1),
-                )
-            )
-    for what, small, large in zip(
-        ("first receive", "second receive", "hole filled and first receive"), *taken, strict=True
-    ):
+            first, second = (_seconds(partial(_receive, box, queue), 1) for _ in range(2))
+            taken.append((first, second, _seconds(partial(_fill_hole, box, queue), 1)))
+    for what, small, large in zip(("first receive", "second receive", "hole filled, and receive"), *taken, strict=True):
         ratio = _told(f"hole: {what}", small, large)
         yield Claim(f"{what}, {_BEHIND[1]:,} messages behind a hole ÷ {_BEHIND[0]:,}", ratio, 15, False)
 
 
-def _order(group: str, version: int) -> Message:
-    return Message(type="order", body=bytes(100), context={"customer": group, "version": version})
+def _order(queue: str, version: int) -> Message:
+    return Message(type="order", body=bytes(100), context={"customer": "a", "version": version, "queue": queue})
 
 
-def _fill_hole(box: MessageBox, count: int) -> None:
-    box.publish([_order(f"g{count}", 1)])
-    _receive(box)
+def _fill_hole(box: MessageBox, queue: str) -> None:
+    box.publish([_order(queue, 1)])
+    _receive(box, queue)
 
 
-def _receive(box: MessageBox) -> None:
+def _receive(box: MessageBox, queue: str) -> None:
     with box.session() as tx:
-        list(tx.receive("orders", limit=50) or ())
+        list(tx.receive(queue, limit=_PAGE) or ())
 
 
 # ---- one large body

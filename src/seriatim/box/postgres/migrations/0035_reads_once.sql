@@ -86,3 +86,75 @@ BEGIN
     RETURN taken;
 END
 $function$;
+
+-- What a role sees of messages, looked up for each message that is asked for. A join with `messages_seen` grouped all messages
+-- of all queues, and the view kept the condition of whoever read it from getting in.
+
+CREATE OR REPLACE VIEW {schema}.seen_spool WITH (security_barrier) AS
+SELECT
+    stored.arrival_id,
+    stored.position,
+    stored.message_id,
+    stored.type,
+    stored.content_type,
+    CASE WHEN kept.with_body THEN stored.context END AS context,
+    CASE WHEN kept.with_body THEN stored.body END AS body,
+    stored.received_at,
+    stored.destinations,
+    stored.visible_at,
+    CASE WHEN kept.with_body THEN stored.property_types END AS property_types,
+    stored.parts,
+    stored.id_space
+FROM {schema}.spool AS stored CROSS JOIN LATERAL (
+    SELECT bool_or(one.queue_id = ANY ((SELECT {schema}.sees('see_bodies'))::integer[])) AS with_body
+    FROM (
+        SELECT queue_id FROM {schema}.entries AS entry
+        WHERE entry.arrival_id = stored.arrival_id AND entry.position = stored.position
+        UNION ALL
+        SELECT queue_id FROM {schema}.aside AS gone
+        WHERE gone.arrival_id = stored.arrival_id AND gone.position = stored.position
+        UNION ALL
+        SELECT queue_id FROM {schema}.history AS done
+        WHERE done.arrival_id = stored.arrival_id AND done.position = stored.position
+    ) AS one
+    WHERE one.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
+    HAVING count(*) > 0
+) AS kept;
+
+CREATE OR REPLACE VIEW {schema}.seen_tickets WITH (security_barrier) AS
+SELECT run.* FROM {schema}.tickets AS run
+WHERE EXISTS (
+    SELECT FROM {schema}.entries AS entry
+    WHERE entry.arrival_id = run.arrival_id AND entry.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
+) OR EXISTS (
+    SELECT FROM {schema}.aside AS gone
+    WHERE gone.arrival_id = run.arrival_id AND gone.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
+) OR EXISTS (
+    SELECT FROM {schema}.history AS done
+    WHERE done.arrival_id = run.arrival_id AND done.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
+);
+
+-- The caller's rights are read once, and not for each queue.
+CREATE OR REPLACE VIEW {schema}.seen_operator_log WITH (security_barrier) AS
+SELECT * FROM {schema}.operator_log
+WHERE queue IN (
+    SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
+);
+
+CREATE OR REPLACE VIEW {schema}.seen_queue_counts WITH (security_barrier) AS
+SELECT * FROM {schema}.queue_counts
+WHERE queue IN (
+    SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
+);
+
+CREATE OR REPLACE VIEW {schema}.seen_workers WITH (security_barrier) AS
+SELECT * FROM {schema}.workers
+WHERE queue IN (
+    SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
+);
+
+CREATE OR REPLACE VIEW {schema}.seen_message_places WITH (security_barrier) AS
+SELECT * FROM {schema}.message_places
+WHERE queue IN (
+    SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
+);

@@ -8,7 +8,9 @@ SELECT
     letter.ordinal, letter.attempt, letter.reason, fault.error, letter.aside_at, stored.received_at
 FROM {schema}.aside AS letter
 JOIN {schema}.queues AS place USING (queue_id)
-JOIN {schema}.spool AS stored USING (arrival_id, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.spool AS one WHERE one.arrival_id = letter.arrival_id AND one.position = letter.position LIMIT 1
+) AS stored
 LEFT JOIN LATERAL (
     SELECT one.error_class || ': ' || one.error AS error FROM {schema}.faults AS one
     WHERE one.entry_id = letter.entry_id ORDER BY one.fault_id DESC LIMIT 1

@@ -87,8 +87,11 @@ SELECT
     stored.received_at, place.since, length(stored.body) AS body_bytes, coalesce(stored.parts, 0)::integer AS parts,
     stored.id_space, failed.error, substr(matching.matched, 2) AS matched
 FROM matching
-JOIN {schema}.stored_messages AS stored USING (arrival_id, position)
-JOIN place USING (arrival_id, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.stored_messages AS its
+    WHERE its.arrival_id = matching.arrival_id AND its.position = matching.position LIMIT 1
+) AS stored
+JOIN place ON place.arrival_id = matching.arrival_id AND place.position = matching.position
 LEFT JOIN {schema}.queues AS queue USING (queue_id)
 LEFT JOIN LATERAL (
     SELECT one.error_class || ': ' || one.error AS error FROM {schema}.faults AS one

@@ -41,5 +41,7 @@ FROM (
         ORDER BY run.stamp, one.position LIMIT 1
     )
 ) AS head
-JOIN {schema}.spool AS stored USING (arrival_id, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.spool AS one WHERE one.arrival_id = head.arrival_id AND one.position = head.position LIMIT 1
+) AS stored
 ORDER BY head.place, head.nth

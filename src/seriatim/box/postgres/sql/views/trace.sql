@@ -58,7 +58,9 @@ SELECT
 FROM (
     SELECT arrival_id, position FROM message UNION SELECT arrival_id, position FROM last
 ) AS known
-JOIN {schema}.stored_messages AS stored USING (arrival_id, position)
-LEFT JOIN last USING (arrival_id, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.stored_messages AS its WHERE its.arrival_id = known.arrival_id AND its.position = known.position LIMIT 1
+) AS stored
+LEFT JOIN last ON last.arrival_id = known.arrival_id AND last.position = known.position
 LEFT JOIN {schema}.queues AS queue USING (queue_id)
 ORDER BY stored.stamp, stored.position, queue.queue
