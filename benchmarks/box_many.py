@@ -119,7 +119,6 @@ def _of_a_role(box: MessageBox, dsn: str, queue: str) -> Iterator[Claim]:
             }.items():
                 owners, its = (_seconds(partial(look, one)) for one in (box, own))
                 yield Claim(f"{what}, a role's look ÷ the owner's", _told(f"a role: {what}", owners, its), 3, False)
-        box.revoke("many_looker")
     finally:
         with psycopg.connect(dsn, autocommit=True) as connection:
             connection.execute("DROP OWNED BY many_looker")
@@ -235,8 +234,8 @@ def _of_a_hole(dsn: str) -> Iterator[Claim]:
                 last = min(first + 10_000, count + 2)
                 box.publish([_order(queue, at) for at in range(first, last)])
             _vacuum(dsn)
-            first, second = (_seconds(partial(_receive, box, queue), 1) for _ in range(2))
-            taken.append((first, second, _seconds(partial(_fill_hole, box, queue), 1)))
+            receives = [_seconds(partial(_receive, box, queue), 1) for _ in range(2)]
+            taken.append([*receives, _seconds(partial(_fill_hole, box, queue), 1)])
     for what, small, large in zip(("first receive", "second receive", "hole filled, and receive"), *taken, strict=True):
         ratio = _told(f"hole: {what}", small, large)
         yield Claim(f"{what}, {_BEHIND[1]:,} messages behind a hole ÷ {_BEHIND[0]:,}", ratio, 15, False)

@@ -36,7 +36,9 @@ FROM (
         WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'held' AND NOT late
         ORDER BY sequence, arrival LIMIT 1
     ) UNION ALL (
-        SELECT one.*, 3, 0 FROM {schema}.entries AS one JOIN {schema}.tickets AS run USING (arrival_id)
+        SELECT one.*, 3, 0 FROM {schema}.entries AS one CROSS JOIN LATERAL (
+            SELECT its.stamp FROM {schema}.tickets AS its WHERE its.arrival_id = one.arrival_id LIMIT 1
+        ) AS run
         WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'arrived'
         ORDER BY run.stamp, one.position LIMIT 1
     )
