@@ -7,6 +7,7 @@ its peak, without what it had before; its ratio is that to the size of the body.
 
 from __future__ import annotations
 
+import itertools
 import os
 import statistics
 import time
@@ -31,7 +32,7 @@ from seriatim.operations.finding import State
 
 __all__ = ["many"]
 
-_PAGE, _TIMES = 50, 5
+_PAGE, _TIMES, _MORE = 50, 5, 3
 _GROUPS = (2_000, 20_000)
 _QUEUES = (100, 1_000)
 _BEHIND = (10_000, 100_000)
@@ -165,12 +166,12 @@ def _of_definitions(dsn: str) -> Iterator[Claim]:
         there = 0
         for count in _QUEUES:
             _define(box, there, count)
-            there = count + 1
+            there = count + _MORE
             _vacuum(dsn)
             taken.append(_definitions(box, dsn, count))
     for what, small in taken[0].items():
         yield Claim(
-            f"{what} of {_QUEUES[1]:,} ÷ of {_QUEUES[0]:,}", _told(f"queues: {what}", small, taken[1][what]), 12, False
+            f"{what} of {_QUEUES[1]:,} ÷ of {_QUEUES[0]:,}", _told(f"queues: {what}", small, taken[1][what]), 15, False
         )
 
 
@@ -196,9 +197,10 @@ def _queue(at: int) -> list[Any]:
 
 
 def _definitions(box: MessageBox, dsn: str, count: int) -> dict[str, float]:
+    more = itertools.count(count)
     box.publish([Message(type="order", body=b"{}", context={"customer": "a", "region": at}) for at in range(count)])
     return {
-        "one more queue, the definitions": _seconds(lambda: box.define(*_queue(count)), 1),
+        "one more queue, the definitions": _seconds(lambda: box.define(*_queue(next(more))), _MORE),
         "the definitions read": _seconds(lambda: _read(dsn), 3),
         "list of queues, the definitions": _seconds(lambda: queues.queues(box), 3),
         "list of stopped groups, the queues": _seconds(lambda: groups.stopped(box), 3),
