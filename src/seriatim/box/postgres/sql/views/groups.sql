@@ -127,7 +127,7 @@ WITH place AS MATERIALIZED (
         AND (%(until_ago)s::interval IS NULL OR since < clock_timestamp() - %(until_ago)s::interval)
         AND (%(names)s::text[] IS NULL OR EXISTS (
             SELECT FROM {schema}.entries AS one CROSS JOIN LATERAL (
-                SELECT context FROM {schema}.spool AS other
+                SELECT other.arrival_id, other.position, other.context FROM {schema}.spool AS other
                 WHERE other.arrival_id = one.arrival_id AND other.position = one.position
             ) AS stored
             WHERE one.queue_id = shown.queue_id AND one.group_key = shown.group_key
