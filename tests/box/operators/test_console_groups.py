@@ -118,6 +118,12 @@ def test_a_queue_that_has_stopped_is_named(box):
     assert received(box) == [1]
 
 
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch):
+    """A receiver may take half a minute to come: that long may pass here, too, on a machine that has much to do."""
+    monkeypatch.setattr("seriatim.box.views.group_standing._MOMENT_S", 30.0)
+
+
 def test_how_a_waiting_and_a_suspended_group_stand(shop):
     found = groups.standing(shop, "shop", "waiting")
     assert (found.why, found.blocks, found.following.sequence, found.behind) == ("1 is missing", None, 2, 2)
