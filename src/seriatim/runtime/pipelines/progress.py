@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Literal, Self
 
 from seriatim.errors import InvariantBroken
+from seriatim.kernel.held_groups import missing_numbers
 from seriatim.spark.calls.register import Call
 from seriatim.spark.deliver.outgoing import Waiting
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
@@ -139,11 +140,7 @@ class HeldGroup:
     @property
     def missing(self) -> str:
         """The numbers that it misses, as people write them; empty: it misses none."""
-        if self.missing_first is None:
-            return ""
-        if self.missing_last is None:
-            return f"{self.missing_first} and higher"
-        return _run_of(self.missing_first, self.missing_last)
+        return missing_numbers(self.missing_first, self.missing_last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +162,7 @@ class SkippedHole:
     @property
     def numbers(self) -> str:
         """The missing numbers, as people write them."""
-        return _run_of(self.first, self.last)
+        return missing_numbers(self.first, self.last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +187,6 @@ class SkippedHoles:
     def __add__(self, later: SkippedHoles) -> SkippedHoles:
         first = (*self.first, *later.first)[:MOST_SKIPPED]
         return SkippedHoles(self.holes + later.holes, self.numbers + later.numbers, first)
-
-
-def _run_of(first: int, last: int) -> str:
-    """A run of numbers, as people write it."""
-    return str(first) if first == last else f"{first} to {last}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.state import NOTHING, State
 from seriatim.kernel.time import FOREVER, NEVER
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.state.packets import contiguous, slices
@@ -89,6 +90,7 @@ class Bucket:
         self._out: list[_Decision] = []
         self._skipped: list[tuple[str, str, int, int]] = []
         self._skipped_holes = self._skipped_numbers = 0
+        self._counts = empty_ints(len(Disposition))
         self._found = self._queues_of_rows()
         self._refused = self._why_refused()
 
@@ -156,6 +158,22 @@ class Bucket:
                 "first": self._skipped,
             }
         return json.dumps(told)
+
+    def share(self) -> Share:
+        """What became of the messages that arrived, and which groups hold some, for the log."""
+        counts = self._counts.copy()
+        groups, first = 0, None
+        for queue in self._plan.queues:
+            known = self._index.queues.get(queue.name)
+            if known is None or not len(known.state.held):
+                continue
+            counts[Disposition.HELD] += len(known.state.held)
+            found = held_groups(queue.policy, known.state)
+            groups += len(found)
+            if first is None:
+                run = [None if number == NOTHING else int(number) for number in (found.first[0], found.last[0])]
+                first = queue.name, known.keys[int(found.group[0])].as_py().decode(), run[0], run[1]
+        return dict(enumerate(counts.tolist())), groups, first
 
     # ---- one queue
 
@@ -335,6 +353,7 @@ class Bucket:
             self._skipped.append((queue.name, keys[group].as_py().decode(), first, last))
 
     def _decide(self, decided: Decided) -> None:
+        self._counts += np.bincount(decided.disposition, minlength=len(Disposition))
         if self._plan.output == "released":
             decided = decided.take(decided.disposition == Disposition.RELEASED)
         if len(decided):
@@ -342,6 +361,7 @@ class Bucket:
 
     def _emit(self, rows: Ints, disposition: Disposition, reasons: pa.Array) -> None:
         """Decide rows that never become arrivals."""
+        self._counts[disposition] += len(rows)
         if len(rows) and (self._plan.output == "all" or disposition is Disposition.RELEASED):
             refs = self._refs + np.arange(len(rows))
             self._refs += len(rows)
