@@ -187,7 +187,7 @@ class Display:
             return
         running = f"batch {news.batch} has been running for {news.seconds:,.0f} s"
         if news.call is not None:
-            running += f", {news.call.messages:,} messages of it in {news.call.function}"
+            running += f", {counted(news.call.messages, 'message')} of it in {news.call.function}"
         if self._live is not None:
             self._live.update(self._spinner(f"{self._line} · {running}"))
         elif news.seconds - self._told_s >= _RUNNING_S:
