@@ -11,7 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from seriatim.cli.main import main
+from seriatim.cli.run import SUMMARY
 from seriatim.errors import UsageError
+from seriatim.runtime.pipelines.progress import RunSummary, SkippedHoles
 from seriatim.spark import held
 
 PIPELINE = """\
@@ -144,25 +146,21 @@ def test_what_is_set_aside_has_a_header_and_filters(ran, folder):
 
 @pytest.fixture(scope="module")
 def skipped(tmp_path_factory, spark):
-    """A run of two batches that skips holes, for people and as JSON in another folder."""
-    told = []
-    for name in ("people", "json"):
-        folder = tmp_path_factory.mktemp(name)
-        (folder / "in").mkdir()
-        text = PIPELINE.format(folder=folder).replace("sequence: version}", SKIPPING)
-        (folder / "pipeline.yaml").write_text(text)
-        wide = [row("s00", 1), row("s00", 6, minute=1), row("s00", 7, minute=1)]
-        put(folder, 1, [*wide, *(row(f"s{n:02}", 2, minute=n) for n in range(1, WAITING)), row("s00", 1)])
-        put(folder, 2, [row("end", 1, minute=50)])
-        result = invoked("run", folder / "pipeline.yaml", "--once", *["--json"] * (name == "json"))
-        assert result.exit_code == 0, result.output
-        told.append(result)
-    return told
+    """A run of three batches that skips holes, for people."""
+    folder = tmp_path_factory.mktemp("skipped")
+    (folder / "in").mkdir()
+    text = PIPELINE.format(folder=folder).replace("sequence: version}", SKIPPING)
+    (folder / "pipeline.yaml").write_text(text)
+    wide = [row("s00", 1), row("s00", 6, minute=1), row("s00", 7, minute=1)]
+    put(folder, 1, [*wide, *(row(f"s{n:02}", 2, minute=n) for n in range(1, WAITING)), row("s00", 1)])
+    put(folder, 2, [row("end", 1, minute=50)])
+    result = invoked("run", folder / "pipeline.yaml", "--once")
+    assert result.exit_code == 0, result.output
+    return result
 
 
 def test_the_last_lines_say_which_holes_were_skipped(skipped):
-    people, json_ = skipped
-    head, *lines = people.stdout.split("\n\n")[2].splitlines()
+    head, *lines = skipped.stdout.split("\n\n")[2].splitlines()
     assert head == "13 holes were skipped, of 16 missing numbers:"
     assert [" ".join(one.split()) for one in lines] == [
         "destination group skipped",
@@ -170,24 +168,27 @@ def test_the_last_lines_say_which_holes_were_skipped(skipped):
         *(f"ordered s{n:02} 1" for n in range(1, 10)),
         "and 3 more holes",
     ]
-    end = json.loads(json_.stdout.splitlines()[-1])["skipped"]
-    assert (end["holes"], end["numbers"], len(end["first"])) == (13, 16, 10)
-    assert end["first"][0] == {"destination": "ordered", "group": "s00", "first": 2, "last": 5}
+
+
+def test_skipped_holes_as_json():
+    one, other = (
+        SkippedHoles.of(1, 4, [("a", "c1", 2, 5)]),
+        SkippedHoles.of(20, 20, [("a", "c2", n, n) for n in range(20)]),
+    )
+    summary = RunSummary("orders", "once", 1.0, 2, (), 0, skipped=one + other)
+    told = SUMMARY.object_of(summary)["skipped"]
+    assert (told["holes"], told["numbers"], len(told["first"])) == (21, 24, 10)
+    assert told["first"][0] == {"destination": "a", "group": "c1", "first": 2, "last": 5}
 
 
 def test_a_line_of_a_batch_tells_of_that_batch(skipped):
-    people, json_ = skipped
-    _, *lines = people.stderr.splitlines()
-    assert [re.sub(r" · [\d,]+ rows/s · [\d.]+ s$", "", one) for one in lines] == [
+    _, *lines = skipped.stderr.splitlines()
+    assert [re.sub(r" · [\d,.]+ rows/s · [\d.]+ s$", "", one) for one in lines] == [
         "orders: batch 0: received 16 · in 16 = released 1 + held 14 + duplicate 1 · holes 13",
         "orders: batch 1: received 1 · held before 14 + in 1 = released 14 + held 1 · holes 1",
         "orders: batch 2: received 0 · held before 1 + in 0 = released 1 + held 0 · holes 0",
     ]
-    assert people.stdout.splitlines()[0].startswith("orders: took in all that was there, 3 batches in ")
-    batches = [json.loads(one) for one in json_.stdout.splitlines()]
-    batches = [one for one in batches if one["event"] == "batch"]
-    assert [one["routing"]["received"] for one in batches] == [16, 1, 0]
-    assert [one["accounts"][0]["held_before"] for one in batches] == [0, 14, 1]
+    assert skipped.stdout.splitlines()[0].startswith("orders: took in all that was there, 3 batches in ")
 
 
 def test_held_is_a_frame_of_what_waits(ran, folder, spark):

@@ -210,7 +210,8 @@ def line_of(progress: Progress) -> str:
     facts += [f"invalid without a destination {routing.invalid:,}"] * bool(routing.invalid)
     waiting = sum(one.rows for one in progress.waiting if one.reason)
     facts += [f"waiting for ports {waiting:,}"] * bool(waiting)
-    return " · ".join([*facts, f"{progress.rows_per_s:,.0f} rows/s", f"{progress.seconds:.1f} s"])
+    rate = f"{progress.rows_per_s:,.{0 if progress.rows_per_s >= 10 else 1}f} rows/s"
+    return " · ".join([*facts, rate, f"{progress.seconds:.1f} s"])
 
 
 def _law(accounts: Sequence[Account]) -> str:
