@@ -90,6 +90,8 @@ class LeftOut:
             self._told = True
             if line := self.line():
                 _LOG.warning("%s", line)
+            for counted in (self._calls, self._of_attempts, self._shares):
+                counted.clear()  # Spark never forgets an accumulator
 
     def line(self) -> str:
         """What was left out, in a line; empty: nothing, or repetitions only."""
