@@ -203,6 +203,11 @@ FAULTS = [
         "key: {path: $.key, type: decimal}",
         "5:40: 'decimal' is not a type (write decimal(precision,scale)",
     ),
+    (
+        "type: long",
+        "type: decimal(12,2)",
+        "5:53: 'decimal(12' is not a type (inside { } put it in quotes: 'decimal(12,2)')",
+    ),
     ("key: $.key", "key: {path: $.key, type: 'decimal(39,2)'}", "5:40: 'decimal(39,2)': the precision is 1 to 38"),
     ("key: $.key", "key: {path: $.key, type: 'decimal(2,3)'}", "5:40: 'decimal(2,3)': the precision is 1 to 38"),
     ("key: $.key", "key: $.key, ticket: $.t", "5:27: 'ticket' is the name of a column that seriatim adds"),

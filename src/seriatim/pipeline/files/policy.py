@@ -16,6 +16,8 @@ __all__ = ["read_policy"]
 _POLICIES: Mapping[str, type[Policy]] = {
     kind.name: kind for kind in (BestEffort, Fifo, Standard, UnitOfWork, Unordered)
 }
+#: The parameters that are durations.
+_PERIODS = {"hole_timeout", "timeout", "window"}
 
 
 def read_policy(section: Section) -> tuple[type[Policy] | None, Policy | None]:
@@ -46,6 +48,8 @@ def _policy(section: Section, kind: type[Policy]) -> Policy | None:
             faultless = False
             del parameters[blamed]
         else:
+            for key in _PERIODS & parameters.keys():
+                section.remark_unit(key)
             return policy if faultless else None
 
 
