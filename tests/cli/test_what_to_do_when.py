@@ -118,7 +118,7 @@ def test_a_person_reads_the_same(box):
     result = CliRunner().invoke(main, ["doctor", "--dsn", box.dsn, "--schema", box.schema])
     assert result.exit_code == 1
     assert "wrong   faulted       queue 'shop': " in result.stdout
-    assert f"see {PAGE}#faulted" in result.stdout
+    assert "more: seriatim doctor --explain faulted" in result.stdout
     last = result.stdout.splitlines()[-1]
     assert "need a hand: faulted, suspended, waiting, dead letters, unrouted, queues off, queues full, at work" in last
 

@@ -12,6 +12,7 @@ from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.errors import DeclarationError
 from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline, Source
 from seriatim.pipeline.files.paths import PORT_FORMATS, obstacle
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["CHECKED", "check"]
 
@@ -68,7 +69,7 @@ def check(context: click.Context, file_: Path, *, json_: bool) -> None:
     elif faults:
         for fault in faults:
             click.echo(str(fault), err=True)
-        click.echo(f"{file_}: {len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
+        click.echo(f"{file_}: {counted(len(faults), 'fault')}", err=True)
     elif pipeline is not None:
         _describe(file_, pipeline)
         for line in _warnings(pipeline):

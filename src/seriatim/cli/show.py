@@ -14,6 +14,7 @@ from rich.table import Table as Lines
 from rich.text import Text
 
 from seriatim.cli.table import Column, Table, json_only, text_only
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.progress import (
@@ -168,7 +169,7 @@ class Display:
             return
         running = f"batch {news.batch} has been running for {news.seconds:,.0f} s"
         if news.call is not None:
-            running += f", {news.call.messages:,} messages of it in {news.call.function}"
+            running += f", {counted(news.call.messages, 'message')} of it in {news.call.function}"
         if self._live is not None:
             self._live.update(self._spinner(f"{self._line} · {running}"))
         elif news.seconds - self._told_s >= _RUNNING_S:
@@ -200,7 +201,11 @@ def _law(accounts: Sequence[Account]) -> str:
 
 def waiting_line(waiting: Waiting) -> str:
     """A destination whose port fails, in a line."""
-    kept = f"{waiting.rows:,} rows of {waiting.batches:,} batches wait" if waiting.rows else "nothing waits yet"
+    kept = (
+        f"{counted(waiting.rows, 'row')} of {counted(waiting.batches, 'batch')} waiting"
+        if waiting.rows
+        else "nothing waits yet"
+    )
     return f"{waiting.destination}: {kept} since {waiting.since}: {waiting.reason or 'on their way'}"
 
 
@@ -235,4 +240,4 @@ def accounts_table(accounts: Sequence[Account], console: Console | None = None) 
     wide = console.options.update(max_width=_WIDEST)
     console.print(Segments(console.render(table, wide)), soft_wrap=True)
     if len(shown) < len(accounts):
-        console.print(f"{len(accounts) - len(shown):,} more destinations got nothing")
+        console.print(f"{counted(len(accounts) - len(shown), 'more destination')} got nothing")

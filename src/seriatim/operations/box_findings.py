@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.route import broken_in
@@ -10,6 +10,7 @@ from seriatim.box.views.invariants import broken_within
 from seriatim.operations import invariants, schedules
 from seriatim.operations.faults import kept_faults
 from seriatim.operations.finding import Finding, State
+from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.secret import secret_in
 
 __all__ = ["CHECKS", "audit"]
@@ -25,7 +26,7 @@ def _definitions(box: MessageBox) -> Finding:
     definitions = box.definitions()
     broken = [str(one) for one in broken_in(definitions)]
     if broken:
-        remedy = "the definition is ignored until you define it again or drop it: seriatim box apply FILE, with --prune what the file lacks, or box.drop(…)"
+        remedy = "the definition is ignored until you define it again or drop it: seriatim box apply FILE, with --prune what the file lacks, or box.drop"
         return Finding("definitions", State.WRONG, "; ".join(broken), remedy)
     told = [
         f"queue {name!r}: {what}"
@@ -76,7 +77,7 @@ def _tickets(box: MessageBox) -> Finding:
     silent = invariants.silent_triggers(box)
     if silent:
         what = f"these triggers are switched off, or off in replication sessions: {', '.join(silent)}"
-        return Finding("tickets", State.WRONG, what, "ALTER TABLE … ENABLE ALWAYS TRIGGER …, then seriatim box tick")
+        return Finding("tickets", State.WRONG, what, f"{_switched_on(silent)}; then seriatim box tick")
     lost = invariants.never_numbered(box)
     if not lost:
         return Finding("tickets", State.OK, "every message got its ticket with the commit that published it")
@@ -85,11 +86,17 @@ def _tickets(box: MessageBox) -> Finding:
     return Finding("tickets", State.WRONG, found, remedy)
 
 
+def _switched_on(silent: Sequence[str]) -> str:
+    """The statements that switch triggers on, each given as "NAME of TABLE"."""
+    parted = (one.partition(" of ") for one in silent)
+    return "; ".join(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}" for name, _, table in parted)
+
+
 def _faults(box: MessageBox) -> Finding:
     """Count the recorded faults of handlers; for information, since old faults are normal."""
     kept = kept_faults(box)
     since = "" if kept.since is None else f", the oldest of {kept.since.astimezone().isoformat(' ', 'seconds')}"
-    found = f"{kept.faults:,} kept{since}; the clean-up keeps faults for {kept.kept_for.days:,} days"
+    found = f"{kept.faults:,} kept{since}; the clean-up keeps faults for {counted(kept.kept_for.days, 'day')}"
     return Finding("faults", State.OK, found)
 
 
@@ -116,7 +123,7 @@ def _schedules(box: MessageBox) -> Finding:
         what = f"these were due minutes ago, and nobody publishes for them: {', '.join(overdue)}"
         return Finding("schedules", State.WRONG, what, "start seriatim serve, as the owner of the box")
     paused = sum(one.paused_at is not None for one in found)
-    return Finding("schedules", State.OK, f"{len(found):,}, of which {paused:,} are paused")
+    return Finding("schedules", State.OK, f"{len(found):,}, of which paused: {paused:,}")
 
 
 #: The checks by the names of their findings, in the order of the report.

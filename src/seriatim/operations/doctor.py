@@ -27,7 +27,7 @@ from seriatim.operations.finding import PAGE, Finding, State
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Finding", "State", "examine"]
+__all__ = ["Finding", "State", "examine", "is_project"]
 
 _GIB = 2**30
 _LEAST_PYTHON = (3, 11)
@@ -167,9 +167,16 @@ def _standing(folder: Path) -> Path:
     return next(one for one in (folder, *folder.absolute().parents) if one.exists())
 
 
+def is_project() -> bool:
+    """Whether pipelines have run in this folder, or a box was there: what there is to look at isn't elsewhere."""
+    return _FOLDER.exists()
+
+
 def _boxes(dsn: str | None, schema: str, *, audit: bool = False) -> Iterator[Finding]:
     """The message box, if there is one: none is made, and the embedded PostgreSQL is started only for one."""
-    if not _is_named(dsn):
+    from seriatim.operations.box_here import is_here  # noqa: PLC0415 -- the driver, when it is needed
+
+    if not is_here(dsn):
         yield _tried("box", _none)
         return
     found = _tried("box", partial(_box, dsn, schema))
@@ -193,25 +200,18 @@ def _with_page(finding: Finding) -> Finding:
     return replace(finding, page=f"{PAGE}#{finding.name.replace(' ', '-')}")
 
 
-def _is_named(dsn: str | None) -> bool:
-    from seriatim.box.connection.connections import FOLDER, VARIABLE  # noqa: PLC0415 -- the driver, when it is needed
-
-    if dsn is not None or VARIABLE in os.environ:
-        return True
-    try:
-        return (FOLDER / "data").exists()
-    except PermissionError:  # somebody else's, which is told when it is opened
-        return True
-
-
 def _none() -> Finding:
-    from seriatim.box.connection.connections import FOLDER  # noqa: PLC0415
+    from seriatim.box.connection.connections import FOLDER  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.box.server.binaries import find_binaries  # noqa: PLC0415 -- what is told may be that it is missing
     from seriatim.box.server.private_folder import PrivateFolder  # noqa: PLC0415
+    from seriatim.operations.box_here import NO_BOX, no_box  # noqa: PLC0415
 
     with suppress(FileNotFoundError):  # where there is a folder for it, it has to be of use
         PrivateFolder(FOLDER.absolute(), make=False)
-    return Finding("box", State.OK, f"none yet; the embedded one will be of PostgreSQL {find_binaries().major}")
+    major = find_binaries().major
+    if is_project():
+        return Finding("box", State.OK, f"none here; an embedded one would be of PostgreSQL {major}")
+    return Finding("box", State.WARNING, no_box(), NO_BOX)
 
 
 def _box(dsn: str | None, schema: str) -> Finding:

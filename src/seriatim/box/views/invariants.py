@@ -94,6 +94,6 @@ def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
 
 
 def silent_triggers(transaction: Transaction) -> list[str]:
-    """The triggers of the box that are switched off, or off in replication sessions: by table and name."""
+    """The triggers of the box that are switched off, or off in replication sessions: the name, and the table."""
     rows = transaction.rows("silent_triggers")
     return [f"{name} of {table}" for table, name in rows]
