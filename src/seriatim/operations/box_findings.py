@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.route import broken_in
+from seriatim.box.views.clocks import ahead_s, apart
 from seriatim.box.views.invariants import broken_within
 from seriatim.operations import invariants, schedules
 from seriatim.operations.faults import kept_faults
@@ -100,6 +101,16 @@ def _faults(box: MessageBox) -> Finding:
     return Finding("faults", State.OK, found)
 
 
+def _clock(box: MessageBox) -> Finding:
+    """Compare this machine's clock with the database's."""
+    with box.access.transaction() as transaction:
+        found = apart(ahead_s(transaction))
+    if found is None:
+        return Finding("clock", State.OK, "this machine's clock goes with the database's")
+    remedy = "set the clock that is wrong by a time server: timedatectl set-ntp true"
+    return Finding("clock", State.WARNING, f"{found}; the box goes by the database's", remedy)
+
+
 def _leases(box: MessageBox) -> Finding:
     over = invariants.leases_run_out(box, _LONG_OVER_S)
     if not over:
@@ -133,6 +144,7 @@ CHECKS: dict[str, Callable[[MessageBox], Finding]] = {
     "laws": _laws,
     "tickets": _tickets,
     "faults": _faults,
+    "clock": _clock,
     "leases": _leases,
     "schedules": _schedules,
 }

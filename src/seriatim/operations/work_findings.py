@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
@@ -18,6 +19,7 @@ from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
 from seriatim.box.views.workers import workers_of
 from seriatim.operations.finding import Finding, State
+from seriatim.operations.groups import groups_by_error
 from seriatim.operations.period import period_of
 from seriatim.pipeline.text.counted import counted
 
@@ -33,6 +35,9 @@ FORGOTTEN_S = 60.0
 OLD_S = 3600.0
 #: A finding names at most that many queues or transactions.
 _MOST = 5
+#: And at most that many errors.
+_MOST_ERRORS = 3
+_LONGEST_ERROR = 120
 _SET_ASIDE = ("late", "invalid", "rejected")
 
 
@@ -66,7 +71,19 @@ class Work:
 
 
 def _faulted(work: Work) -> Finding:
-    return _stopped(work, "faulted", "no handler has stopped a group")
+    found = _stopped(work, "faulted", "no handler has stopped a group")
+    if found.state is State.OK:
+        return found
+    errors = groups_by_error(work.box, state="faulted")
+    told = [f"{one.error} in {counted(one.count, 'group')}{_example(one.example)}" for one in errors[:_MOST_ERRORS]]
+    more = len(errors) - len(told)
+    return replace(found, found=f"{found.found}: {'; '.join(told)}{f'; and {more:,} more errors' if more else ''}")
+
+
+def _example(text: str | None) -> str:
+    """The first line of an error, as far as it fits."""
+    line = "" if text is None else text.partition("\n")[0]
+    return "" if not line else f" ({line if len(line) <= _LONGEST_ERROR else line[: _LONGEST_ERROR - 1] + '…'})"
 
 
 def _suspended(work: Work) -> Finding:

@@ -16,6 +16,7 @@ from seriatim.runtime.pipelines.progress import Ports, Routing, Running, RunSumm
 from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.stop_signal import Stop
 from tests.delivered import table_of
+from tests.night import command, leads
 
 FILE = """
 name: orders
@@ -107,8 +108,10 @@ def test_a_port_that_cannot_be_written_at_the_start_delays_nobody_else(tmp_path,
     put(tmp_path, 1, 2)
     result = CliRunner().invoke(main, ["run", str(file), "--once"])
     assert result.exit_code == 3
-    assert "archive: 2 rows of 1 batches wait since 20" in result.stderr
+    assert "archive: 2 rows of 1 batch waiting since 20" in result.stderr
     assert f"{tmp_path}/archive: can't deliver: File exists" in result.stderr
+    row = leads("port-unwritable", result.stderr)
+    assert command(row, "seriatim run", FILE=str(file)) == ["seriatim", "run", str(file)]  # as below
     assert delivered(tmp_path, "ordered", "json") == [1, 2]
 
     put(tmp_path, 3)

@@ -171,7 +171,7 @@ class Staging(Closing):
             left_s = until - time.monotonic()
             if left_s <= 0 or full.declared.when_full == "refuse":
                 raise QueueFull(
-                    f"batch {batch} waits outside: it may have {full.declared.max_messages:,} messages, and has them",
+                    f"batch {batch} waits outside: it may have {full.declared.max_messages:,} of them, and has them",
                     where=f"queue {full.declared.name!r}",
                     remedy="let something receive from it, or raise max_messages; the next run goes on where this one stopped",
                 )

@@ -23,6 +23,7 @@ from dataclasses import asdict, dataclass
 from urllib.parse import quote
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+from seriatim.pipeline.text.counted import counted
 from seriatim.spark.deliver.port import Port
 
 __all__ = ["Kept", "Outbox", "folder_name"]
@@ -92,7 +93,7 @@ class Outbox:
         try:
             self._claim()
         except CheckpointMismatch as error:
-            what = f"{len(self.kept)} batches wait for {self.port.destination} that were written otherwise"
+            what = f"waiting for {self.port.destination}: {counted(len(self.kept), 'batch')} in another format"
             remedy = "give the port the format that it had until they are delivered"
             raise CheckpointMismatch(what, where=str(self.port.root), remedy=remedy) from error
 

@@ -105,11 +105,17 @@ class Port:
             ("format", "format"),
         ):
             if found is not None and found.get(key) != wanted[key]:
+                remedy = "deliver to another folder, or remove this one if it is not needed"
+                if key == "identity" and all(found.get(one) == wanted[one] for one in ("pipeline", "destination")):
+                    remedy = (
+                        "if the checkpoint was lost, restore it from a backup; to deliver everything anew, remove this folder, or "
+                        "deliver to another one"
+                    )
                 raise CheckpointMismatch(
                     f"the folder has batches of another {what}: pipeline {found.get('pipeline')!r}, "
                     f"destination {found.get('destination')!r}, {found.get('format')}",
                     where=str(self.root),
-                    remedy="deliver to another folder, or remove this one if it is not needed",
+                    remedy=remedy,
                 )
 
     def _manifest(self) -> dict[str, object] | None:
