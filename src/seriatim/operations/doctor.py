@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from seriatim.errors import SeriatimError
 from seriatim.extras import installation, is_chosen
 from seriatim.operations.finding import PAGE, Finding, State
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,6 +78,8 @@ def examine(
         yield _memory()
     yield _writable(folder)
     yield _disk(folder)
+    if has_spark:
+        yield _with_page(_tried("ports", partial(_ports, folder)))
     yield from _boxes(dsn, schema, audit=audit)
     if not pipelines:
         return
@@ -160,6 +164,27 @@ def _disk(folder: Path) -> Finding:
         return Finding("disk", State.OK, found)
     state = State.WARNING if free >= _GIB // 4 else State.WRONG
     return Finding("disk", state, found, "make room: checkpoints and delivered files grow")
+
+
+def _ports(folder: Path) -> Finding:
+    """The ports that fail of the pipelines whose checkpoints are in this folder. Spark is imported only if batches wait."""
+    roots = sorted({batch.parent for batch in folder.glob("pipelines/*/waiting/*/batch=*")})
+    told = []
+    for root in roots:
+        from seriatim.spark.deliver.outbox import kept_in  # noqa: PLC0415 -- imports Spark, which is slow
+
+        destination, kept = kept_in(root)
+        failed = [one for one in kept if one.reason]
+        if failed:
+            since = datetime.fromtimestamp(failed[0].since).astimezone().isoformat(" ", "seconds")
+            rows = counted(sum(one.rows for one in kept), "row")
+            told.append(
+                f"pipeline {root.parents[1].name!r}: {rows} for {destination} since {since}: {failed[-1].reason}"
+            )
+    if not told:
+        return Finding("ports", State.OK, "nothing waits for the port of a pipeline in this folder")
+    remedy = "mend what it names; a pipeline that runs delivers by itself then, else seriatim run FILE"
+    return Finding("ports", State.WRONG, "; ".join(told), remedy)
 
 
 def _standing(folder: Path) -> Path:

@@ -87,7 +87,7 @@ class Port:
         }
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            found = self._manifest()
+            found = self.manifest()
             if found is None and next(self.root.glob("batch=*"), None) is not None:
                 raise CheckpointMismatch(
                     "the folder has batches, but no manifest that names their pipeline",
@@ -118,7 +118,8 @@ class Port:
                     remedy=remedy,
                 )
 
-    def _manifest(self) -> dict[str, object] | None:
+    def manifest(self) -> dict[str, object] | None:
+        """What the folder says of its owner; None: nothing. Raises `CheckpointMismatch` if that is damaged."""
         try:
             text = (self.root / _MANIFEST).read_bytes()
         except FileNotFoundError:
