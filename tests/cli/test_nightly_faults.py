@@ -1,7 +1,7 @@
 """Fifteen faults that wake people. Each is caused, `seriatim doctor` or the log names it, and the page leads to the command that
 mends it.
 
-Frozen workers are in `tests/faults/test_frozen.py`, and a pipeline's port that can't be written in
+Frozen workers that their supervisor replaces are in `tests/faults/test_frozen.py`, and a pipeline's port that can't be written in
 `tests/runtime/pipelines/test_ports.py`: they end at the same page.
 """
 
@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -37,6 +38,10 @@ from tests.night import command, leads
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 120
 WHY = ["--reason", "mended"]
+#: What the handlers of crews tell at once.
+CREW_TABLE = (
+    "CREATE TABLE {schema}_began (pid int, customer text, version bigint, at timestamptz DEFAULT clock_timestamp())"
+)
 
 
 def where(box):
@@ -60,9 +65,15 @@ def found(box, name, state="wrong"):
     return f"{name}: {finding['found']} → {finding['remedy']}"
 
 
-def started(*words):
+def started(*words, **options):
     return subprocess.Popen(
-        program(*words), cwd=ROOT, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        program(*words),
+        cwd=ROOT,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
     )
 
 
@@ -157,6 +168,36 @@ def test_nobody_is_at_work_on_a_queue_that_is_full(box):
     found(box, "at work", "ok")
 
 
+def test_workers_that_are_frozen_together_with_their_supervisor(box, monkeypatch):
+    """As on a machine that stands still. If the supervisor lives, it kills and replaces the process, and logs it."""
+    define(box)
+    rows(box, CREW_TABLE)
+    monkeypatch.setenv("TEST_DSN", box.dsn)
+    publish(box, 1, customer="slow")
+    words = ["work", "shop", "--handler", "tests.faults.crew_handlers:slow_first"]
+    with started(*words, *where(box), start_new_session=True) as process:
+        try:
+            while not (began := rows(box, "SELECT pid FROM {schema}_began")):
+                assert process.poll() is None
+            pid = began[0].pid
+            while not rows(box, "SELECT FROM {schema}.known_workers WHERE pid = %s", pid):
+                assert process.poll() is None
+            os.killpg(process.pid, signal.SIGSTOP)
+            os.kill(pid, signal.SIGSTOP)
+            rows(
+                box, "UPDATE {schema}.known_workers SET seen_at = seen_at - interval '20 s' RETURNING 1"
+            )  # time passes
+            told = found(box, "workers", "warning")
+            assert f"process {pid} on {socket.gethostname()}, which works on queue 'shop', has been silent for " in told
+            assert f"kill -9 {pid}" in told
+            assert "`kill -9 PID`" in leads("workers", told).remedy
+            os.kill(pid, signal.SIGKILL)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+    worked(box, *words[2:])  # elsewhere
+    assert seen(box) == [("slow", 1)]
+
+
 def test_messages_that_are_unrouted(box):
     define(box)
     told = CliRunner().invoke(main, ["publish", "x", "--type", "ordr", "--property", "customer=c1", *where(box)])
@@ -226,9 +267,9 @@ def test_ports_of_workers_that_are_refused_or_cannot_be_written(box, tmp_path):
 def test_a_database_that_dies(box, tmp_path):
     define(box)
     given = conninfo_to_dict(box.dsn)
-    socket = Path(f".s.PGSQL.{given.get('port', 5432)}")
-    road = tmp_path / socket
-    road.symlink_to(given["host"] / socket)
+    name = f".s.PGSQL.{given.get('port', 5432)}"
+    road = tmp_path / name
+    road.symlink_to(Path(given["host"]) / name)
     dsn = make_conninfo(box.dsn, host=str(tmp_path))
     far = ["--dsn", dsn, "--schema", box.schema]
 
@@ -255,7 +296,7 @@ def test_a_database_that_dies(box, tmp_path):
         assert told.exit_code == 1
         assert "PostgreSQL can't be reached" in told.stdout
         assert "seriatim doctor" in leads("box", told.stdout).remedy
-        road.symlink_to(given["host"] / socket)  # the server is started again
+        road.symlink_to(Path(given["host"]) / name)  # the server is started again
         until("connections can be made again")
         publish(box, 2)
         while left(box):
