@@ -361,7 +361,7 @@ def test_a_file_of_edits_mends_many(shop, call, tmp_path):
         publish(shop, 1, group=group, size=n)
         failing(shop, group=group)
     exported = call("messages", "export", "--state", "faulted", "--group", "d1")
-    assert (exported.stderr, len(exported.stdout.splitlines())) == ("1 messages\n", 1)
+    assert (exported.stderr, len(exported.stdout.splitlines())) == ("1 message\n", 1)
     assert call("messages", "export", "--state", "faulted", "--output", file).stdout == ""
     edited = [json.loads(line) for line in file.read_text().splitlines()]
     assert [one["group"] for one in edited] == ["it's c1", "d1", "d2", "d3"]

@@ -253,9 +253,9 @@ def _export(
             output.write(edits.line_of(one).encode() + b"\n")
             written += 1
             if written % _TOLD_EVERY == 0:
-                click.echo(f"{written:,} messages so far", err=True)
+                click.echo(f"{counted(written, 'message')} so far", err=True)
     output.flush()
-    click.echo(f"{written:,} messages", err=True)
+    click.echo(counted(written, "message"), err=True)
 
 
 @messages.command("show")
