@@ -46,9 +46,9 @@ def left(box):
 
 def test_one_by_its_id(box, call, made):
     first, second, unrouted = made
-    assert call("delete", first, "--yes", *WHY).stdout == "deleted 1 messages\n"
+    assert call("delete", first, "--yes", *WHY).stdout == "deleted 1 message\n"
     assert left(box) == {second, unrouted}
-    assert call("delete", unrouted, "--yes", *WHY).stdout == "deleted 1 messages\n"
+    assert call("delete", unrouted, "--yes", *WHY).stdout == "deleted 1 message\n"
     assert left(box) == {second}
     (row,) = rows(box, "SELECT actor, reason, details ->> 'message_id' FROM {schema}.operator_log WHERE queue = 'shop'")
     assert row == ("ann", "ticket 4711", first)
@@ -182,7 +182,7 @@ def test_what_is_judged_again_and_what_is_refused_is_told(box, call):
     assert call("requeue", rejected, *WHY).stdout == f"shop, group c1: {rejected} is judged again: rejected\n"
     groups.close(box, "shop", "c1", **BY)
     refused = call("requeue", "--all", "--yes", *WHY, code=1).stdout
-    assert refused.startswith("shop, group c1: refused, 1 messages: cannot requeue into a group that is closed (")
+    assert refused.startswith("shop, group c1: refused, 1 message: cannot requeue into a group that is closed (")
     assert call("requeue", "--all", "--status", "late", "--yes", *WHY).stdout == "there are none\n"
     assert json.loads(call("requeue", "--all", "--status", "late", "--json").stdout) == {
         "dry_run": False,

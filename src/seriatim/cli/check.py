@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from seriatim.cli.counted import counted
 from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.errors import DeclarationError
 from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline, Source
 from seriatim.pipeline.files.paths import PORT_FORMATS, obstacle
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["CHECKED", "check"]
 

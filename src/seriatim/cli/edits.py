@@ -12,6 +12,7 @@ from seriatim.cli.plain import in_line
 from seriatim.cli.progress import shown_progress
 from seriatim.cli.table import Column, Table, json_only
 from seriatim.cli.why import said
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -81,7 +82,7 @@ def retry_file(
         for one in done:
             click.echo(in_line(_line(one)))
         retried = [one for one in done if isinstance(one, edits.Retried)]
-        click.echo(f"{len(retried):,} of {len(done):,} messages: retry{_counts(retried)}")
+        click.echo(f"{len(retried):,} of {counted(len(done), 'message')}: retry{_counts(retried)}")
     _no_if_left(done, len(read) - len(mine))
 
 
@@ -90,7 +91,7 @@ def _tell_faults(plan: Plan) -> None:
         click.echo(in_line(f"error: {fault}"), err=True)
     if len(plan.faults) > _MOST_FAULTS:
         click.echo(f"… and {len(plan.faults) - _MOST_FAULTS:,} more", err=True)
-    click.echo(f"{len(plan.faults):,} lines can't be applied, so nothing was done", err=True)
+    click.echo(f"{counted(len(plan.faults), 'line')} can't be applied, so nothing was done", err=True)
     click.get_current_context().exit(2)
 
 
@@ -106,7 +107,7 @@ def _tell_plan(plan: Plan, others: int, *, json_: bool) -> None:
             PLANNED.print(goes)
         for one in left:
             click.echo(in_line(_line(one)))  # type: ignore[arg-type]  # a plan without faults
-        click.echo(f"retry would be done to {len(goes):,} messages{_counts(goes)}")
+        click.echo(f"retry would be done to {counted(len(goes), 'message')}{_counts(goes)}")
     _no_if_left(left, others)
 
 
@@ -133,6 +134,6 @@ def _no_if_left(messages: Sequence[object], others: int) -> None:
     from seriatim.operations.edits import NotRetried  # noqa: PLC0415 -- the driver, when it is needed
 
     if others:
-        click.echo(f"{others:,} messages of other queues were left out", err=True)
+        click.echo(f"left out: {counted(others, 'message')} of other queues", err=True)
     if any(isinstance(one, NotRetried) for one in messages):
         click.get_current_context().exit(1)

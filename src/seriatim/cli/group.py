@@ -19,6 +19,7 @@ from seriatim.cli.which import opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 from seriatim.kernel.states import Action
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -245,10 +246,10 @@ def _many(
                 ACTED.print_object({"action": action, "dry_run": True, "groups": views})
             else:
                 GROUP.only("queue", "group", "state", "since", nothing=None).print(views)
-                click.echo(f"{action.replace('_', '-')} would be done to {len(views):,} groups")
+                click.echo(f"{action.replace('_', '-')} would be done to {counted(len(views), 'group')}")
             return
         if views:
-            confirmed(f"{action.replace('_', '-')} {len(views):,} groups?", yes=yes)
+            confirmed(f"{action.replace('_', '-')} {counted(len(views), 'group')}?", yes=yes)
         done = _each(box, action, views, said(*why), quiet=json_) if views else []
     _tell_all(action, done, json_=json_)
 
@@ -277,7 +278,7 @@ def _tell_all(action: Action, done: Sequence[Operation | Refused], *, json_: boo
         for one in done:
             click.echo(_line(one))
         obeyed = sum(hasattr(one, "obeyed") for one in done)
-        click.echo(f"{obeyed:,} of {len(done):,} groups: {action.replace('_', '-')}")
+        click.echo(f"{obeyed:,} of {counted(len(done), 'group')}: {action.replace('_', '-')}")
     no_if_refused(done)
 
 

@@ -19,6 +19,7 @@ from seriatim.cli.which import in_id_space, opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 from seriatim.kernel.states import RETRIED_IN
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -252,9 +253,9 @@ def _export(
             output.write(edits.line_of(one).encode() + b"\n")
             written += 1
             if written % _TOLD_EVERY == 0:
-                click.echo(f"{written:,} messages so far", err=True)
+                click.echo(f"{counted(written, 'message')} so far", err=True)
     output.flush()
-    click.echo(f"{written:,} messages", err=True)
+    click.echo(counted(written, "message"), err=True)
 
 
 @messages.command("show")
@@ -287,7 +288,9 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
     more = f"… of {len(message.body):,} bytes" if len(message.body) > _SHOWN else ""
     click.echo(f"{in_lines(shown)}{more}")
     for part in message.parts:
-        click.echo(in_line(f"part {part.name}: {part.content_type or 'no content type'}, {len(part.body):,} bytes"))
+        click.echo(
+            in_line(f"part {part.name}: {part.content_type or 'no content type'}, {counted(len(part.body), 'byte')}")
+        )
 
 
 @messages.command("delete")
@@ -311,12 +314,12 @@ def _delete(
         if dry_run or not (found or json_):
             _would("delete", found, json_=json_)
             return
-        confirmed(f"delete {len(found):,} messages for good ({_counts(found)})?", yes=yes or not found)
+        confirmed(f"delete {counted(len(found), 'message')} for good ({_counts(found)})?", yes=yes or not found)
         done = operations.delete(box, found, **said(actor, reason)) if found else 0
     if json_:
         _DONE.print_object({"dry_run": False, "deleted": done})
     else:
-        click.echo(f"deleted {done:,} messages")
+        click.echo(f"deleted {counted(done, 'message')}")
     _perhaps_more(found)
 
 
@@ -347,7 +350,7 @@ def _requeue(
             _would("requeue", found, json_=json_)
             return
         if all_ and found:
-            confirmed(f"requeue {len(found):,} messages ({_counts(found)})?", yes=yes)
+            confirmed(f"requeue {counted(len(found), 'message')} ({_counts(found)})?", yes=yes)
         requeued = operations.requeue_each(box, found, **said(actor, reason)) if found else ()
         done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
     if json_:
@@ -419,4 +422,4 @@ def _would(what: str, found: list[SetAside], *, json_: bool) -> None:
         return
     SET_ASIDE.print(found, limit=_ALL)
     if found:
-        click.echo(f"would {what} {len(found):,} messages")
+        click.echo(f"would {what} {counted(len(found), 'message')}")

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.counted import counted
 from seriatim.cli.own_name import own_name
 from seriatim.cli.show import (
     ACCOUNTS,
@@ -29,6 +28,7 @@ from seriatim.cli.show import (
 )
 from seriatim.cli.table import Column, Table, as_json_line, json_only, json_option
 from seriatim.errors import UsageError
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.progress import Again, News, Ports, Progress, Running, RunSummary, Spread
@@ -226,8 +226,9 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         "once": "took in all that was there",
         "finished": "took in all that was there, and time ran out",
     }
-    batches = counted(summary.batches, "batch", "batches")
-    click.echo(f"{summary.pipeline}: {endings[summary.ending]}, {batches} in {summary.seconds:.1f} s")
+    click.echo(
+        f"{summary.pipeline}: {endings[summary.ending]}, {counted(summary.batches, 'batch')} in {summary.seconds:.1f} s"
+    )
     accounts_table(summary.accounts)
     routing = routing_line(summary.routing)
     if routing:
@@ -242,21 +243,19 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         click.echo(waiting_line(one), err=True)
     skipped = summary.skipped
     if skipped.holes:
-        were = "was" if skipped.holes == 1 else "were"
-        click.echo(
-            f"\n{counted(skipped.holes, 'hole')} {were} skipped, of {counted(skipped.numbers, 'missing number')}:"
-        )
+        holes = counted(skipped.holes, "hole was", "holes were")
+        click.echo(f"\n{holes} skipped, of {counted(skipped.numbers, 'missing number')}:")
         _indented(SKIPPED_HOLES, skipped.first)
         _more(skipped.holes, len(skipped.first), "hole")
     if summary.held_groups:
-        hold = "holds" if summary.held_groups == 1 else "hold"
-        many = f"{counted(summary.held_groups, 'group')} {hold} {counted(summary.held, 'message')}"
-        click.echo(f"\n{many}, the longest waiting first:")
+        many = counted(summary.held_groups, "group holds", "groups hold")
+        click.echo(f"\n{many} {counted(summary.held, 'message')}, the longest waiting first:")
         _indented(HELD_GROUPS, summary.longest)
         _more(summary.held_groups, len(summary.longest), "group")
     elif summary.held:  # since a run of an earlier version, which noted no groups
-        are = "is" if summary.held == 1 else "are"
-        click.echo(f"\n{counted(summary.held, 'message')} {are} held, behind {counted(summary.holes, 'hole')}")
+        click.echo(
+            f"\n{counted(summary.held, 'message is', 'messages are')} held, behind {counted(summary.holes, 'hole')}"
+        )
 
 
 def _indented(table: Table[Any], rows: Sequence[Any]) -> None:

@@ -13,8 +13,8 @@ from rich.spinner import Spinner
 from rich.table import Table as Lines
 from rich.text import Text
 
-from seriatim.cli.counted import counted
 from seriatim.cli.table import Column, Table, json_only, text_only
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.progress import (
@@ -224,8 +224,11 @@ def _law(accounts: Sequence[Account]) -> str:
 
 def waiting_line(waiting: Waiting) -> str:
     """A destination whose port fails, in a line."""
-    batches = counted(waiting.batches, "batch", "batches")
-    kept = f"{counted(waiting.rows, 'row')} of {batches} wait" if waiting.rows else "nothing waits yet"
+    kept = (
+        f"{counted(waiting.rows, 'row')} of {counted(waiting.batches, 'batch')} waiting"
+        if waiting.rows
+        else "nothing waits yet"
+    )
     return f"{waiting.destination}: {kept} since {waiting.since}: {waiting.reason or 'on their way'}"
 
 

@@ -20,6 +20,7 @@ from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.kernel.states import ALLOWED, RETRIED_IN, Action
 from seriatim.operations import groups
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["BULK", "Refused", "chosen", "each", "put_back"]
 
@@ -105,7 +106,7 @@ def put_back(
     Args:
         box: the box.
         found: the messages; messages of one group are adjacent and in order.
-        what: the word for the messages in errors.
+        what: the word for a message in errors.
         into_group: puts messages of one group back, in a session; leaves out messages that are gone.
     """
     for (queue, group), of_group in groupby(found, key=lambda one: (one.queue, one.group)):
@@ -116,7 +117,7 @@ def put_back(
                 with box.session() as tx, translated(place_of(box.dsn, box.schema)):
                     done = into_group(tx, some)
             except (UsageError, Unavailable) as error:
-                yield Refused(str(queue), str(group), f"{len(some):,} {what}: {_why(error)}")
+                yield Refused(str(queue), str(group), f"{counted(len(some), what)}: {_why(error)}")
             else:
                 yield from done
 

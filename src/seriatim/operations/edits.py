@@ -26,6 +26,7 @@ from seriatim.box.views.message_places import PlaceFilter
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.states import RETRIED_IN, Action, GroupState
 from seriatim.operations.period import When, narrowed
+from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 
 __all__ = [
@@ -350,7 +351,7 @@ def retry(box: MessageBox, planned: Plan, *, actor: str, reason: str) -> Iterato
     by = Operator(actor, reason)
     if planned.faults:
         first, *others = planned.faults
-        more = f", and {len(others):,} more messages can't be edited" if others else ""
+        more = f", and {counted(len(others), 'more message')} can't be edited" if others else ""
         raise UsageError(f"{first.what}{more}", where=first.where, remedy=first.remedy)
     return _retried(box, planned, by)
 

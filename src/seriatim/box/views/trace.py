@@ -17,6 +17,7 @@ from seriatim.box.views.groups import GroupView, group_of
 from seriatim.box.views.message_places import check_one_space
 from seriatim.box.views.operations_done import Logged, logged
 from seriatim.errors import UsageError
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["Step", "StepKind", "trace_group", "trace_message"]
 
@@ -87,6 +88,7 @@ class _Known:
     subscriptions: list[str]
     since: datetime | None
     id_space: str
+    done_by: str | None
 
 
 def trace_message(transaction: Transaction, message_id: str, id_space: str | None = None) -> list[Step]:
@@ -119,7 +121,7 @@ def trace_message(transaction: Transaction, message_id: str, id_space: str | Non
         lines.append([*_way(one, view), *map(_fault, mine), *map(_operation, said)])
     missing = first.destinations - sum(one.queue is not None for one in places)
     if missing > 0:
-        text = f"{missing} more {'queue' if missing == 1 else 'queues'} had it, and kept nothing of what was done there"
+        text = f"{counted(missing, 'more queue')} had it, and kept nothing of what was done there"
         lines.append([Step(None, StepKind.UNKNOWN, text, message_id)])
     return _in_time(lines)
 
@@ -149,7 +151,7 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
             if found.declared.keeps in keep
             else "they are not shown, or purged"
         )
-        text = f"of {view.ordinal:,} messages that were released {gone:,} have left no trace here: {why}"
+        text = f"of {counted(view.ordinal, 'released message')} {gone:,} left no trace here: {why}"
         lines.insert(0, [Step(None, StepKind.UNKNOWN, text, None, queue, group)])
     return _in_time(lines)
 
@@ -218,7 +220,7 @@ def _further(one: _Known, view: GroupView | None) -> Iterator[tuple[datetime | N
     if one.ordinal is not None:
         late = ", late" if one.late else ""
         yield None, StepKind.RELEASED, f"with ordinal {one.ordinal}{late}; when, nobody keeps"
-    tried = f", handed out {one.attempt} times before" if one.attempt else ""
+    tried = f", handed out {counted(one.attempt, 'time')} before" if one.attempt else ""
     match one.status:
         case "arrived":
             yield None, StepKind.WAITS, "nobody has judged it yet"
@@ -229,7 +231,8 @@ def _further(one: _Known, view: GroupView | None) -> Iterator[tuple[datetime | N
             state = f"; its group is {view.state}" if view else ""
             yield None, StepKind.WAITS, f"to be handed out{seen}{tried}{state}"
         case "done":
-            yield one.since, StepKind.DONE, f"done{tried}"
+            by = f", by {one.done_by}" if one.done_by else ""
+            yield one.since, StepKind.DONE, f"done{by}{tried}"
         case _:
             yield one.since, StepKind.SET_ASIDE, f"{one.status}: {one.reason}{tried}"
 
@@ -257,7 +260,7 @@ def _fault(one: FaultView) -> Step:
 def _operation(one: Logged) -> Step:
     about = one.details.get("message_id")
     place = f" to {'the end' if one.details['place'] == 'end' else 'its place'}" if "place" in one.details else ""
-    edits = [f"another body of {one.details['edited_bytes']:,} bytes"] if "edited_bytes" in one.details else []
+    edits = [f"another body of {counted(one.details['edited_bytes'], 'byte')}"] if "edited_bytes" in one.details else []
     names = one.details.get("edited_properties")
     edits += [f"other properties ({', '.join(names)})"] if names else []
     edited = f", with {' and '.join(edits)}" if edits else ""
