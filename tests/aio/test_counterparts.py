@@ -27,11 +27,9 @@ _WITHOUT = {
     },
     "Delivery": {
         "happens": "is for internal modules",
-        "is_lent": "is for internal modules",
         "lent": "is for workers",
         "part": "is for workers",
         "settle": "is for internal modules",
-        "state": "is for internal modules",
         "stands": "is for internal modules",
     },
 }
