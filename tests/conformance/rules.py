@@ -45,9 +45,9 @@ KEYS_AND_NUMBERS = (
         "sequences that are none",
         "sequence",
         Standard(),
-        (at(0, "g", None, "1.0", 1.5, 2.0**53, True, 2**63, -(2**63) - 1, "x", 1),),
+        (at(0, "g", None, "1.0", 1.5, 2.0**53, Decimal("1.5"), True, 2**63, -(2**63) - 1, "x", 1),),
         released={"g": [1]},
-        invalid={"g": [None, "1.0", 1.5, 2.0**53, True, 2**63, -(2**63) - 1, "x"]},
+        invalid={"g": [None, "1.0", 1.5, 2.0**53, Decimal("1.5"), True, 2**63, -(2**63) - 1, "x"]},
     ),
     Case(
         "sequences that are numbers in another form",

@@ -106,7 +106,7 @@ _STANDARD = (
         "the halves of a range are a step away from the number",
         "state.py",
         "pieces = [(first, number - step)] * (first < number)",
-        "pieces = [(first, number - 1)] * (first < number)",
+        "pieces = [(first, number)] * (first < number)",
     ),
     Mutation(
         "a range is cut in two only where there is room for both halves",
@@ -231,14 +231,14 @@ _STANDARD = (
     Mutation(
         "next itself is never rejected",
         "standard.py",
-        "(arrivals.sequence[rows] != state.groups.next[arrivals.group[rows]])",
-        "(arrivals.sequence[rows] != state.groups.next[arrivals.group[rows]] - 99)",
+        "(sequence != state.groups.next[group]) & ~_is_held",
+        "(sequence != state.groups.next[group] - 99) & ~_is_held",
     ),
     Mutation(
         "a repeated number is a duplicate even when the group is full",
         "standard.py",
-        "& ~_is_held(state, arrivals.group[rows], arrivals.sequence[rows])",
-        "& True",
+        "& ~_is_held(state, group, sequence),",
+        "& True,",
     ),
     Mutation(
         "capacity is how many are held",
@@ -506,9 +506,9 @@ _GROUPS = (
     ),
     Mutation(
         "true is not a number",
-        "sequence.py",
-        "    match sequence:\n        case bool():\n            return Reason.SEQUENCE_NOT_A_NUMBER\n        case int():",
-        "    match sequence:\n        case int():",
+        "reading.py",
+        "        case bool():\n            pass\n        case str():\n            number",
+        "        case str():\n            number",
     ),
     Mutation(
         "over groups what set a message free decides the order",

@@ -14,6 +14,7 @@ from seriatim import (
     BestEffort,
     Event,
     Fifo,
+    PolicyError,
     Released,
     Sequencer,
     Standard,

@@ -7,6 +7,7 @@ the patterns and bounds from here (``spark/resequence/readings.py``).
 
 from __future__ import annotations
 
+import math
 import operator
 import re
 from collections.abc import Mapping
@@ -104,33 +105,40 @@ def sequence_number(value: Any) -> int | Reason:
 
 def moment(value: Any) -> int | Reason:
     """The microseconds since 1970 of a time, or the reason why a value is none. A time without a time zone is in UTC."""
-    value = _in_microseconds(unwrapped(value))
-    match value:
+    plain: Any = _in_microseconds(unwrapped(value))
+    found: int | Reason = Reason.SEQUENCE_NOT_A_TIME
+    match plain:
         case None:
-            return Reason.SEQUENCE_MISSING
+            found = Reason.SEQUENCE_MISSING
         case bool():
-            return Reason.SEQUENCE_NOT_A_TIME
+            pass
         case datetime():
-            aware = value if value.utcoffset() is not None else value.replace(tzinfo=UTC)
-            return (aware - _EPOCH) // _MICROSECOND
+            found = _since_epoch(plain)
         case date():
-            return (datetime(value.year, value.month, value.day, tzinfo=UTC) - _EPOCH) // _MICROSECOND
+            found = _since_epoch(datetime(plain.year, plain.month, plain.day, tzinfo=UTC))
         case str():
-            return _of_time(value)
-        case float() | Decimal() if not _finite(value):
-            return Reason.SEQUENCE_NOT_A_TIME
-        case int() | float() | Decimal():
-            return round(value * 1_000_000) if abs(value) < _END_OF_TIME else Reason.SEQUENCE_OVERFLOWS
-    return Reason.SEQUENCE_NOT_A_TIME
+            found = _of_time(plain)
+        case int() | float() | Decimal() if _finite(plain):
+            found = _of_seconds(plain)
+    return found
+
+
+def _of_seconds(value: Any) -> int | Reason:
+    return round(value * 1_000_000) if abs(value) < _END_OF_TIME else Reason.SEQUENCE_OVERFLOWS
+
+
+def _since_epoch(time: datetime) -> int:
+    aware = time if time.utcoffset() is not None else time.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // _MICROSECOND
 
 
 def unwrapped(value: Any) -> Any:
     """The Python value of a scalar of Arrow or NumPy; times of NumPy and any other value as they are."""
-    kind = type(value)
+    kind: Any = type(value)
     if kind.__module__ == "builtins" or _kind(value) in ("m", "M"):
         return value
     unwrap = getattr(kind, "as_py", None) or getattr(kind, "item", None)
-    if unwrap is None or getattr(value, "ndim", 0):
+    if unwrap is None or getattr(value, "ndim", None):
         return value
     try:
         return unwrap(value)
@@ -239,7 +247,7 @@ def _of_time(text: str) -> int | Reason:
         found = datetime.fromisoformat(text.strip(_BLANKS))
     except ValueError:  # such as the 30th of February
         return Reason.SEQUENCE_NOT_A_TIME
-    return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
+    return _since_epoch(found)
 
 
 def _in_microseconds(value: Any) -> Any:
@@ -255,4 +263,4 @@ def _in_microseconds(value: Any) -> Any:
 
 
 def _finite(value: float | Decimal) -> bool:
-    return value.is_finite() if isinstance(value, Decimal) else abs(value) < float("inf")
+    return value.is_finite() if isinstance(value, Decimal) else isinstance(value, int) or math.isfinite(value)

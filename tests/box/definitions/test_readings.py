@@ -36,7 +36,9 @@ def is_a_property(value: Any) -> bool:
     if isinstance(value, Decimal):
         return not value.is_finite() or abs(value.adjusted()) < 100
     return (
-        not isinstance(value, tuple | dict | pa.StructScalar) and type(value).__module__ != readings.__name__ and len(str(value)) < 1000
+        not isinstance(value, tuple | dict | pa.StructScalar)
+        and type(value).__module__ != readings.__name__
+        and len(str(value)) < 1000
     )
 
 

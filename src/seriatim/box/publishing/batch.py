@@ -261,7 +261,7 @@ def _json(message: Message, context: Mapping[str, Property]) -> str:
     return written
 
 
-def _value(name: str, value: Property, message: Message) -> str:
+def _value(name: str, value: Property, message: Message) -> str:  # noqa: PLR0911 - one return a type
     match value:
         case None | bool():
             return json.dumps(value)
