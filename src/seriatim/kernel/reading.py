@@ -2,7 +2,7 @@
 
 The table of all rules is in ``docs/reference/sequence-numbers.md``. Values come from libraries that this module doesn't import;
 it knows their scalars by their methods: ``as_py`` (Arrow) and ``item`` (NumPy). Spark reads columns by the same table, with
-the patterns and bounds from here (``spark/resequence/readings.py``).
+the patterns and bounds from here (``spark/frames/readings.py``).
 """
 
 from __future__ import annotations

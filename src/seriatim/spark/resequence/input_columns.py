@@ -15,8 +15,8 @@ from seriatim.kernel.reading import of_size
 from seriatim.kernel.sequence import MAX_KEY_BYTES
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.frames.columns import NESTED, located, microseconds, quoted, type_of
+from seriatim.spark.frames.readings import Numbers, moments, sequence_numbers, whole_numbers
 from seriatim.spark.resequence import bucket as names
-from seriatim.spark.resequence.readings import Numbers, moments, sequence_numbers, whole_numbers
 from seriatim.spark.route.filter_expressions import Properties, condition
 from seriatim.spark.state.packets import EACH
 
