@@ -322,7 +322,8 @@ def test_names_of_a_type_with_a_fault_are_not_missed():
 def test_a_hole_is_skipped_only_where_there_is_a_time_for_it():
     place = FULL[: FULL.index("on_hole: skip")].count("\n") + 1
     told = fault("".join(line for line in FULL.splitlines(keepends=True) if "hole_timeout" not in line or "{" in line))
-    assert told.startswith(f"{place - 1}:") and 'on_hole="skip" requires a hole_timeout' in told
+    assert told.startswith(f"{place - 1}:")
+    assert 'on_hole="skip" requires a hole_timeout' in told
 
 
 def test_all_faults_are_told_at_once_in_the_order_of_lines():
