@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from seriatim.errors import ActionRefused
@@ -62,6 +63,14 @@ def whole(value: Any) -> int | None:
     if isinstance(value, tuple):
         epoch, number = value
         value = epoch * TICKETS_PER_EPOCH + number if epoch >= 0 and number >= 1 else None
+    if isinstance(value, str):
+        text = value.strip(" \t\r\n")
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        value = int(text) if digits and set(digits) <= set("0123456789") else None
+    if isinstance(value, float):
+        value = int(value) if value % 1 == 0 and abs(value) < 2**53 else None
+    if isinstance(value, Decimal):
+        value = int(value) if value.is_finite() and value % 1 == 0 else None
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if INT64_MIN <= value <= INT64_MAX else None
@@ -246,11 +255,30 @@ class StandardGroup(Group):
             out.invalid.append(message)
         elif number >= self.next:
             self.keep(message, now, out)
+        elif any(other.number == number for other in self.late_held):
+            out.duplicates.append(message)
         elif number < self.first or any(low <= number <= high for low, high in self.ranges):
             self.take_late(message, now, out, room=self.has_room())
             self.let_go(now, out)
         else:
             out.duplicates.append(message)
+
+    def leave(self, message: Message, now: int, out: Outcome, *, late: bool = False) -> None:
+        super().leave(message, now, out, late=late)
+        if late:
+            self.forget_skipped(message.number)
+
+    def forget_skipped(self, number: int) -> None:
+        """A number that was delivered late is no longer skipped, if there is room for the two halves of its range."""
+        step, remaining = self.policy.increment, []
+        for low, high in self.ranges:
+            if low <= number <= high:
+                halves = [(low, number - step), (number + step, high)]
+                remaining += [(one, other) for one, other in halves if one <= other]
+            else:
+                remaining.append((low, high))
+        if len(remaining) <= REMEMBERED_RANGES:
+            self.ranges = remaining
 
     def has_room(self) -> bool:
         return self.policy.capacity is None or len(self.held) + len(self.late_held) < self.policy.capacity
@@ -447,7 +475,13 @@ class UnitOfWorkGroup(Group):
             return message.number if is_last else None
         if isinstance(policy.size, int):
             return None
-        return whole(policy.size(value) if callable(policy.size) else value.get(policy.size))
+        return whole(self.written_size(value))
+
+    def written_size(self, value: Any) -> Any:
+        policy = self.policy
+        if policy.last is not None or isinstance(policy.size, int):
+            return None
+        return policy.size(value) if callable(policy.size) else value.get(policy.size)
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
         number = message.number

@@ -14,6 +14,7 @@ from seriatim import (
     BestEffort,
     Event,
     Fifo,
+    PolicyError,
     Released,
     Sequencer,
     Standard,
@@ -332,3 +333,19 @@ def test_what_can_be_no_argument_is_a_usage_error(act: Any) -> None:
 def test_numbers_of_numpy_are_numbers() -> None:
     assert numbers(waiting().skip_hole("g", through=np.int64(2))) == [3]
     assert numbers(Sequencer(Standard(), start_from={"g": np.int64(7)}).offer([("g", 7, "x")])) == [7]
+
+
+def test_a_hole_that_is_filled_in_part_names_the_numbers_that_came() -> None:
+    s = Sequencer(Standard(hole_timeout=100))
+    s.offer([("g", 10, "j")], now=0.0)
+    out = s.offer([("g", 1, "a"), ("g", 2, "b")], now=1.0)
+    assert out.events == [Event("hole_filled", "g", 1, 2), Event("hole_opened", "g", 3, 9)]
+    out = s.offer([("g", number, "x") for number in range(3, 10)] + [("g", 11, "k")], now=2.0)
+    assert out.events == [Event("hole_filled", "g", 3, 9)]
+
+
+@pytest.mark.parametrize("hole_timeout", [None, 0, "0s"])
+def test_a_hole_is_skipped_only_where_there_is_a_time_for_it(hole_timeout: float | str | None) -> None:
+    with pytest.raises(PolicyError, match=r'on_hole="skip" requires a hole_timeout') as refused:
+        Standard(on_hole="skip", hole_timeout=hole_timeout)
+    assert "add a hole_timeout" in str(refused.value)

@@ -48,6 +48,11 @@ class Reason(IntEnum):
     SIZE_CONTRADICTED = 12
     ABOVE_SIZE = 13
     TIME_MISSING = 14
+    SEQUENCE_INEXACT = 15
+    SEQUENCE_NOT_A_TIME = 16
+    SIZE_NOT_A_NUMBER = 17
+    SIZE_INEXACT = 18
+    SIZE_OVERFLOWS = 19
     # late
     SKIPPED = 20
     BEFORE_FIRST = 21
@@ -88,6 +93,11 @@ REASONS: dict[Reason, str] = {
     Reason.SIZE_CONTRADICTED: "the size contradicts the one told before",
     Reason.ABOVE_SIZE: "the sequence is above the size of the set",
     Reason.TIME_MISSING: "the event time is missing",
+    Reason.SEQUENCE_INEXACT: "the sequence is a float too large to be exact",
+    Reason.SEQUENCE_NOT_A_TIME: "the sequence is not a time",
+    Reason.SIZE_NOT_A_NUMBER: "the size is not a whole number",
+    Reason.SIZE_INEXACT: "the size is a float too large to be exact",
+    Reason.SIZE_OVERFLOWS: "the size is too large",
     Reason.SKIPPED: "its number was skipped before",
     Reason.BEFORE_FIRST: "its number is below the one that began the group",
     Reason.ROUND_OVER: "a higher sequence left in an earlier round",

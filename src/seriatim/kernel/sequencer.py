@@ -16,7 +16,8 @@ from seriatim.kernel.columns import Ints
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.kernel.sequence import key_problem, position
+from seriatim.kernel.reading import of_size, whole_number
+from seriatim.kernel.sequence import key_problem, position_reader
 from seriatim.kernel.state import NOTHING, Flag, State
 from seriatim.kernel.time import FOREVER, NEVER, micros, seconds
 
@@ -110,6 +111,7 @@ class Sequencer:
         if not isinstance(policy, Policy):
             raise UsageError(f"{shown(policy)} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
         self.policy = policy
+        self._position = position_reader(policy)
         self._groups: dict[Key, State] = {}
         self._due: dict[Key, int] = {}
         self._messages: dict[int, tuple[Key, Any, Any]] = {}
@@ -293,12 +295,15 @@ class Sequencer:
         if isinstance(self.policy, Unordered):
             return Reason.NONE, 0, NOT_SAID
         reason = key_problem(key)
-        number = 0 if isinstance(self.policy, Fifo) else position(self.policy, sequence)
-        if reason is Reason.NONE and isinstance(number, Reason):
-            reason = number
-        return (
-            (reason, int(number), _size(self.policy, int(number), value)) if reason is Reason.NONE else (reason, 0, 0)
-        )
+        if reason is not Reason.NONE:
+            return reason, 0, 0
+        number = 0 if isinstance(self.policy, Fifo) else self._position(sequence)
+        if isinstance(number, Reason):
+            return number, 0, 0
+        if not isinstance(self.policy, UnitOfWork):
+            return reason, number, NOT_SAID
+        size = _size(self.policy, number, value)
+        return (size, 0, 0) if isinstance(size, Reason) else (reason, number, size)
 
     def _apply(
         self,
@@ -382,15 +387,16 @@ def _tuples(items: Iterable[Any], size: int, form: str) -> Iterable[tuple[Any, .
         yield parts
 
 
-def _size(policy: Policy, number: int, value: Any) -> int:
-    """The size of its set that a message contains."""
-    if not isinstance(policy, UnitOfWork):
-        return NOT_SAID
+def _size(policy: UnitOfWork, number: int, value: Any) -> int | Reason:
+    """The size of its set that a message contains, or why it isn't one."""
     if policy.last is not None:
         return number if _property(policy.last, value) else NOT_SAID
-    size = NOT_SAID if isinstance(policy.size, int) else _property(policy.size, value)
-    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
-    return int(size) if whole and abs(size) < 2**62 else NOT_SAID
+    if isinstance(policy.size, int):
+        return NOT_SAID
+    size = whole_number(_property(policy.size, value))
+    if size is Reason.SEQUENCE_MISSING:
+        return NOT_SAID
+    return of_size(size) if isinstance(size, Reason) else max(size, 0)
 
 
 def _property(what: Any, value: Any) -> Any:

@@ -6,9 +6,11 @@ in the module of each policy. A group is named by its row number here; the engin
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
+from operator import itemgetter
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -122,6 +124,43 @@ class Ranges(Columns):
         both = both.take(order_by(both.group, both.first))
         _, ends = spans(both.group, int(both.group[-1]) + 1)
         return both.take(ends[both.group] - np.arange(len(both)) <= self.KEPT)
+
+    def without(self, group: Ints, sequence: Ints, step: int) -> tuple[Ranges, Bools]:
+        """Take numbers out of their groups' ranges, one after another.
+
+        A number in the middle of a range cuts the range in two. If the group has as many ranges as are remembered, such
+        a number stays in its range.
+
+        Args:
+            group: the group of each number.
+            sequence: the numbers.
+            step: the distance of two numbers.
+
+        Returns:
+            the remaining ranges, and a mask of the numbers that were in a range when their turn came.
+        """
+        was_in = np.zeros(len(group), np.bool_)
+        if not len(self) or not len(group):
+            return self, was_in
+        touched = np.unique(group)
+        mine = np.isin(self.group, touched)
+        ranges: dict[int, list[tuple[int, int]]] = {one: [] for one in touched.tolist()}
+        for one, first, last in zip(*self.take(mine).lists(), strict=True):
+            ranges[one].append((first, last))
+        for place, (one, number) in enumerate(zip(group.tolist(), sequence.tolist(), strict=True)):
+            its = ranges[one]
+            at = bisect_left(its, number, key=itemgetter(1))
+            if at == len(its) or its[at][0] > number:
+                continue
+            was_in[place] = True
+            first, last = its[at]
+            pieces = [(first, number - step)] * (first < number) + [(number + step, last)] * (number < last)
+            if len(its) - 1 + len(pieces) <= self.KEPT:
+                its[at : at + 1] = pieces
+        rows = [(one, *its) for one, all_its in ranges.items() for its in all_its]
+        cut = Ranges(*np.array(rows, np.int64).reshape(-1, 3).T)
+        both = Ranges.concat([self.take(~mine), cut])
+        return both.take(order_by(both.group, both.first)), was_in
 
     def below(self, group: int, number: int) -> Ranges:
         """The ranges, with one group's ranges cut off at a number; other groups' ranges are untouched."""

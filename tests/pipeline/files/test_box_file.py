@@ -319,6 +319,13 @@ def test_names_of_a_type_with_a_fault_are_not_missed():
     assert fault(text).startswith("2:43: 'int' is not a type")
 
 
+def test_a_hole_is_skipped_only_where_there_is_a_time_for_it():
+    place = FULL[: FULL.index("on_hole: skip")].count("\n") + 1
+    told = fault("".join(line for line in FULL.splitlines(keepends=True) if "hole_timeout" not in line or "{" in line))
+    assert told.startswith(f"{place - 1}:")
+    assert 'on_hole="skip" requires a hole_timeout' in told
+
+
 def test_all_faults_are_told_at_once_in_the_order_of_lines():
     text = FULL.replace("999999", "0").replace("$.customer.id", "$..id").replace("100s", "soon")
     text = text.replace("errors: continue", "errors: no").replace("7d", "-1").replace("amount >=", "amount >= >=")

@@ -38,15 +38,15 @@ WORDS = st.from_regex(r"[a-z]{1,9}", fullmatch=True)
 
 
 def policies() -> st.SearchStrategy[Policy]:
-    standard = st.builds(
-        Standard,
-        start=st.just("first") | WIDE,
-        increment=st.integers(1, 2**62),
-        hole_timeout=st.none() | PERIODS,
-        hole_retries=st.integers(0, 10_000),
-        on_hole=st.sampled_from(["wait", "skip"]),
-        late=LATE,
-        capacity=st.none() | st.integers(1, 2**62),
+    others = {
+        "start": st.just("first") | WIDE,
+        "increment": st.integers(1, 2**62),
+        "hole_retries": st.integers(0, 10_000),
+        "late": LATE,
+        "capacity": st.none() | st.integers(1, 2**62),
+    }
+    standard = st.builds(Standard, hole_timeout=st.none() | PERIODS, **others) | st.builds(
+        Standard, hole_timeout=PERIODS, on_hole=st.just("skip"), **others
     )
     windows = st.builds(BestEffort, window=PERIODS, buffer=st.floats(0, 100) | st.integers(0, 100), late=LATE)
     rounds = st.builds(

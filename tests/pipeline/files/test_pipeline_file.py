@@ -441,3 +441,10 @@ def test_more_destinations_than_can_be_run_are_refused():
     head, entry = SMALL.split("  - to: all\n")
     entries = "".join(f"  - to: d{n}\n{entry.replace('out/all', f'out/{n}')}" for n in range(1001))
     assert "a pipeline has at most 1,000 destinations" in fault(head + entries)
+
+
+def test_a_hole_is_skipped_only_where_there_is_a_time_for_it():
+    line = next(one for one in FULL.splitlines(keepends=True) if "hole_timeout" in one)
+    told = fault(FULL.replace(line, ""))
+    assert 'on_hole="skip" requires a hole_timeout' in told
+    assert "add a hole_timeout" in told

@@ -16,6 +16,7 @@ import numpy as np
 from seriatim.box.connection.fast_paths import SINGLE_MESSAGE, RoutedPart
 from seriatim.box.definitions.route import Routed
 from seriatim.errors import UsageError, shown
+from seriatim.kernel.reading import unwrapped
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.types.message import Message, Property, Received
 
@@ -260,7 +261,7 @@ def _json(message: Message, context: Mapping[str, Property]) -> str:
     return written
 
 
-def _value(name: str, value: Property, message: Message) -> str:
+def _value(name: str, value: Property, message: Message) -> str:  # noqa: PLR0911 - one return a type
     match value:
         case None | bool():
             return json.dumps(value)
@@ -283,6 +284,8 @@ def _value(name: str, value: Property, message: Message) -> str:
             except OverflowError:
                 raise _wrong(name, value, message) from None
             return json.dumps(moment.isoformat(timespec="microseconds"))
+    if (plain := unwrapped(value)) is not value:  # a scalar of NumPy or Arrow
+        return _value(name, plain, message)
     raise _wrong(name, value, message)
 
 

@@ -20,7 +20,7 @@ from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Ints, empty_ints, order_by, order_by_group
 from seriatim.kernel.held_groups import HeldGroups, held_groups
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Fifo, Policy, Standard, Unordered
+from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.state import NOTHING, State
 from seriatim.kernel.time import FOREVER, NEVER
@@ -249,6 +249,8 @@ class Bucket:
                 problem = self._numbers(PROBLEM)[rows]
                 null = pc.is_null(missing).to_numpy()[rows]
                 reason = np.where(null, np.where(problem > 0, problem, Reason.SEQUENCE_MISSING), reason)
+            if isinstance(queue.policy, UnitOfWork):  # a size may have a problem where the sequence has none
+                reason = np.maximum(reason, self._numbers(PROBLEM)[rows])
         if self._plan.clock == "event" and self._arrived.column(TIME).null_count:
             null = pc.is_null(self._arrived.column(TIME)).to_numpy()[rows]
             reason = np.where(null, Reason.TIME_MISSING, reason)
