@@ -54,7 +54,7 @@ _TYPE = MessageType(
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a box; None: it does."""
     if not case.plain:
-        return "its keys or sequences have no type of a property in common"
+        return "its keys, sequences or sizes have no type of a property in common"
     if isinstance(case.policy, Unordered):
         return "it is handed out without turns"
     return None
