@@ -162,7 +162,18 @@ class Group:
             out.rejected.append(message)
         else:
             self.late_held.append(message)
+            if not self.suspended and self.policy.late == "suspend":
+                number = self.given(message.number)
+                out.events.append(("suspended", self.key, number, number))
             self.suspended = True
+
+    def given(self, number: int) -> Any:
+        """A number as the user gave it."""
+        return number
+
+    def resumed(self, out: Outcome) -> None:
+        self.suspended = False
+        out.events.append(("resumed", self.key, None, None))
 
     # Actions.
     def refuse(self, action: str) -> None:
@@ -171,13 +182,15 @@ class Group:
     def suspend(self, now: int, out: Outcome) -> None:
         if self.closed:
             self.refuse("suspend")
+        if not self.suspended:
+            out.events.append(("suspended", self.key, None, None))
         self.suspended = True
         self.let_go(now, out)
 
     def resume(self, now: int, out: Outcome) -> None:
         if self.shown_state() != "suspended":
             self.refuse("resume")
-        self.suspended = False
+        self.resumed(out)
         for message in self.late_held:
             self.leave(message, now, out, late=True)
         self.late_held = []
@@ -188,7 +201,7 @@ class Group:
             self.refuse("skip_message")
         out.dead.append(self.late_held.pop(0))
         if not self.late_held:
-            self.suspended = False
+            self.resumed(out)
             self.let_go(now, out)
 
     def abort(self, now: int, out: Outcome) -> None:
@@ -374,6 +387,7 @@ class StandardGroup(Group):
         if number > self.next:
             out.late += [message for message in self.held if message.number < number]
             self.held = [message for message in self.held if message.number >= number]
+            out.events.append(("hole_skipped", self.key, self.next, number - step))
             self.remember(self.next, number - step)
         elif number < self.next:
             self.ranges = [(low, min(high, number - step)) for low, high in self.ranges if low < number]
@@ -392,6 +406,9 @@ class BestEffortGroup(Group):
         self.since: int | None = None
         self.fixed: int | None = None  # the highest of the round, once fixed
         self.touched = False
+
+    def given(self, number: int) -> Any:
+        return number / 1_000_000 if self.policy.by == "time" else number
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
         number = message.number

@@ -15,11 +15,13 @@ ACTIONS = (
         (
             at(0, "g", 1),
             Act("suspend", "g", 1),
+            Act("suspend", "g", 1.5),
             at(2, "g", 3, 2, 4, leaves={}),
             Act("resume", "g", 3),
             at(4, "g", 5, leaves={"g": [5]}),
         ),
         released={"g": [1, 2, 3, 4, 5]},
+        reports=(("suspended", "g", None, None), ("resumed", "g", None, None)),
         states={"g": "ready"},
     ),
     Case(
@@ -28,7 +30,7 @@ ACTIONS = (
         Standard(hole_timeout=100, on_hole="skip"),
         (at(0, "g", 2), Act("suspend", "g", 90), Act("resume", "g", 500), later(599), at(599.5, "g", 1)),
         released={"g": [1, 2], **CLOCK},
-        reports=(),
+        reports=(("suspended", "g", None, None), ("resumed", "g", None, None)),
     ),
     Case(
         "late ones that were held leave first, flagged, by arrival",
@@ -37,6 +39,13 @@ ACTIONS = (
         (at(0, "g", 4), later(101), at(102, "g", 3, 5, 1), Act("resume", "g", 103), at(104, "g", 2)),
         released={"g": [4, Late(3), Late(1), 5], **CLOCK},
         held={"g": [2]},
+        reports=(
+            ("hole_overdue", "g", 1, 3),
+            ("hole_skipped", "g", 1, 3),
+            ("suspended", "g", 3, 3),
+            ("resumed", "g", None, None),
+            ("suspended", "g", 2, 2),
+        ),
         states={"g": "suspended"},
     ),
     Case(
@@ -92,6 +101,12 @@ ACTIONS = (
         ),
         released={"g": [4, 5], **CLOCK},
         dead={"g": [1, 3]},
+        reports=(
+            ("hole_overdue", "g", 1, 3),
+            ("hole_skipped", "g", 1, 3),
+            ("suspended", "g", 3, 3),
+            ("resumed", "g", None, None),
+        ),
         states={"g": "ready"},
     ),
     Case(
@@ -117,6 +132,7 @@ ACTIONS = (
         _RULE,
         Standard(hole_timeout=100, on_hole="skip"),
         (at(0, "g", 2), Act("reset", "g", 60, {"next": 1}), later(101), at(102, "g", 1)),
+        reports=(("hole_overdue", "g", 1, 1), ("hole_skipped", "g", 1, 1)),
         released={"g": [2], **CLOCK},
         late={"g": [1]},
     ),
@@ -165,6 +181,7 @@ ACTIONS = (
         _RULE,
         Standard(),
         (at(0, "g", 1, 3, 10, 11), Act("reset", "g", 1, {"next": 10}), at(2, "g", 2, 3, 9, 1, 12)),
+        reports=(("hole_skipped", "g", 2, 9),),
         note="what was passed over reaches from 2 to 9",
         released={"g": [1, 10, 11, 12]},
         late={"g": [3, 2, 3, 9]},
@@ -175,6 +192,7 @@ ACTIONS = (
         _RULE,
         Standard(start=5),
         (at(0, "g", 5, 6, 7), Act("reset", "g", 1, {"next": 3}), at(2, "g", 4, 5, 3, 6, 2)),
+        reports=(),
         released={"g": [5, 6, 7, 3, 4, 5, 6]},
         invalid={"g": [2]},
     ),

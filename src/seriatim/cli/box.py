@@ -39,13 +39,13 @@ _TABLE: Table[TableSize] = Table(
 )
 PURGEABLE: Table[Purgeable] = Table(
     "Rows that a purge would delete",
-    *json_only("messages", "history", "message_ids", "size_bytes", "groups", "faults"),
+    *json_only("messages", "history", "message_ids", "size_bytes", "groups", "faults", "events"),
     row="seriatim.box.operators.purge:Purgeable",
 )
 PURGED: Table[Purged] = Table(
     "Rows that a purge has deleted",
     *json_only("messages", "message_bytes", "history", "days", "message_ids", "tickets", "waiters", "arrivals"),
-    *json_only("groups", "faults", "complete"),
+    *json_only("groups", "faults", "events", "complete"),
     row="seriatim.box.operators.purge:Purged",
 )
 STATUS: Table[BoxStatus] = Table(
@@ -158,11 +158,11 @@ def _purge(
     dry_run: bool,
     json_: bool,
 ) -> None:
-    """Delete messages, history, message ids, tickets and faults that are no longer needed.
+    """Delete messages, history, message ids, tickets, faults and events that are no longer needed.
 
     Deletes messages that no queue refers to, history that its queue need not keep any longer, message ids behind the
-    horizon, tickets of deleted messages, and old faults. Runs in small batches that don't block other users of the
-    box; if it is stopped, the next run continues.
+    horizon, tickets of deleted messages, and old faults and events. Runs in small batches that don't block other users of
+    the box; if it is stopped, the next run continues.
     """
     from seriatim.operations import retention  # noqa: PLC0415 -- the driver, when it is needed
 
@@ -187,6 +187,7 @@ def _would(found: Purgeable) -> str:
         f"would delete at most {counted(found.messages, 'message')}, {counted(found.history, *_ENTRY)} and "
         f"{counted(found.message_ids, 'message id')}: about {counted(found.size_bytes, 'byte')}"
         + (f"; faults older than they are kept: at most {found.faults:,}" if found.faults else "")
+        + (f"; events older than they are kept: {found.events:,}" if found.events else "")
         + (f"; expired groups: at most {found.groups:,}" if found.groups else "")
     )
 
@@ -203,6 +204,7 @@ def _gone(done: Purged) -> str:
         (done.arrivals, ("message numbered", "messages numbered")),
         (done.groups, ("group forgotten", "groups forgotten")),
         (done.faults, ("fault",)),
+        (done.events, ("event",)),
     )
     return ", ".join(counted(count, *what) for count, what in counts if count)
 

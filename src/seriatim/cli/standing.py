@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.cli.events import EVENTS
 from seriatim.cli.groups import GROUP
 from seriatim.cli.plain import in_line
 from seriatim.cli.table import Column, Table, json_only
@@ -50,6 +51,7 @@ STANDING: Table[Standing] = Table(
     *json_only("behind", "allowed", "helps"),
     Column("operations", None, rows=_LOG),
     Column("processed", None, rows=_PROCESSED),
+    Column("events", None, rows=EVENTS),
     Column("waiting", None, value=lambda one: one.view.waiting, meaning="the number of its messages"),
     row="seriatim.box.views.group_standing:Standing",
 )
@@ -78,6 +80,8 @@ def tell(found: Standing) -> None:
         click.echo(in_line(f"  helps: {_command(view, action)}"))
     if found.operations:
         _LOG.print(found.operations)
+    if found.events:
+        EVENTS.without("queue", "group").print(found.events)
 
 
 def _command(view: GroupView, action: str) -> str:

@@ -36,7 +36,9 @@ def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
     flags = (groups.flags | Flag.SUSPENDED) & ~int(Flag.FIXED)
     calm = state.with_groups(flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=np.maximum(groups.clock, now))
     waits = np.zeros(len(state.held), np.bool_)
-    return Outcome(State(calm.groups, state.held.with_columns(waits=waits), state.skipped), no_messages(), no_events())
+    fresh = np.flatnonzero(~groups.has(Flag.SUSPENDED))
+    suspended = Events.of(EventKind.SUSPENDED, fresh, None, None, calm.groups.clock[fresh])
+    return Outcome(State(calm.groups, state.held.with_columns(waits=waits), state.skipped), no_messages(), suspended)
 
 
 def resume(policy: Policy, state: State, now: int, group: str) -> Outcome:
@@ -53,7 +55,11 @@ def retry(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 def _free(policy: Policy, state: State, now: int, from_: Flag) -> Outcome:
     free = state.with_groups(flags=state.groups.flags & ~int(from_))
-    return _settled(policy, state, free, now, no_messages())
+    outcome = _settled(policy, state, free, now, no_messages())
+    if from_ is not Flag.SUSPENDED:
+        return outcome
+    resumed = Events.of(EventKind.RESUMED, empty_ints(1), None, None, outcome.state.groups.clock)
+    return Outcome(outcome.state, outcome.decided, Events.concat([resumed, outcome.events]))
 
 
 def _settled(policy: Policy, before: State, changed: State, now: int, decided: Decided) -> Outcome:
@@ -139,9 +145,9 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
         return Outcome(state, no_messages(), no_events())
     passed = ~state.held.late & (state.held.sequence < following)
     late = _set_aside(state.held.take(passed), Disposition.LATE, Reason.PASSED_OVER, now)
-    skipped = state.skipped
+    skipped, told = state.skipped, empty_ints()
     if following > next_:
-        skipped = skipped.add(Ranges(empty_ints(1), _one(next_), _one(following - step)))
+        skipped, told = skipped.add(Ranges(empty_ints(1), _one(next_), _one(following - step))), empty_ints(1)
     else:
         skipped = skipped.below(0, following)
     changed = State(
@@ -150,8 +156,11 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
         skipped,
     )
     outcome = _settled(policy, changed, changed, now, late)
+    from_, through = (np.full(len(told), number, np.int64) for number in (next_, following - step))
+    passed_over = Events.of(EventKind.HOLE_SKIPPED, told, from_, through, outcome.state.groups.clock[told])
     opened = holes.events_between(policy, state, outcome.state)
-    return Outcome(outcome.state, outcome.decided, opened.take(opened.kind == EventKind.HOLE_OPENED))
+    opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
+    return Outcome(outcome.state, outcome.decided, Events.concat([passed_over, opened]))
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:

@@ -168,7 +168,14 @@ def events_between(policy: Standard, before: State, after: State) -> Events:
     came = np.minimum(was_last, after.groups.next - policy.increment)
     return Events.concat(
         [
-            Events.of(EventKind.HOLE_FILLED, filled, was_first[filled], came[filled], clock[filled]),
+            Events.of(
+                EventKind.HOLE_FILLED,
+                filled,
+                was_first[filled],
+                came[filled],
+                clock[filled],
+                kept=before.groups.reports[filled] > 0,
+            ),
             Events.of(EventKind.HOLE_OPENED, opened, is_first[opened], is_last[opened], after.groups.since[opened]),
         ]
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -9,7 +10,20 @@ import numpy as np
 
 from seriatim.kernel.columns import Bools, Columns, Ints, empty_ints
 
-__all__ = ["REASONS", "Decided", "Disposition", "EventKind", "Events", "Reason", "no_events", "no_messages"]
+__all__ = [
+    "REASONS",
+    "Decided",
+    "Disposition",
+    "EventKind",
+    "EventRow",
+    "Events",
+    "Reason",
+    "no_events",
+    "no_messages",
+]
+
+#: In place of the numbers of an event that has none: below every sequence.
+_NO_NUMBER = -(2**63)
 
 
 class Disposition(IntEnum):
@@ -126,6 +140,14 @@ class EventKind(IntEnum):
     HOLE_FILLED = 3
     TIMED_OUT = 4
     CLOSED = 5
+    SUSPENDED = 6
+    RESUMED = 7
+    #: A number came again with another content: the first time in a group and a batch, with a count.
+    CONFLICT = 8
+    #: The producer of a group seems to have begun anew.
+    RESTART_SUSPECTED = 9
+    #: A number has passed without a message.
+    VOID = 10
 
     @property
     def word(self) -> str:
@@ -181,26 +203,67 @@ class Decided(Columns):
 
 
 @dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event as values; `first` and `last` are None if it concerns no numbers."""
+
+    kind: EventKind
+    group: int
+    first: int | None
+    last: int | None
+    at: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Events(Columns):
-    """Events, a row for each: the `group`, the range of numbers `first`..`last`, and the time (microseconds)."""
+    """Events, a row for each.
+
+    * `group`, `kind`, and the time `at` (microseconds).
+    * `first`..`last`: the range of numbers, see `rows`.
+    * `count`: how many messages or numbers the event stands for; 1 if it isn't counted.
+    * `kept`: whether it is on record where not all events are: a hole that opens isn't, nor is a hole that was filled
+      before it was overdue.
+    """
 
     kind: Ints
     group: Ints
     first: Ints
     last: Ints
     at: Ints
+    count: Ints
+    kept: Bools
 
     @classmethod
-    def of(cls, kind: EventKind, group: Ints, first: Ints | None, last: Ints | None, at: Ints) -> Events:
-        """Rows of one kind; an event without a range has zeros."""
-        none = empty_ints(len(group))
+    def of(
+        cls,
+        kind: EventKind,
+        group: Ints,
+        first: Ints | None,
+        last: Ints | None,
+        at: Ints,
+        *,
+        count: Ints | None = None,
+        kept: Bools | None = None,
+    ) -> Events:
+        """Rows of one kind. `first` and `last` are None if they concern no numbers; `kept`: by the kind, if it isn't given."""
+        none = np.full(len(group), _NO_NUMBER, np.int64)
         return cls(
             kind=np.full(len(group), int(kind), np.int64),
             group=group,
             first=none if first is None else first,
             last=none if last is None else last,
             at=at,
+            count=np.ones(len(group), np.int64) if count is None else count,
+            kept=np.full(len(group), kind is not EventKind.HOLE_OPENED) if kept is None else kept,
         )
+
+    def rows(self) -> Iterator[EventRow]:
+        """The events as values, in order of time; events of one time in the order in which they happened."""
+        order = np.argsort(self.at, kind="stable")
+        columns = (self.kind, self.group, self.first, self.last, self.at, self.count)
+        for kind, group, first, last, at, count in zip(*(one[order].tolist() for one in columns), strict=True):
+            has_none = first == _NO_NUMBER
+            yield EventRow(EventKind(kind), group, None if has_none else first, None if has_none else last, at, count)
 
 
 def no_messages() -> Decided:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +15,7 @@ from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.conservation import Counts
-from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason
+from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.reading import of_size, whole_number
 from seriatim.kernel.sequence import key_problem, position_reader
@@ -46,12 +47,15 @@ class Item(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event of a group: `kind` is a word of ``EventKind``, `first`..`last` are the numbers concerned, if any."""
+    """An event of a group: `kind` is a word of ``EventKind``, `first`..`last` are the numbers concerned, if any.
+
+    Of a group in order of event time the numbers are seconds.
+    """
 
     kind: str
     group: Key
-    first: int | None
-    last: int | None
+    first: Any
+    last: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +347,7 @@ class Sequencer:
             else:
                 self._due.pop(key, None)
         told = self._tell(_in_time(outcome.decided, arrived))
-        return replace(told, events=_events([self._names[key] for key in keys], outcome.events))
+        return replace(told, events=_events(self.policy, [self._names[key] for key in keys], outcome.events))
 
     def _tell(self, decided: Decided) -> Outcome:
         outcome = Outcome()
@@ -416,17 +420,13 @@ def _as_given(policy: Policy, position_: int) -> float | int:
     return seconds(position_) if isinstance(policy, BestEffort) and policy.by == "time" else position_
 
 
-def _events(keys: list[Key], events: Events) -> list[Event]:
-    events = events.take(np.argsort(events.at, kind="stable"))
-    ranged = {EventKind.CLOSED: False}
-    return [
-        Event(
-            EventKind(kind).word, keys[group], *((first, last) if ranged.get(EventKind(kind), True) else (None, None))
-        )
-        for kind, group, first, last in zip(
-            events.kind.tolist(), events.group.tolist(), events.first.tolist(), events.last.tolist(), strict=True
-        )
-    ]
+def _events(policy: Policy, keys: list[Key], events: Events) -> list[Event]:
+    given = partial(_number_of, policy)
+    return [Event(one.kind.word, keys[one.group], given(one.first), given(one.last)) for one in events.rows()]
+
+
+def _number_of(policy: Policy, number: int | None) -> Any:
+    return None if number is None else _as_given(policy, number)
 
 
 def _joined(first: Outcome, second: Outcome) -> Outcome:

@@ -218,6 +218,7 @@ def _done(
         "set_aside": acted.set_aside + len(mended.entry_ids), **_passed_over(asked, policy, acted), **mended.details,
     }  # fmt: skip
     number = _log(transaction, asked, details)
+    turns.record(queue, [asked.group], acted.caused, number)
     return Operation(
         number,
         asked.action,
@@ -286,12 +287,7 @@ def unlocked(view: GroupView) -> GroupState:
 
 
 def _told(events: Events, group: str) -> tuple[Event, ...]:
-    events = events.take(np.argsort(events.at, kind="stable"))
-    rows = zip(events.kind.tolist(), events.first.tolist(), events.last.tolist(), strict=True)
-    return tuple(
-        Event(EventKind(kind).word, group, *((None, None) if kind == EventKind.CLOSED else (first, last)))
-        for kind, first, last in rows
-    )
+    return tuple(Event(one.kind.word, group, one.first, one.last) for one in events.rows())
 
 
 def _nothing(state: State) -> Outcome:

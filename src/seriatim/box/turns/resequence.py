@@ -7,7 +7,7 @@ knows no connections.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,7 +179,7 @@ class ActionResult:
     """The effect of an operator's action on a group: all decisions, and its state before and after.
 
     `next`: its next number before the action. `more`: whether a long run has begun to leave, and goes on in the next
-    turns.
+    turns. `due`: events before the action; `caused`: events that the action caused.
     """
 
     judged: TurnResult
@@ -189,6 +189,8 @@ class ActionResult:
     set_aside: int = 0
     next: int = 0
     more: bool = False
+    due: Events = field(default_factory=no_events)
+    caused: Events = field(default_factory=no_events)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +327,8 @@ class Turn:
             aside = len(judged.changes["aside_ids"]) - _set_aside(first.decided)
         after = actions.state_of(self._policy, then.state)
         more = bool(then.state.groups.has(Flag.LEAVING)[0])
-        return ActionResult(judged, before, after, released, aside, int(first.state.groups.next[0]), more)
+        passed = int(first.state.groups.next[0])
+        return ActionResult(judged, before, after, released, aside, passed, more, first.events, then.events)
 
     def act_each(
         self, action_of: Sequence[Callable[[State], kernel.Outcome] | None]

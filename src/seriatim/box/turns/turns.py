@@ -29,6 +29,7 @@ from seriatim.box.turns.resequence import (
     TurnResult,
 )
 from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel.outcome import Events
 from seriatim.kernel.policy import BestEffort, Fifo, Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
@@ -180,7 +181,7 @@ class Turns:
         if turn.is_short():
             turn, _ = self._turn(queue, locked, at_most, all_held=True)
         judged = turn.judge()
-        self._decide(queue, judged, [])
+        self._decide(queue, locked.keys, judged, [])
         return judged
 
     def judge_all(self, queue: BoxQueue, locked: LockedGroups) -> None:
@@ -235,18 +236,50 @@ class Turns:
             turn, unrouted = self._turn(queue, locked, queue.at_most(limit), all_held=True)
         return None if unrouted and wary else turn.judge()
 
-    def deliver(self, queue: BoxQueue, judged: TurnResult, definitions: Definitions) -> Delivery | None:
+    def deliver(
+        self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult, definitions: Definitions
+    ) -> Delivery | None:
         """Write the result of `look`, and hand out its messages; None if there are none."""
         if not judged.handed:
-            self._decide(queue, judged, [])
+            self._decide(queue, locked.keys, judged, [])
             return None
         handed = judged.handed[0]
-        rows = self._decide(queue, judged, handed.entry_ids)
+        rows = self._decide(queue, locked.keys, judged, handed.entry_ids)
         return self._delivery(queue, handed, rows, definitions)
 
-    def _decide(self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int]) -> list[Any]:
+    def _decide(self, queue: BoxQueue, keys: Sequence[str], judged: TurnResult, handed_ids: list[int]) -> list[Any]:
+        """Write the result of a turn and its events; returns the messages that are handed out."""
+        rows = self._written(queue, judged, handed_ids)
+        self.record(queue, keys, judged.events)
+        return rows
+
+    def _written(self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int]) -> list[Any]:
         parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
         return self._transaction.rows("decide", **parameters)
+
+    def record(self, queue: BoxQueue, keys: Sequence[str], events: Events, operation_id: int | None = None) -> None:
+        """Put events on record, as many as the queue keeps. If there are none, nothing is executed.
+
+        Args:
+            queue: the queue of the groups.
+            keys: the groups of the turn.
+            events: their events.
+            operation_id: the number of the operator's action that caused them.
+        """
+        if queue.declared.events != "all":
+            events = events.take(events.kept)
+        if rows := list(events.rows()):
+            self._transaction.do(
+                "record_events",
+                of_queue=queue.queue_id,
+                of_groups=[keys[one.group] for one in rows],
+                its_kinds=[one.kind.word for one in rows],
+                its_firsts=[one.first for one in rows],
+                its_lasts=[one.last for one in rows],
+                its_counts=[one.count for one in rows],
+                its_times=[one.at for one in rows],
+                of_operation=operation_id,
+            )
 
     def act(
         self,
@@ -259,6 +292,8 @@ class Turns:
         all_held: bool = False,
     ) -> ActionResult:
         """Perform an operator's action on one locked group, after judging it; nothing is handed out.
+
+        The events that it causes are left to the caller to `record`.
 
         Args:
             queue: the queue of the group.
@@ -277,7 +312,8 @@ class Turns:
         if turn.is_short(acts=True):
             turn, _ = reads(all_held=True)
         acted = turn.act(action, empties=empties)
-        self._decide(queue, acted.judged, [])
+        self._written(queue, acted.judged, [])
+        self.record(queue, locked.keys, acted.due)
         return acted
 
     def act_each(
@@ -304,7 +340,7 @@ class Turns:
             if turn.is_short(acts=True):
                 turn, _ = reads(all_held=True)
             judged, effects = turn.act_each([action_of[key] for key in one.keys])
-            self._decide(queue, judged, [])
+            self._decide(queue, one.keys, judged, [])
             self._transaction.notice(*judged.notices(queue, one.keys))
             done |= dict(zip(one.keys, effects, strict=True))
         return done
