@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 
 import numpy as np
 
@@ -272,6 +273,7 @@ def no_messages() -> Decided:
     return Decided.of(none, none, none, Disposition.HELD, Reason.NONE, none)
 
 
+@cache
 def no_events() -> Events:
     """No events."""
     none = empty_ints()

@@ -146,7 +146,9 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
         stretch = arrivals.take(quiet) if len(rest) else arrivals
         after, out, happened = rules.take(policy, state, stretch)
         decided.append(out)
-        events += [happened, suspensions(state, after, stretch)]
+        events.append(happened)
+        if isinstance(policy, Standard | BestEffort) and policy.late == "suspend":
+            events.append(suspensions(state, after, stretch))
         if clocked:
             events.append(_changes(policy, state, after))
         state = after

@@ -41,6 +41,7 @@ queues:
     priority: rank
     keep: everything
     keep_for: 7d
+    events: all
     max_messages: 1000
     when_full: refuse
     enabled: false
@@ -127,6 +128,7 @@ def test_a_whole_file_becomes_declarations():
                 priority="rank",
                 keep="everything",
                 keep_for="7d",
+                events="all",
                 max_messages=1000,
                 when_full="refuse",
                 enabled=False,

@@ -266,6 +266,8 @@ class Turns:
             events: their events.
             operation_id: the number of the operator's action that caused them.
         """
+        if not len(events):
+            return
         if queue.declared.events != "all":
             events = events.take(events.kept)
         if rows := list(events.rows()):
