@@ -551,4 +551,37 @@ _READING = (
     ),
 )
 
-MUTATIONS = _STANDARD + _TIME + _BEST_EFFORT + _UNIT_OF_WORK + _GROUPS + _READING
+_EVENTS = (
+    Mutation(
+        "a group that a late message suspends is told with its number",
+        "late.py",
+        "Events.of(EventKind.SUSPENDED, first.group, first.sequence, first.sequence, at)",
+        "Events.of(EventKind.SUSPENDED, first.group, None, None, at)",
+    ),
+    Mutation(
+        "of late messages it is the first to come that suspends",
+        "late.py",
+        "late = late.take(np.lexsort((late.ref, late.group)))",
+        "late = late.take(np.lexsort((-late.ref, late.group)))",
+    ),
+    Mutation(
+        "a group that is suspended already isn't suspended again",
+        "actions.py",
+        "fresh = np.flatnonzero(~groups.has(Flag.SUSPENDED))",
+        "fresh = empty_ints(1)",
+    ),
+    Mutation(
+        "only the end of a suspension is a resumption",
+        "actions.py",
+        "if from_ is not Flag.SUSPENDED:",
+        "if from_ is not Flag.FAULTED:",
+    ),
+    Mutation(
+        "a reset forward tells the numbers that it skips",
+        "actions.py",
+        "for number in (next_, following - step))",
+        "for number in (next_, following))",
+    ),
+)
+
+MUTATIONS = _STANDARD + _TIME + _BEST_EFFORT + _UNIT_OF_WORK + _GROUPS + _READING + _EVENTS

@@ -22,6 +22,10 @@ from seriatim import (
     Unordered,
     UsageError,
 )
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.outcome import EventKind
+from seriatim.kernel.state import State
 
 
 def numbers(outcome: Any) -> list[Any]:
@@ -349,3 +353,24 @@ def test_a_hole_is_skipped_only_where_there_is_a_time_for_it(hole_timeout: float
     with pytest.raises(PolicyError, match=r'on_hole="skip" requires a hole_timeout') as refused:
         Standard(on_hole="skip", hole_timeout=hole_timeout)
     assert "add a hole_timeout" in str(refused.value)
+
+
+@pytest.mark.parametrize("overdue", [False, True])
+def test_which_events_are_kept_where_not_all_are(overdue: bool) -> None:
+    """A hole that opens isn't, nor is one that is filled in time."""
+
+    def comes(state: State, number: int, now: int) -> kernel.Outcome:
+        columns = (np.array([one], np.int64) for one in (0, number, number, now * 1_000_000, NOT_SAID))
+        return kernel.offer(policy, state, Arrivals(*columns))
+
+    policy = Standard(hole_timeout=10)
+    first = comes(kernel.new_state(policy, 1), 2, 0)
+    fired = kernel.advance(policy, first.state, (10 if overdue else 9) * 1_000_000)
+    last = comes(fired.state, 1, 11)
+    told = [
+        (EventKind(kind).word, kept)
+        for one in (first, fired, last)
+        for kind, kept in zip(one.events.kind.tolist(), one.events.kept.tolist(), strict=True)
+    ]
+    reports = [("hole_overdue", True), ("timed_out", True)] if overdue else []
+    assert told == [("hole_opened", False), *reports, ("hole_filled", overdue)]

@@ -145,9 +145,9 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
         return Outcome(state, no_messages(), no_events())
     passed = ~state.held.late & (state.held.sequence < following)
     late = _set_aside(state.held.take(passed), Disposition.LATE, Reason.PASSED_OVER, now)
-    skipped, told = state.skipped, empty_ints()
+    skipped = state.skipped
     if following > next_:
-        skipped, told = skipped.add(Ranges(empty_ints(1), _one(next_), _one(following - step))), empty_ints(1)
+        skipped = skipped.add(Ranges(empty_ints(1), _one(next_), _one(following - step)))
     else:
         skipped = skipped.below(0, following)
     changed = State(
@@ -156,6 +156,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
         skipped,
     )
     outcome = _settled(policy, changed, changed, now, late)
+    told = empty_ints(int(following > next_))
     from_, through = (np.full(len(told), number, np.int64) for number in (next_, following - step))
     passed_over = Events.of(EventKind.HOLE_SKIPPED, told, from_, through, outcome.state.groups.clock[told])
     opened = holes.events_between(policy, state, outcome.state)
