@@ -23,6 +23,7 @@ __all__ = [
     "checked_limit",
     "events_by_kind",
     "events_of",
+    "events_of_group",
     "read_events",
     "skips_of",
 ]
@@ -169,6 +170,11 @@ def events_of(
 ) -> list[EventView]:
     """List at most `limit` events, newest first, with numbers below `before`."""
     return transaction.rows("events", EventView, **chosen.parameters(), before=before, limit=limit)
+
+
+def events_of_group(transaction: Transaction, queue_id: int, group: str, limit: int) -> list[EventView]:
+    """List the newest events of a group, newest first."""
+    return transaction.rows("events_of_group", EventView, queue_id=queue_id, group_key=group, limit=limit)
 
 
 def events_by_kind(transaction: Transaction, chosen: EventFilter, limit: int = 100) -> list[KindCount]:

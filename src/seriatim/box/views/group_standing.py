@@ -12,7 +12,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.views.at_work import ready_work
-from seriatim.box.views.events import EventFilter, EventView, events_of
+from seriatim.box.views.events import EventView, events_of_group
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.box.views.operations_done import Logged, logged
 from seriatim.kernel.policy import BestEffort, Standard
@@ -139,7 +139,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         ((Action.RETRY,) if view.tries_again else ()) + _helping(view, blocks),
         tuple(logged(transaction, queue=queue, group=group, limit=_LOGGED)),
         _processed(transaction.one("group_processed", **parameters), found, view, heads),
-        tuple(events_of(transaction, EventFilter(queue, group), limit=_EVENTS)),
+        tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
     )
 
 

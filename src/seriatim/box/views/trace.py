@@ -13,7 +13,7 @@ from enum import StrEnum
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
-from seriatim.box.views.events import EventFilter, EventView, events_of, skips_of
+from seriatim.box.views.events import EventView, events_of_group, skips_of
 from seriatim.box.views.faults import FaultFilter, FaultView, faults_of
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.box.views.message_places import check_one_space
@@ -147,7 +147,7 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
     faults = faults_of(transaction, FaultFilter(queue=queue, group=group), limit=_MOST)
     skips = _skips(transaction, found, group, places)
     lines = [[*_received(one), *_way(one, view, skips)] for one in places]
-    happened = events_of(transaction, EventFilter(queue, group), limit=_MOST)
+    happened = events_of_group(transaction, found.queue_id, group, _MOST)
     lines += [[_event(one)] for one in reversed(happened)] + _open_hole(view, happened)
     lines.append([_fault(one) for one in reversed(faults)])
     lines.append([_operation(one) for one in reversed(logged(transaction, queue=queue, group=group, limit=_MOST))])
