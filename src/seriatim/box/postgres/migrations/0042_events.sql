@@ -79,7 +79,7 @@ DECLARE
     through bigint;
     placed bigint;
 BEGIN
-    PERFORM {schema}.permit_anything();
+    PERFORM {schema}.permit('see', '{{}}');
     IF NOT EXISTS (SELECT FROM {schema}.events WHERE position IS NULL) THEN
         RETURN FALSE;
     END IF;
