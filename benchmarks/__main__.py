@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.box import boxes
+from benchmarks.box_many import many
 from benchmarks.box_size import sizes
 from benchmarks.box_spark import between
 from benchmarks.coroutines import coroutines
@@ -94,6 +95,7 @@ PARTS = {
 OFF_SPARK = {
     "async": coroutines,
     "box": boxes,
+    "box-many": many,
     "box-size": sizes,
     "dialogs": talking,
     "fast-paths": fast_paths,

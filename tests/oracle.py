@@ -55,7 +55,7 @@ class Oracle:
         for target in self.groups.values():
             target.end_of_offer(max(target.clock, self.now), out)
         for target, (hole, number) in before.items():
-            out.events += hole_events(target.key, hole, target.hole(), moved=target.view().next != number)
+            out.events += hole_events(target, hole, number)
         return self.counted(out)
 
     def replay(self, items: Iterable[tuple[Any, Any, Any, float]], watermark: float | None = None) -> Outcome:
@@ -87,7 +87,7 @@ class Oracle:
             return None
         number = self.number_of(message)
         raw = key_bytes(message.group)
-        if raw is None or number is None:
+        if raw is None or number is None or self.has_wrong_size(message):
             out.invalid.append(message)
             return None
         message.number = number
@@ -100,6 +100,13 @@ class Oracle:
             return message.arrival
         by_time = isinstance(self.policy, BestEffort) and self.policy.by == "time"
         return moment_of(message.sequence) if by_time else whole(message.sequence)
+
+    def has_wrong_size(self, message: Message) -> bool:
+        """Whether a message says a size that is no number."""
+        if not isinstance(self.policy, UnitOfWork):
+            return False
+        written = UnitOfWorkGroup(message.group, self.policy).written_size(message.value)
+        return written is not None and whole(written) is None
 
     def next_arrival(self) -> int:
         self.arrivals += 1
@@ -178,7 +185,7 @@ class Oracle:
         name = "take_out" if action == "skip_message" and arguments else action
         getattr(group, name)(*arguments, group.clock, out)
         if action in ("resume", "skip_message", "reset"):
-            changes = hole_events(group.key, before, group.hole(), moved=group.view().next != was)
+            changes = hole_events(group, before, was)
             out.events += [event for event in changes if event[0] == "hole_opened"]
         return self.counted(out)
 
@@ -201,13 +208,12 @@ class Oracle:
         return {**self.tally, "held": held}
 
 
-def hole_events(
-    key: Any, before: tuple[int, int] | None, after: tuple[int, int] | None, *, moved: bool
-) -> list[tuple[str, Any, int, int]]:
-    """What a call that offers messages reports of a group's hole: judged once, at the end."""
+def hole_events(group: Group, before: tuple[int, int] | None, was: int | None) -> list[tuple[str, Any, int, int]]:
+    """What a call that offers messages reports of a group's hole: judged once, at the end. `was`: its next number before."""
     events: list[tuple[str, Any, int, int]] = []
-    if before is not None and moved:
-        events.append(("hole_filled", key, *before))
-    if after is not None and (before is None or moved):
-        events.append(("hole_opened", key, *after))
+    after, following = group.hole(), group.view().next
+    if before is not None and following != was:
+        events.append(("hole_filled", group.key, before[0], min(before[1], following - group.policy.increment)))
+    if after is not None and (before is None or following != was):
+        events.append(("hole_opened", group.key, *after))
     return events

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 from seriatim import VOID
@@ -69,6 +70,14 @@ def whole(value: Any) -> int | None:
     if isinstance(value, tuple):
         epoch, number = value
         value = epoch * TICKETS_PER_EPOCH + number if epoch >= 0 and number >= 1 else None
+    if isinstance(value, str):
+        text = value.strip(" \t\r\n")
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        value = int(text) if digits and set(digits) <= set("0123456789") else None
+    if isinstance(value, float):
+        value = int(value) if value % 1 == 0 and abs(value) < 2**53 else None
+    if isinstance(value, Decimal):
+        value = int(value) if value.is_finite() and value % 1 == 0 else None
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if INT64_MIN <= value <= INT64_MAX else None
@@ -167,7 +176,18 @@ class Group:
             out.rejected.append(message)
         else:
             self.late_held.append(message)
+            if not self.suspended and self.policy.late == "suspend":
+                number = self.given(message.number)
+                out.events.append(("suspended", self.key, number, number))
             self.suspended = True
+
+    def given(self, number: int) -> Any:
+        """A number as the user gave it."""
+        return number
+
+    def resumed(self, out: Outcome) -> None:
+        self.suspended = False
+        out.events.append(("resumed", self.key, None, None))
 
     # Actions.
     def refuse(self, action: str) -> None:
@@ -176,13 +196,16 @@ class Group:
     def suspend(self, now: int, out: Outcome) -> None:
         if self.closed:
             self.refuse("suspend")
+        if not self.suspended:
+            out.events.append(("suspended", self.key, None, None))
         self.suspended = self.by_operator = True
         self.let_go(now, out)
 
     def resume(self, now: int, out: Outcome) -> None:
         if self.shown_state() != "suspended":
             self.refuse("resume")
-        self.suspended = self.by_operator = False
+        self.resumed(out)
+        self.by_operator = False
         for message in self.late_held:
             self.leave(message, now, out, late=True)
         self.late_held = []
@@ -193,7 +216,7 @@ class Group:
             self.refuse("skip_message")
         out.dead.append(self.late_held.pop(0))
         if not self.late_held:
-            self.suspended = False
+            self.resumed(out)
             self.let_go(now, out)
 
     def take_out(self, sequence: Any, now: int, out: Outcome) -> None:
@@ -206,7 +229,7 @@ class Group:
             out.dead.append(named[0])
             self.late_held.remove(named[0])
             if self.shown_state() == "suspended" and not self.by_operator and not self.late_held:
-                self.suspended = False
+                self.resumed(out)
         else:
             self.take_away([named[0]], out)
         self.let_go(now, out)
@@ -283,11 +306,30 @@ class StandardGroup(Group):
             out.invalid.append(message)
         elif number >= self.next:
             self.keep(message, now, out)
+        elif any(other.number == number for other in self.late_held):
+            out.duplicates.append(message)
         elif number < self.first or any(low <= number <= high for low, high in self.ranges):
             self.take_late(message, now, out, room=self.has_room())
             self.let_go(now, out)
         else:
             out.duplicates.append(message)
+
+    def leave(self, message: Message, now: int, out: Outcome, *, late: bool = False) -> None:
+        super().leave(message, now, out, late=late)
+        if late:
+            self.forget_skipped(message.number)
+
+    def forget_skipped(self, number: int) -> None:
+        """A number that was delivered late is no longer skipped, if there is room for the two halves of its range."""
+        step, remaining = self.policy.increment, []
+        for low, high in self.ranges:
+            if low <= number <= high:
+                halves = [(low, number - step), (number + step, high)]
+                remaining += [(one, other) for one, other in halves if one <= other]
+            else:
+                remaining.append((low, high))
+        if len(remaining) <= REMEMBERED_RANGES:
+            self.ranges = remaining
 
     def has_room(self) -> bool:
         return self.policy.capacity is None or len(self.messages()) + len(self.late_held) < self.policy.capacity
@@ -393,6 +435,7 @@ class StandardGroup(Group):
             out.late += [message for message in self.messages() if message.number < number]
             self.taken_out = {one for one in self.taken_out if one >= number}
             self.held = [message for message in self.held if message.number >= number]
+            out.events.append(("hole_skipped", self.key, self.next, number - step))
             self.remember(self.next, number - step)
         elif number < self.next:
             self.ranges = [(low, min(high, number - step)) for low, high in self.ranges if low < number]
@@ -415,6 +458,9 @@ class BestEffortGroup(Group):
         self.since: int | None = None
         self.fixed: int | None = None  # the highest of the round, once fixed
         self.touched = False
+
+    def given(self, number: int) -> Any:
+        return number / 1_000_000 if self.policy.by == "time" else number
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
         number = message.number
@@ -518,7 +564,13 @@ class UnitOfWorkGroup(Group):
             return message.number if is_last else None
         if isinstance(policy.size, int):
             return None
-        return whole(policy.size(value) if callable(policy.size) else value.get(policy.size))
+        return whole(self.written_size(value))
+
+    def written_size(self, value: Any) -> Any:
+        policy = self.policy
+        if value is VOID or policy.last is not None or isinstance(policy.size, int):
+            return None
+        return policy.size(value) if callable(policy.size) else value.get(policy.size)
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
         number = message.number

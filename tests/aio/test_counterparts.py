@@ -26,6 +26,8 @@ _WITHOUT = {
         "connection": "would block the event loop: `run` and `execute` use it",
     },
     "Delivery": {
+        "happens": "is for internal modules",
+        "lent": "is for workers",
         "part": "is for workers",
         "settle": "is for internal modules",
         "stands": "is for internal modules",

@@ -57,6 +57,19 @@ def test_says_what_a_good_file_does():
     assert result.stderr == ""
 
 
+def test_a_duration_without_a_unit_counts_as_seconds_with_a_warning():
+    text = GOOD.replace("name: small", "name: small\ntrigger: 0\nclock: event\ntime: at\nwatermark: 90")
+    text = text.replace("key: $.key,", "key: $.key, at: {path: $.at, type: timestamp},")
+    Path("bare.yaml").write_text(text.replace("policy: standard", "policy: standard, hole_timeout: 0.5"))
+    told = [
+        "bare.yaml:5:12: watermark: 90 has no unit and counts as seconds: write 90s",
+        "bare.yaml:12:50: route[0].resequence.hole_timeout: 0.5 has no unit and counts as seconds: write 0.5s",
+    ]
+    result = called("check", "bare.yaml")
+    assert (result.exit_code, result.stderr.splitlines()) == (0, [f"warning: {one}" for one in told])
+    assert json.loads(called("check", "bare.yaml", "--json").stdout)["warnings"] == told
+
+
 def test_says_what_is_dropped():
     Path("drop.yaml").write_text(GOOD.replace("deliver: {format: json, path: out/all}", "deliver: drop"))
     result = called("check", "drop.yaml")
@@ -74,6 +87,8 @@ def test_says_what_is_dropped():
         ("- to: all", "- to: all\n    where: TRUE && TRUE", "8:12: route[0].where, 1:6 of the filter: '&&' is not part of a filter (write AND)"),
         ("path: out/all", 'path: "${NONE}/all"', "9:35: the environment variable NONE is not set (export NONE=…)"),
         ("path: inbox", 'path: "${NONE}/${NONE}"', "4:34: the environment variable NONE is not set (export NONE=…)"),
+        ("name: small", "name: small\ntrigger: '7'", "2:10: trigger: '7' has no unit (write 7s for seconds, or 7m, 7h, 7d)"),
+        ("name: small", "name: small\ntrigger: soon", """2:10: trigger: 'soon' is not a duration (write "100s", "5m", "1.5h", "250ms" or "7d")"""),
         ("policy: standard", "policy: standard, hole_timeout: '7'", "8:50: Standard: hole_timeout: '7' has no unit (write 7s for seconds, or 7m, 7h, 7d)"),
     ],
 )  # fmt: skip

@@ -24,8 +24,8 @@ def test_the_line_of_a_batch_obeys_the_law_and_tells_received_from_entered():
     )
     told = line_of(Progress(3, 1.5, 14, 9.3, accounts, 1, Routing(14, 12, unrouted=1, invalid=1)))
     assert told == (
-        "received 14 · held before 2 + in 22 = released 16 + held 3 + late 1 + duplicate 2 + invalid 1 + rejected 1"
-        " · holes 1 · unrouted 1 · invalid without a destination 1 · 9 rows/s · batch 1.5 s"
+        "batch 3: received 14 · held before 2 + in 22 = released 16 + held 3 + late 1 + duplicate 2 + invalid 1 + rejected 1"
+        " · holes 1 · unrouted 1 · invalid without a destination 1 · 9.3 rows/s · 1.5 s"
     )
     left, right = told.split(" · ")[1].split(" = ")
     assert [sum(map(int, re.findall(r"\d+", side))) for side in (left, right)] == [24, 24]

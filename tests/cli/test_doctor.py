@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 
 from click.testing import CliRunner
 
+import seriatim as sq
 from seriatim.cli.main import main
-from seriatim.operations import box_findings
+from seriatim.operations import box_findings, work_findings
 from seriatim.operations.doctor import State, examine
+from seriatim.operations.what_to_do import advice
 
 
 def test_says_what_to_do_where_there_is_no_java(tmp_path, monkeypatch):
@@ -71,10 +74,45 @@ def test_looks_at_the_box_that_is_named(box, tmp_path, monkeypatch):
     assert "spark" not in there
     assert found("--schema", box.schema, "--audit")["laws"] == there["laws"]
     monkeypatch.delenv("SERIATIM_DSN")
-    assert found()["box"]["found"].startswith("none yet")
+    assert found()["box"]["state"] == "warning"
+    assert found()["box"]["found"].startswith("there is no message box here")
     assert found("--dsn", box.dsn, "--schema", box.schema)["box"] == there["box"]
     assert found("--dsn", "postgresql://nobody@127.0.0.1:1/none")["box"]["state"] == "wrong"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_last_line_fits_what_was_found(box, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAVA_HOME", os.environ.get("JAVA_HOME", ""))
+    where = ["--dsn", box.dsn, "--schema", box.schema]
+
+    def last(*options):
+        told = CliRunner().invoke(main, ["doctor", *options])
+        return told.exit_code, told.stdout.splitlines()[-1]
+
+    assert last(*where) == (0, "Nothing needs a hand.")
+    box.define(sq.Queue("off", policy=sq.Unordered(), enabled=False))
+    assert last(*where) == (0, "Nothing needs a hand now. Worth a look: queues off.")
+    monkeypatch.delenv("SERIATIM_DSN", raising=False)
+    none = "This machine is ready, but there is no message box here. Begin a project: seriatim init DIR"
+    assert last() == (2, none)
+    (tmp_path / ".seriatim" / "pipelines").mkdir(parents=True)
+    assert last() == (0, "Nothing needs a hand.")
+
+
+def test_a_finding_is_explained_also_where_the_documents_are_not(box):
+    with box.session() as tx:  # a fault to be found
+        tx.publish(sq.Message(type="nobody's"))
+    told = CliRunner().invoke(main, ["doctor", "--dsn", box.dsn, "--schema", box.schema])
+    assert "  more: seriatim doctor --explain unrouted\n" in told.stdout
+    told = CliRunner().invoke(main, ["doctor", "--explain", "unrouted"])
+    assert told.exit_code == 0
+    assert "what you see:\n  unrouted\nwhy:\n  no subscription matched the message" in told.stdout
+    assert "then `seriatim unrouted --resubmit`" in told.stdout
+    for name in (*work_findings.CHECKS, *box_findings.CHECKS):
+        assert advice(name).remedy
+    told = CliRunner().invoke(main, ["doctor", "--explain", "unrooted"])
+    assert (told.exit_code, "did you mean 'unrouted'?" in told.stderr) == (2, True)
 
 
 def test_the_laws_of_a_box_that_cannot_be_read_in_time(box, monkeypatch):

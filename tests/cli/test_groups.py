@@ -57,7 +57,7 @@ def test_groups(shop, call):
     lines = call("groups").stdout.splitlines()
     assert lines[0].split()[:4] == ["queue", "group", "state", "since"]
     assert [line.split()[1:3] for line in lines[1:]] == [["c2", "waiting"], ["it's", "c1"]]
-    assert call("groups").stderr == "2 of 3 groups are shown, those that are stopped: --all lists all\n"
+    assert call("groups").stderr == "2 of 3 groups shown: only groups that stand still; --all lists all\n"
     lines = call("groups", "--all").stdout.splitlines()
     assert [line.split()[1:3] for line in lines[1:]] == [["c2", "waiting"], ["it's", "c1"], ["c3", "ready"]]
     assert [one["group"] for one in told(call("groups", "--all", "--limit", 2, "--json"))] == ["c2", "it's c1"]
@@ -95,12 +95,12 @@ def test_group_show_names_what_blocks_and_the_command_that_helps(shop, call):
     shown = call("group", "show", "it's c1").stdout
     assert "shop, group it's c1: faulted since " in shown
     assert "  the handler failed for good: ValueError: no such customer\n" in shown
-    assert "(order, sequence 2, ordinal 2, handed out 1 times)" in shown
+    assert "(order, sequence 2, ordinal 2, handed out 1 time)" in shown
     assert "  messages that wait: 2 (0 arrived, 0 held, 2 queued, 0 in hand), 1 of them behind it\n" in shown
-    assert "  helps: seriatim group retry 'it'\"'\"'s c1' --queue shop --reason …\n" in shown
+    assert "  helps: seriatim group retry 'it'\"'\"'s c1' --queue shop\n" in shown
     shown = call("group", "show", "c2", "--queue", "shop").stdout
     assert "  hole: 1..1 since " in shown
-    assert "  helps: seriatim group skip-hole c2 --queue shop --reason …\n" in shown
+    assert "  helps: seriatim group skip-hole c2 --queue shop\n" in shown
     found = told(call("group", "show", "c2", "--json"))
     assert (found["view"]["state"], found["following"]["sequence"], found["helps"]) == ("waiting", 2, ["skip_hole"])
     assert "no queue has a group 'x'" in call("group", "show", "x", code=2).stderr
@@ -321,7 +321,7 @@ def test_trace(shop, call):
     assert told(call("trace", one, "--json"))[0]["kind"] == "received"
     lines = call("trace", "--group", "it's c1").stdout.splitlines()
     assert lines[0].split() == ["at", "step", "message"]
-    assert "1 have left no trace here" in lines[1]
+    assert "1 left no trace here" in lines[1]
     found = told(call("trace", "--group", "it's c1", "--queue", "shop", "--limit", 2, "--json"))
     assert [step["kind"] for step in found].count("received") == 2
     assert "give either a MESSAGE or --group" in call("trace", code=2).stderr
@@ -353,3 +353,62 @@ def test_periods_and_numbers_that_are_too_long(shop, call):
         assert "out of range" in call("faults", "--older-than", period, code=2).stderr
     for words in (("skip-hole", "c2", "--through", 10**30), ("reset", "c2", "--next", 10**30)):
         call("group", *words, *WHY, code=2)
+
+
+def test_a_file_of_edits_mends_many(shop, call, tmp_path):
+    file = tmp_path / "x.jsonl"
+    for n, group in enumerate(("d1", "d2", "d3")):
+        publish(shop, 1, group=group, size=n)
+        failing(shop, group=group)
+    exported = call("messages", "export", "--state", "faulted", "--group", "d1")
+    assert (exported.stderr, len(exported.stdout.splitlines())) == ("1 message\n", 1)
+    assert call("messages", "export", "--state", "faulted", "--output", file).stdout == ""
+    edited = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [one["group"] for one in edited] == ["it's c1", "d1", "d2", "d3"]
+    edited[1]["body"] = '{"mended": 1}'
+    edited[2]["context"]["size"] = 7
+    file.write_text("".join(json.dumps(one) + "\n" for one in edited[1:]))
+    retry = ("group", "retry", "--edits", file)
+    lines = [line.split(maxsplit=3) for line in call(*retry, "--dry-run").stdout.splitlines()]
+    assert [(line[1], line[3]) for line in lines[:4]] == [
+        ("group", "changed"), ("d1", "body"), ("d2", "context.size"), ("d3", "nothing"),
+    ]  # fmt: skip
+    assert call(*retry, "--dry-run").stdout.splitlines()[-1] == (
+        "retry would be done to 3 messages (2 changed, 1 unchanged)"
+    )
+    dry = told(call(*retry, "--dry-run", "--json"))
+    assert (dry["dry_run"], [one["changed"] for one in dry["messages"]]) == (True, [["body"], ["context.size"], []])
+    assert "the reason is missing" in call(*retry, code=2).stderr
+    bad = [edited[1] | {"body": "["}, edited[2], edited[3] | {"sequence": 5}]
+    (tmp_path / "bad.jsonl").write_text("".join(json.dumps(one) + "\n" for one in bad))
+    refused = call("group", "retry", "--edits", tmp_path / "bad.jsonl", *WHY, code=2)
+    first, second, last = refused.stderr.splitlines()
+    assert first.startswith(f"error: {tmp_path / 'bad.jsonl'}:1: the message is not what type 'order' says: body")
+    assert second.startswith(f"error: {tmp_path / 'bad.jsonl'}:3: sequence can't be changed by an edit")
+    assert (refused.stdout, last) == ("", "2 lines can't be applied, so nothing was done")
+    operations.skip_message(shop, "shop", "d3", actor="ann", reason="meanwhile")
+    done = call(*retry, *WHY, code=1).stdout.splitlines()
+    gone = f"shop, group d3: not retried, message '{edited[3]['message_id']}' is not in the queue any more"
+    assert done == [
+        gone,
+        "shop, group d1: faulted → ready, edited: body",
+        "shop, group d2: faulted → ready, edited: context.size",
+        "2 of 3 messages: retry (2 changed)",
+    ]
+    again = told(call(*retry, *WHY, "--json", code=1))
+    assert ["why" in one for one in again["messages"]] == [True] * 3
+    others = call(*retry, "--queue", "shop", "--dry-run", code=1)
+    assert others.stderr == ""
+    for words in (("c1", "--edits", file), ("--all", "--edits", file), ("--edits", file, "--error", "x")):
+        assert "the file of --edits names the messages" in call("group", "retry", *words, code=2).stderr
+    assert "or give --all, or --edits FILE" in call("group", "retry", code=2).stderr
+
+
+def test_an_export_without_a_state_has_all_messages(shop, call):
+    lines = [json.loads(line) for line in call("messages", "export", "--queue", "shop").stdout.splitlines()]
+    found = sorted((one["group"], one["sequence"], one["status"]) for one in lines)
+    assert found == [
+        ("c2", 2, "held"), ("it's c1", 2, "queued"), ("it's c1", 3, "queued"),
+    ]  # fmt: skip
+    (one,) = [json.loads(line) for line in call("messages", "export", "--group", "c2").stdout.splitlines()]
+    assert (one["body"], one["context"]) == ("{}", {"customer": "c2", "version": 2})

@@ -46,9 +46,9 @@ def left(box):
 
 def test_one_by_its_id(box, call, made):
     first, second, unrouted = made
-    assert call("delete", first, "--yes", *WHY).stdout == "deleted 1 messages\n"
+    assert call("delete", first, "--yes", *WHY).stdout == "deleted 1 message\n"
     assert left(box) == {second, unrouted}
-    assert call("delete", unrouted, "--yes", *WHY).stdout == "deleted 1 messages\n"
+    assert call("delete", unrouted, "--yes", *WHY).stdout == "deleted 1 message\n"
     assert left(box) == {second}
     (row,) = rows(box, "SELECT actor, reason, details ->> 'message_id' FROM {schema}.operator_log WHERE queue = 'shop'")
     assert row == ("ann", "ticket 4711", first)
@@ -182,7 +182,7 @@ def test_what_is_judged_again_and_what_is_refused_is_told(box, call):
     assert call("requeue", rejected, *WHY).stdout == f"shop, group c1: {rejected} is judged again: rejected\n"
     groups.close(box, "shop", "c1", **BY)
     refused = call("requeue", "--all", "--yes", *WHY, code=1).stdout
-    assert refused.startswith("shop, group c1: refused, 1 messages: cannot requeue into a group that is closed (")
+    assert refused.startswith("shop, group c1: refused, 1 message: cannot requeue into a group that is closed (")
     assert call("requeue", "--all", "--status", "late", "--yes", *WHY).stdout == "there are none\n"
     assert json.loads(call("requeue", "--all", "--status", "late", "--json").stdout) == {
         "dry_run": False,
@@ -197,10 +197,10 @@ def test_waiting_ones_are_taken_out(box, call, made):
     ids = publish(box, 2, 3, 4, 5)
     assert "neither unrouted nor set aside" in call("delete", ids[1], code=2).stderr
     would = call("delete", ids[1], first, "--queue", "shop", "--dry-run").stdout
-    assert "would delete 1 messages" in would
-    assert "would move 1 waiting messages to the dead letters" in would
+    assert "would delete 1 message\n" in would
+    assert "would move 1 waiting message to the dead letters" in would
     told = call("delete", ids[1], first, "--queue", "shop", "--yes", *WHY).stdout
-    assert told == "deleted 1 messages\nmoved 1 waiting messages to the dead letters\n"
+    assert told == "deleted 1 message\nmoved 1 waiting message to the dead letters\n"
     done = json.loads(call("delete", ids[2], "--queue", "shop", "--yes", "--json", *WHY).stdout)
     assert done == {"dry_run": False, "deleted": 0, "dead": 1}
     skip = ["group", "skip-message", "c1", "--queue", "shop", *WHY, "--dsn", box.dsn, "--schema", box.schema]

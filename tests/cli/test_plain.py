@@ -81,7 +81,7 @@ def test_the_command_that_helps_may_be_copied_for_any_key(box):
         told = CliRunner().invoke(main, ["group", "show", *which, "--", key]).stdout
         (line, *_) = [line for line in told.splitlines() if "helps:" in line]
         (_, *words) = shlex.split(line.removeprefix("  helps: "))
-        done = CliRunner().invoke(main, [*words[:2], *which, *words[2:]])
+        done = CliRunner().invoke(main, [*words[:2], *which, "--reason", "mended", *words[2:]])
         assert done.output == f"shop, group {key}: faulted → ready\n"
 
 

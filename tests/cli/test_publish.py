@@ -100,6 +100,14 @@ def test_unique_and_unrouted(box, call):
     call("x", "--type", "ordr", "--unrouted", "keep")
 
 
+def test_an_invalid_message_is_called_so_with_the_reason(box, call):
+    assert call("x", "--type", "order").stdout.endswith("  invalid in queue orders: the group key is missing\n")
+    shown = call("x", "--type", "order", "--property", "amount=1000").stdout
+    assert shown.endswith("  large   published; invalid in queue orders: the group key is missing\n")
+    (one,) = json.loads(call("x", "--type", "order", "--json").stdout)
+    assert (one["queues"], one["invalid"]) == ([], {"orders": "the group key is missing"})
+
+
 def test_lines_of_json(box, call):
     lines = [
         {"type": "order", "body": "text", "context": {"customer": "a", "unique_key": "k"}, "message_id": "1"},
@@ -135,7 +143,7 @@ def test_lines_that_are_wrong(box, call, monkeypatch, line, what):
     good = '{"type": "order", "context": {"customer": "a"}}\n'
     told = call(lines=good * 2 + line, code=2).stderr
     assert what in told
-    assert "2 messages before it are published" in told
+    assert "published before it: 2 messages" in told
     assert len(messages(box)) == 2
 
 

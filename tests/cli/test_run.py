@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import UTC, datetime
 
 import pytest
 from click.testing import CliRunner
 
 from seriatim.cli.main import main
+from seriatim.cli.run import SUMMARY
 from seriatim.errors import UsageError
+from seriatim.runtime.pipelines.progress import RunSummary, SkippedHoles
 from seriatim.spark import held
 
 PIPELINE = """\
@@ -39,6 +42,7 @@ route:
     resequence: {{policy: unit_of_work, group: pack, sequence: version, size: size}}
     deliver: {{format: parquet, path: {folder}/out/packs}}
 """
+SKIPPING = "sequence: version, hole_timeout: 1m, on_hole: skip}"
 #: Longer than what people want to see of their groups that wait.
 WAITING = 13
 
@@ -138,6 +142,53 @@ def test_what_is_set_aside_has_a_header_and_filters(ran, folder):
     assert (len(part.stdout.splitlines()), part.stderr) == (4, "stopped at 2 of 6: --limit N lists more\n")
     wrong = invoked("set-aside", folder / "pipeline.yaml", "--since", "soon")
     assert (wrong.exit_code, wrong.stderr.partition(" (")[0]) == (2, "error: --since: 'soon' is not a time")
+
+
+@pytest.fixture(scope="module")
+def skipped(tmp_path_factory, spark):
+    """A run of three batches that skips holes, for people."""
+    folder = tmp_path_factory.mktemp("skipped")
+    (folder / "in").mkdir()
+    text = PIPELINE.format(folder=folder).replace("sequence: version}", SKIPPING)
+    (folder / "pipeline.yaml").write_text(text)
+    wide = [row("s00", 1), row("s00", 6, minute=1), row("s00", 7, minute=1)]
+    put(folder, 1, [*wide, *(row(f"s{n:02}", 2, minute=n) for n in range(1, WAITING)), row("s00", 1)])
+    put(folder, 2, [row("end", 1, minute=50)])
+    result = invoked("run", folder / "pipeline.yaml", "--once")
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_the_last_lines_say_which_holes_were_skipped(skipped):
+    head, *lines = skipped.stdout.split("\n\n")[2].splitlines()
+    assert head == "13 holes were skipped, of 16 missing numbers:"
+    assert [" ".join(one.split()) for one in lines] == [
+        "destination group skipped",
+        "ordered s00 2 to 5",
+        *(f"ordered s{n:02} 1" for n in range(1, 10)),
+        "and 3 more holes",
+    ]
+
+
+def test_skipped_holes_as_json():
+    one, other = (
+        SkippedHoles.of(1, 4, [("a", "c1", 2, 5)]),
+        SkippedHoles.of(20, 20, [("a", "c2", n, n) for n in range(20)]),
+    )
+    summary = RunSummary("orders", "once", 1.0, 2, (), 0, skipped=one + other)
+    told = SUMMARY.object_of(summary)["skipped"]
+    assert (told["holes"], told["numbers"], len(told["first"])) == (21, 24, 10)
+    assert told["first"][0] == {"destination": "a", "group": "c1", "first": 2, "last": 5}
+
+
+def test_a_line_of_a_batch_tells_of_that_batch(skipped):
+    _, *lines = skipped.stderr.splitlines()
+    assert [re.sub(r" · [\d,.]+ rows/s · [\d.]+ s$", "", one) for one in lines] == [
+        "orders: batch 0: received 16 · in 16 = released 1 + held 14 + duplicate 1 · holes 13",
+        "orders: batch 1: received 1 · held before 14 + in 1 = released 14 + held 1 · holes 1",
+        "orders: batch 2: received 0 · held before 1 + in 0 = released 1 + held 0 · holes 0",
+    ]
+    assert skipped.stdout.splitlines()[0].startswith("orders: took in all that was there, 3 batches in ")
 
 
 def test_held_is_a_frame_of_what_waits(ran, folder, spark):

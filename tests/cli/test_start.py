@@ -116,12 +116,60 @@ def test_colours_are_left_out_where_they_are_not_wanted(said, colours, tmp_path,
     assert not list(tmp_path.iterdir())  # no box was made for it
 
 
-def test_a_box_that_is_made_by_looking_is_told_of(tmp_path, monkeypatch):
+#: Commands that need a box; what only defines or begins something isn't among them.
+NEEDING = [
+    *(
+        "queues",
+        "groups",
+        "doctor",
+        "messages list",
+        "find x",
+        "workers",
+        "trace x",
+        "faults",
+        "dead-letters list",
+        "unrouted",
+    ),
+    *(
+        "group show c1",
+        "group retry c1 --reason x",
+        "queue on q",
+        "subscriptions",
+        "types",
+        "schedules",
+        "dialogs",
+        "instances",
+    ),
+    *(
+        "publish hello --type order",
+        "work orders --handler a:b",
+        "serve",
+        "box status",
+        "box purge",
+        "box tick",
+        "box grants",
+    ),
+]
+
+
+@pytest.mark.parametrize("words", NEEDING)
+def test_a_command_in_the_wrong_folder_makes_no_box_and_says_what_to_do(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SERIATIM_DSN", raising=False)
-    told = CliRunner().invoke(main, ["queues", "--json"])
-    assert (told.exit_code, told.stdout) == (0, "[]\n")
-    assert told.stderr == "there is no message box in this folder yet: making one in .seriatim/postgres\n"
+    told = CliRunner().invoke(main, words.split())
+    assert told.exit_code == 2, told.output
+    assert (
+        f"there is no message box here: no .seriatim/postgres in {tmp_path}, and SERIATIM_DSN is not set" in told.output
+    )
+    for remedy in ("cd to the folder of the box", "--dsn", "seriatim init DIR"):
+        assert remedy in told.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_usual_schema_is_made_by_what_defines_only(postgresql):
+    told = CliRunner().invoke(main, ["queues", "--dsn", postgresql])
+    assert told.exit_code == 3
+    assert "there is no message box in the schema seriatim (seriatim box migrate)" in told.stderr
 
 
 def test_a_mistyped_schema_is_refused_and_nothing_is_made(box):

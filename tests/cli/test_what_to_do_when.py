@@ -1,4 +1,7 @@
-"""The faults that wake people: for each the doctor names it, and the page leads to the command that mends it."""
+"""Each finding of the doctor about work that stands still, and its row of the page, with the command that mends it.
+
+Faults that are caused by real processes: `test_nightly_faults.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import shlex
 from pathlib import Path
 from uuid import uuid4
 
-import psycopg
 import pytest
 from click.testing import CliRunner
 
@@ -118,27 +120,9 @@ def test_a_person_reads_the_same(box):
     result = CliRunner().invoke(main, ["doctor", "--dsn", box.dsn, "--schema", box.schema])
     assert result.exit_code == 1
     assert "wrong   faulted       queue 'shop': " in result.stdout
-    assert f"see {PAGE}#faulted" in result.stdout
+    assert "more: seriatim doctor --explain faulted" in result.stdout
     last = result.stdout.splitlines()[-1]
     assert "need a hand: faulted, suspended, waiting, dead letters, unrouted, queues off, queues full, at work" in last
-
-
-def test_a_transaction_that_is_held_open(box, monkeypatch):
-    monkeypatch.setattr(work_findings, "LONG_TURN_S", 0.0)
-    look = work_findings.CHECKS["transactions"]
-    with psycopg.connect(box.dsn, application_name="a debugger") as other, box.session() as tx:
-        other.execute("SELECT 1")
-        tx.receive("shop", group="hole")
-        (ours,) = tx.connection.execute("SELECT pg_backend_pid()").fetchone()
-        found = look(work_findings.Work(box))
-        assert found.state is State.WARNING  # not for long
-        monkeypatch.setattr(work_findings, "FORGOTTEN_S", 0.0)
-        found = look(work_findings.Work(box))
-        assert found.state is State.WRONG
-        assert f"process {other.info.backend_pid} (not of seriatim, a debugger, role " in found.found
-        assert f"process {ours} (seriatim " in found.found
-        assert f"SELECT pg_terminate_backend({other.info.backend_pid})" in found.remedy
-        assert "SELECT pg_terminate_backend(PID)" in row_of(f"{PAGE}#transactions")
 
 
 @pytest.mark.parametrize(

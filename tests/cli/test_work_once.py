@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import signal
 import subprocess
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from tests.box.shop import define, left, publish, seen
+import seriatim as sq
+from seriatim.cli.work import _still_there
+from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command, environment
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 120
+BEHIND = "a number before it is missing, or its set isn't complete"
 MOODY = ["--handler", "tests.runtime.started:moody"]
 
 
@@ -42,7 +46,7 @@ def test_failures_are_in_the_log_and_what_is_left_in_the_last_lines(box):
     assert out.splitlines() == [
         "handlers got 6 messages (each attempt counts)",
         "shop: 3 not done: its group is faulted: a handler failed for good, and an operator has to mend it",
-        "shop: 1 not done: a number before it is missing, or its set isn't complete",
+        f"shop: 1 not done: {BEHIND}; no time-out ends that: seriatim groups says what is missing",
     ]
     for failure in (
         "attempt 1 of 2 failed (unexpected): RuntimeError: no room; tried again at once",
@@ -60,6 +64,18 @@ def test_failures_are_in_the_log_and_what_is_left_in_the_last_lines(box):
     assert code == 0
     assert "attempt 2 of 2 failed" in told
     assert "WARNING" not in told
+
+
+def test_the_last_lines_say_when_a_missing_number_is_skipped(box):
+    define(box, policy=sq.Standard(hole_timeout=3600))
+    publish(box, 1, 3)
+    with box.session() as tx:
+        for _ in tx.receive("shop"):
+            pass
+    (due,) = rows(box, "SELECT due_at FROM {schema}.known_groups")[0]
+    (line,) = _still_there(box, ["shop"])
+    at = datetime.fromtimestamp(due / 1e6).astimezone().isoformat(" ", "seconds")
+    assert line.endswith(f"{BEHIND}; the first time-out ends at {at}, and the next run obeys it")
 
 
 @pytest.fixture

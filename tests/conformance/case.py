@@ -18,7 +18,7 @@ from seriatim.kernel.policy import BestEffort, Policy, Unordered
 DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void")
 
 #: Event kinds that a clock or an action brings about: the same however messages are cut into calls.
-REPORTS = ("hole_overdue", "hole_skipped", "timed_out", "closed")
+REPORTS = ("hole_overdue", "hole_skipped", "timed_out", "closed", "suspended", "resumed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +127,12 @@ class Case:
 
     @property
     def plain(self) -> bool:
-        """Whether keys are text (or missing) and sequences int64 (seconds, by time) or missing."""
+        """Whether keys are text (or missing), sequences int64 (seconds, by time) or missing, and sizes int64 or missing."""
         number = int | float if isinstance(self.policy, BestEffort) and self.policy.by == "time" else int
         return all(
             (message.group is None or isinstance(message.group, str))
             and (message.sequence is None or is_number(message.sequence, number))
+            and ((size := message.properties.get("size")) is None or is_number(size, int))
             for message in self.messages
         )
 

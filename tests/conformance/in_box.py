@@ -26,7 +26,7 @@ from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.columns import Ints
-from seriatim.kernel.outcome import Disposition, EventKind, Events
+from seriatim.kernel.outcome import Disposition, Events
 from seriatim.kernel.states import Action
 from seriatim.kernel.time import micros
 from seriatim.pipeline.types.message import Received
@@ -56,7 +56,7 @@ def cannot_run(case: Case) -> str | None:
     if case.has_voids:
         return "no message of a box is a void yet"
     if not case.plain:
-        return "its keys or sequences have no type of a property in common"
+        return "its keys, sequences or sizes have no type of a property in common"
     if isinstance(case.policy, Unordered):
         return "it is handed out without turns"
     return None
@@ -65,7 +65,7 @@ def cannot_run(case: Case) -> str | None:
 def queue_of(case: Case) -> Queue:
     """A case as a queue."""
     by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
-    return Queue(case.name, case.policy, group="key", sequence="moment" if by_time else "number")
+    return Queue(case.name, case.policy, group="key", sequence="moment" if by_time else "number", events="all")
 
 
 class InBox:
@@ -119,9 +119,20 @@ class _Run:
         assert self._entries("arrived") == [], "all that arrived is judged"
         self._check(fates)
         states = {group: str(self._view(group).state) for group in self.case.states}
-        self._check_groups()
-        reports = tuple(event for event in self.events if event[0] in REPORTS)
+        reports = tuple(event for event in self._recorded() if event[0] in REPORTS)
+        self._check_groups(reports)
         return Result(tuple(fates), tuple(map(tuple, left)), reports, states)
+
+    def _recorded(self) -> list[_Event]:
+        """The events on record, in order of time; they are those that the turns and actions have told of, each once."""
+        by_time = isinstance(self.case.policy, BestEffort) and self.case.policy.by == "time"
+        with self.box.session() as tx:
+            found: list[_Event] = tx.connection.execute(
+                f"SELECT kind, group_key, first, last FROM {self.box.schema}.events WHERE queue_id = %s ORDER BY at, event_id",
+                [self.queue.queue_id],
+            ).fetchall()
+        same("events on record", Counter(found), Counter(self.events))
+        return [(*one[:2], *(n / 1e6 if by_time and n is not None else n for n in one[2:])) for one in found]
 
     def _begin(self) -> None:
         """Groups that begin at another number."""
@@ -228,7 +239,7 @@ class _Run:
                 judged = turns.look(self.queue, first, self.limit, wary=False)
                 assert judged is not None
                 heard += self._heard(first.keys, judged.events)
-                handed += map(_left, turns.deliver(self.queue, judged, self.definitions) or ())
+                handed += map(_left, turns.deliver(self.queue, first, judged, self.definitions) or ())
                 if others.keys:
                     heard += self._heard(others.keys, turns.judge(self.queue, others, 0).events)
         self.events += [event for _, event in sorted(heard, key=itemgetter(0))]
@@ -248,12 +259,8 @@ class _Run:
     @staticmethod
     def _heard(keys: Sequence[str], events: Events) -> Iterator[tuple[int, _Event]]:
         """The events of some groups, each with its time."""
-        columns: Iterator[tuple[int, ...]] = zip(
-            *(getattr(events, name).tolist() for name in ("at", "kind", "group", "first", "last")), strict=True
-        )
-        for at, kind, group, first, last in columns:
-            numbers = (None, None) if kind == EventKind.CLOSED else (first, last)
-            yield at, (EventKind(kind).word, keys[group], *numbers)
+        for one in events.rows():
+            yield one.at, (one.kind.word, keys[one.group], one.first, one.last)
 
     # ---- what there is
 
@@ -297,13 +304,18 @@ class _Run:
         with self.box.session() as tx:
             return group_of(tx.transaction, self.case.name, group)
 
-    def _check_groups(self) -> None:
-        """What is shown of each group is what is shown in memory."""
+    def _check_groups(self, reports: Sequence[_Event]) -> None:
+        """What is shown of each group is what is shown in memory, and so are its events."""
         start_from = {"start_from": dict(self.case.start_from)} if self.case.start_from else {}
         sequencer = Sequencer(self.case.policy, **start_from)
+        told: list[_Event] = []
         for step, numbers in positions(self.case):
-            take_step(sequencer, self.case, step, numbers)
+            told += [
+                tuple_of_event(event) for one in take_step(sequencer, self.case, step, numbers) for event in one.events
+            ]
         for group in sequencer.groups():
+            in_memory = [event for event in told if event[0] in REPORTS and event[1] == group]
+            same(f"events of {group!r}", [event for event in reports if event[1] == group], in_memory)
             there, here = sequencer.group(group), self._view(group)
             same(f"{group!r} shows", str(here.state), there.state)
             since = None if here.hole_since is None else here.hole_since.timestamp()

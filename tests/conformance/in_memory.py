@@ -137,4 +137,4 @@ def fate_of(released: Any) -> Fate:
 
 def tuple_of_event(event: Any) -> tuple[str, Any, Any, Any]:
     kind, group, first, last = event if isinstance(event, tuple) else (event.kind, event.group, event.first, event.last)
-    return (str(kind), group, None, None) if str(kind) == "closed" else (str(kind), group, first, last)
+    return str(kind), group, first, last

@@ -47,7 +47,7 @@ def cannot_run(case: Case) -> str | None:
     if case.has_actions:
         return "an operator acts on it, which a frame can't see"
     if not case.plain:
-        return "its keys or sequences have no column type in common"
+        return "its keys, sequences or sizes have no column type in common"
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from tests.conformance.case import CLOCK, Case, Late, at, later, of, together
 
@@ -43,9 +45,24 @@ KEYS_AND_NUMBERS = (
         "sequences that are none",
         "sequence",
         Standard(),
-        (at(0, "g", None, "1", 1.5, True, 2**63, -(2**63) - 1, "x", 1),),
+        (at(0, "g", None, "1.0", 1.5, 2.0**53, Decimal("1.5"), True, 2**63, -(2**63) - 1, "x", 1),),
         released={"g": [1]},
-        invalid={"g": [None, "1", 1.5, True, 2**63, -(2**63) - 1, "x"]},
+        invalid={"g": [None, "1.0", 1.5, 2.0**53, Decimal("1.5"), True, 2**63, -(2**63) - 1, "x"]},
+    ),
+    Case(
+        "sequences that are numbers in another form",
+        "sequence",
+        Standard(),
+        (at(0, "g", "0000000002", 3.0, Decimal("4.00"), " +5\n", (0, 6), "1", "0000000000000000000000007"),),
+        released={"g": ["1", "0000000002", 3.0, Decimal("4.00"), " +5\n", (0, 6), "0000000000000000000000007"]},
+    ),
+    Case(
+        "numbers that are equal, in two forms",
+        "sequence",
+        Standard(),
+        (at(0, "g", 1, "01", 1.0, Decimal("1.0")),),
+        released={"g": [1]},
+        duplicate={"g": ["01", 1.0, Decimal("1.0")]},
     ),
     Case(
         "a number without a successor",
@@ -169,9 +186,32 @@ STANDARD = (
         "a late message is delivered, flagged, with the next ordinal",
         "Standard 4",
         Standard(hole_timeout=100, on_hole="skip", late="deliver"),
-        (at(0, "g", 1, 3), later(101), at(102, "g", 2, leaves={"g": [Late(2)]}), at(103, "g", 4, 2)),
-        note="its number stays in the skipped range: a second copy is late again",
-        released={"g": [1, 3, Late(2), 4, Late(2)], **CLOCK},
+        (at(0, "g", 1, 3), later(101), at(102, "g", 2, 2, leaves={"g": [Late(2)]}), at(103, "g", 4, 2)),
+        note="its number is taken then: a second copy is a duplicate, in the same call and later",
+        released={"g": [1, 3, Late(2), 4], **CLOCK},
+        duplicate={"g": [2, 2]},
+    ),
+    Case(
+        "numbers of one skipped range are delivered late, each once",
+        "Standard 4",
+        Standard(increment=2, hole_timeout=100, on_hole="skip", late="deliver"),
+        (at(0, "g", 1, 11), later(101), at(102, "g", 5, 3, 5, 9, 3), at(103, "g", 7, 9, 7, 5, 2)),
+        released={"g": [1, 11, Late(5), Late(3), Late(9), Late(7)], **CLOCK},
+        duplicate={"g": [5, 3, 9, 7, 5]},
+        invalid={"g": [2]},
+    ),
+    Case(
+        "64 ranges are remembered: without room for the halves of a range a number stays in it",
+        "Standard 4",
+        Standard(hole_timeout=1, on_hole="skip", late="deliver"),
+        (
+            at(0, "g", 4, *range(6, 132, 2)),
+            later(100),
+            at(101, "g", 2, 2, 5, 5, 2, 2),
+        ),
+        note="1 to 3 is one range of 64; when 5 has left there is room for two more",
+        released={"g": [4, *range(6, 132, 2), Late(2), Late(2), Late(5), Late(2)], **CLOCK},
+        duplicate={"g": [5, 2]},
     ),
     Case(
         "a late message that is delivered leaves the hole's clock alone",
@@ -184,9 +224,11 @@ STANDARD = (
         "a late message suspends its group",
         "Standard 4",
         Standard(hole_timeout=100, on_hole="skip", late="suspend"),
-        (at(0, "g", 2), later(101), at(102, "g", 3, 1, 4, 1, leaves={"g": [3]})),
+        (at(0, "g", 2), later(101), at(102, "g", 3, 1, 4, 1, leaves={"g": [3]}), at(103, "g", 1)),
+        note="a second copy of the held number is a duplicate",
         released={"g": [2, 3], **CLOCK},
-        held={"g": [1, 1, 4]},
+        held={"g": [1, 4]},
+        duplicate={"g": [1, 1]},
         states={"g": "suspended"},
     ),
     Case(
@@ -199,7 +241,7 @@ STANDARD = (
     Case(
         "without a time-out a hole waits for ever",
         "Standard 5",
-        Standard(hole_timeout=0, on_hole="skip"),
+        Standard(hole_timeout=0),
         (at(0, "g", 2), later(1e9)),
         released={**CLOCK},
         held={"g": [2]},
@@ -483,6 +525,21 @@ UNIT_OF_WORK = (
         (at(0, "g", of(0), of(-1), of(1, size=0), of(1, size=-4), of(None, size=2), of(1, size=1)),),
         released={"g": [1]},
         invalid={"g": [0, -1, 1, 1, None]},
+    ),
+    Case(
+        "a size that is a number in another form",
+        "UnitOfWork",
+        UnitOfWork(size="size"),
+        (at(0, "g", of("1", size="03"), of(2.0, size=3.0), of(3, size=Decimal("3.0"))),),
+        released={"g": ["1", 2.0, 3]},
+    ),
+    Case(
+        "a size that is no number",
+        "UnitOfWork",
+        UnitOfWork(size="size"),
+        (at(0, "g", of(1, size="three"), of(1, size=1.5), of(1, size=True), of(1, size=2**63), of(1, size=1)),),
+        released={"g": [1]},
+        invalid={"g": [1, 1, 1, 1]},
     ),
     Case(
         "above a size that is a number",

@@ -140,7 +140,7 @@ def test_what_cannot_be_defined(talk, wrong, error, why):
     [
         ({"contract": "AddItem"}, "services accept it: Inventory"),
         ({"contract": "DEFAULT"}, "every box has it"),
-        ({"service": "Orders"}, "it has 1 dialogs"),
+        ({"service": "Orders"}, "it has 1 dialog"),
         ({"queue": "orders"}, "services use it: Orders|it has"),
     ],
 )

@@ -63,7 +63,7 @@ def test_a_service_changes(talk):
         str(one) for one in talk.define(sq.Service("Inventory", queue="inventory", contracts=["AddItem", "Other"]))
     ] == ["changed service Inventory: contracts"]
     begun(talk, b"1")
-    with pytest.raises(sq.ActionRefused, match="have another queue: it has 1 dialogs"):
+    with pytest.raises(sq.ActionRefused, match="have another queue: it has 1 dialog"):
         talk.define(sq.Service("Inventory", queue="elsewhere", contracts=["AddItem"]))
     assert [str(one) for one in talk.define(sq.Service("New", queue="inventory"), sq.Service("New2", queue="new"))] == [
         "added queue new", "added service New", "added service New2"
@@ -124,8 +124,8 @@ def test_the_commands(talk):
     assert "no dialog" in call("dialogs", "show", str(dialogs.dialogs(talk)[0].conversation_id), code=2)
     (dry,) = told("dialogs", "cleanup", "--older-than", "0s", "--dry-run")
     assert (dry["state_name"], dry["error_code"], dry["error"]) == ("error", 7, "no")
-    assert "1 dialogs would be cleaned up" in call("dialogs", "cleanup", "--older-than", "0s", "--dry-run")
-    assert "1 dialogs cleaned up" in call("dialogs", "cleanup", "--older-than", "0s")
+    assert "1 dialog would be cleaned up" in call("dialogs", "cleanup", "--older-than", "0s", "--dry-run")
+    assert "1 dialog cleaned up" in call("dialogs", "cleanup", "--older-than", "0s")
     assert told("dialogs", "list", "--state", "error") == []
     assert "--error-code" in call("dialogs", "end", str(handle), "--error-text", "no more", code=2)
     assert told("dialogs", "show", str(handle))["state"] == "CO"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
 import pytest
 
 import seriatim as sq
-from seriatim.operations import invariants
+from seriatim.operations import edits, groups, invariants
 from tests.dialogs.talking import begun, far_of, states, taken
 from tests.runtime.workers.test_worker import work
 
@@ -101,3 +102,29 @@ def test_a_type_without_a_handler_is_a_fault_as_ever(talk):
 def faults_of(box):
     with box.session() as tx:
         return tx.connection.execute(f"SELECT kind, error FROM {box.schema}.faults").fetchall()
+
+
+def test_a_message_of_a_dialog_is_edited_and_stays_in_its_dialog(talk):
+    handle = begun(talk, b"1", b"2", b"3")
+    seen = []
+
+    def wants(message, tx):
+        if message.body not in (b"one", b"two"):
+            raise sq.Business("not in words")
+        seen.append((message.body, message.dialog.conversation_id, dict(message.context)))
+
+    why = {"actor": "ann", "reason": "in words"}
+    work(talk, wants, queue="inventory", done=lambda: groups.stopped(talk))
+    (stopped,) = groups.stopped(talk, "inventory")
+    groups.retry(talk, "inventory", stopped.group, body=b"one", **why)
+    work(talk, wants, queue="inventory", done=lambda: groups.stopped(talk))
+    (one,) = edits.export(talk, state="faulted")
+    assert (one.body, dict(one.context)) == (b"2", {})
+    edited = replace(one, body=b"two", context={"note": "by hand"})
+    (done,) = edits.retry(talk, edits.plan(talk, [edited]), **why)
+    assert done.changed == ("body", "context.note")
+    work(talk, wants, queue="inventory", done=lambda: groups.stopped(talk))
+    (conversation,) = {each[1] for each in seen}
+    assert seen == [(b"one", conversation, {}), (b"two", conversation, {"note": "by hand"})]
+    assert states(talk)[handle] == "CO"
+    assert invariants.broken(talk) == []

@@ -196,6 +196,26 @@ def test_the_key_tells_an_edited_message_from_what_it_was(box, receiver):
     assert first["Idempotency-Key"] != second["Idempotency-Key"]
 
 
+def test_the_key_tells_edited_properties_from_what_they_were(box, receiver):
+    from dataclasses import replace
+
+    from seriatim.operations import edits
+
+    define(box)
+    box.define(sq.MessageType("order", properties={"customer": "string", "version": "long", "note": "string"}))
+    box.publish(sq.Message(type="order", context={"customer": "c1", "version": 1, "note": "bad"}))
+    receiver.answers = [(422, {})]
+    with closing(HttpPort(receiver.url, extensions={"note": "note"})) as port:
+        work(box, port, done=lambda: faults(box))
+        (one,) = edits.export(box, state="faulted")
+        better = replace(one, context={**one.context, "note": "good"})
+        list(edits.retry(box, edits.plan(box, [better]), actor="me", reason="typing error"))
+        work(box, port)
+    (first, _), (second, _) = receiver.got
+    assert (first["ce-note"], second["ce-note"]) == ("bad", "good")
+    assert first["Idempotency-Key"] != second["Idempotency-Key"]
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -16,6 +16,7 @@ from seriatim.runtime.processes import supervisor as module
 from seriatim.runtime.supervisor import Supervisor
 from seriatim.runtime.workers.worker import Limits
 from tests.box.shop import define, left, publish, rows, seen
+from tests.night import leads
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 120.0
@@ -70,6 +71,7 @@ def test_an_idle_process_that_freezes_is_replaced_and_the_log_says_so(box, caplo
             f"process {frozen} is frozen, and is killed: it has nothing in hand, and has stood still for" in caplog.text
         )
         assert f"process {frozen} was killed by signal 9, and is replaced" in caplog.text
+        assert "`kill -9 PID`" in leads("workers", caplog.text).remedy  # done by its supervisor
     assert at_work(box) == set()
     assert seen(box) == [("c1", 1), ("c1", 2)]
     assert rows(box, "SELECT FROM {schema}.faults") == []
@@ -88,6 +90,7 @@ def test_a_process_that_freezes_with_a_lease_is_replaced_when_that_has_run_out(b
         os.kill(frozen, signal.SIGSTOP)
         until(lambda: not left(box))
         assert f"process {frozen} is frozen, and is killed: it has stood still for" in caplog.text
+        assert "`kill -9 PID`" in leads("workers", caplog.text).remedy
     assert seen(box) == [("slow", 1)]
 
 

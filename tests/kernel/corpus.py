@@ -27,12 +27,13 @@ def policy_of(dice: random.Random) -> Policy:
     late: Any = dice.choice(["set_aside", "deliver", "suspend"])
     kind = dice.randrange(8)
     if kind < 4:
+        timeout, on_hole = dice.choice([None, 2, 3]), dice.choice(["wait", "skip", "skip"])
         return Standard(
             start=dice.choice([1, 1, 0, -3, "first"]),
             increment=dice.choice([1, 1, 1, 2]),
-            hole_timeout=dice.choice([None, 2, 3]),
+            hole_timeout=timeout,
             hole_retries=dice.choice([0, 0, 1, 2]),
-            on_hole=dice.choice(["wait", "skip", "skip"]),
+            on_hole="wait" if timeout is None else on_hole,
             late=late,
             capacity=dice.choice([None, None, 1, 2, 3]),
         )
@@ -53,10 +54,10 @@ def items_of(dice: random.Random, most: int) -> list[tuple[Any, Any, dict[str, A
     for _ in range(dice.randrange(most)):
         says: dict[str, Any] = {}
         if dice.random() < 0.3:
-            says["size"] = dice.choice([2, 3, 3, 4, 0])
+            says["size"] = dice.choice([2, 3, 3, 4, 0, "3", "x"])
         if dice.random() < 0.2:
             says["last"] = True
-        odd = dice.choice([None, True, 2**63 - 1, 2**63, "2"])
+        odd = dice.choice([None, True, 2**63 - 1, 2**63, "2", "x", 3.0, 1.5])
         value: Any = VOID if dice.random() < 0.1 else says
         items.append((dice.choice("aaabc"), odd if dice.random() < 0.03 else dice.randint(-4, 9), value))
     return items

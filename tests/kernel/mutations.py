@@ -67,10 +67,58 @@ _STANDARD = (
         "again[rows[:-1]] = (sequence[1:] == sequence[:-1]) & (group[1:] == group[:-1])",
     ),
     Mutation(
-        "a late number may be held twice",
+        "a number that is held as late is a duplicate when it comes again",
         "standard.py",
-        "rows = np.flatnonzero(~held.late) if held.late.any() else np.arange(len(held))\n    group, sequence = held",
-        "rows = np.arange(len(held))\n    group, sequence = held",
+        "return [np.flatnonzero(~held.late), np.flatnonzero(held.late)]",
+        "return [np.flatnonzero(~held.late)]",
+    ),
+    Mutation(
+        "a full group rejects a late number only if it doesn't hold it",
+        "standard.py",
+        "~_is_held(state, group, sequence, late=True),",
+        "late,",
+    ),
+    Mutation(
+        "a number that was delivered late is a duplicate when it comes again",
+        "standard.py",
+        "return State(state.groups, state.held, skipped)\n\n\ndef _late_voids(",
+        "return state\n\n\ndef _late_voids(",
+    ),
+    Mutation(
+        "and in the same call",
+        "standard.py",
+        "again = rows[~was_in]",
+        "again = rows[:0]",
+    ),
+    Mutation(
+        "and if it left when its group was resumed",
+        "standard.py",
+        "skipped, _ = state.skipped.without(late.group, late.sequence, policy.increment, state.groups.next)",
+        "skipped = state.skipped",
+    ),
+    Mutation(
+        "the rest of a range stays skipped on both sides of a number that was delivered late",
+        "state.py",
+        "[(number + step, last)] * (number < last)",
+        "[(number + step, last)] * (number < first)",
+    ),
+    Mutation(
+        "the halves of a range are a step away from the number",
+        "state.py",
+        "pieces = [(first, number - step)] * (first < number)",
+        "pieces = [(first, number)] * (first < number)",
+    ),
+    Mutation(
+        "a range is cut in two only where there is room for both halves",
+        "state.py",
+        "if behind - 1 + len(pieces) <= self.KEPT:",
+        "if len(its) - 1 + len(pieces) <= self.KEPT + 1:",
+    ),
+    Mutation(
+        "a hole that is filled names the numbers that came",
+        "holes.py",
+        "came = np.minimum(was_last, after.groups.next - policy.increment)",
+        "came = was_last",
     ),
     Mutation(
         "below next is late only within a skipped range",
@@ -183,14 +231,14 @@ _STANDARD = (
     Mutation(
         "next itself is never rejected",
         "standard.py",
-        "(arrivals.sequence[rows] != state.groups.next[arrivals.group[rows]])",
-        "(arrivals.sequence[rows] != state.groups.next[arrivals.group[rows]] - 99)",
+        "(sequence != state.groups.next[group]) & ~_is_held",
+        "(sequence != state.groups.next[group] - 99) & ~_is_held",
     ),
     Mutation(
         "a repeated number is a duplicate even when the group is full",
         "standard.py",
-        "& ~_is_held(state, arrivals.group[rows], arrivals.sequence[rows])",
-        "& True",
+        "& ~_is_held(state, group, sequence),",
+        "& True,",
     ),
     Mutation(
         "capacity is how many are held",
@@ -458,9 +506,9 @@ _GROUPS = (
     ),
     Mutation(
         "true is not a number",
-        "sequence.py",
-        "    match sequence:\n        case bool():\n            return Reason.SEQUENCE_NOT_A_NUMBER\n        case int():",
-        "    match sequence:\n        case int():",
+        "reading.py",
+        "        case bool():\n            pass\n        case str():\n            number",
+        "        case str():\n            number",
     ),
     Mutation(
         "over groups what set a message free decides the order",
@@ -626,4 +674,70 @@ _TAKING_OUT = (
     ),
 )
 
-MUTATIONS = _STANDARD + _TIME + _BEST_EFFORT + _UNIT_OF_WORK + _GROUPS + _WEIGHTS + _TAKING_OUT
+_READING = (
+    Mutation(
+        "a text of digits is a number",
+        "reading.py",
+        "found = _WHOLE.fullmatch(text)",
+        "found = None",
+    ),
+    Mutation(
+        "a whole float is a number",
+        "reading.py",
+        "if not value.is_integer():",
+        "if value.is_integer():",
+    ),
+    Mutation(
+        "a float that isn't exact is no number",
+        "reading.py",
+        "if abs(value) <= LARGEST_EXACT[bits] else Reason.SEQUENCE_INEXACT",
+        "if True else Reason.SEQUENCE_INEXACT",
+    ),
+    Mutation(
+        "a whole decimal is a number, another is none",
+        "reading.py",
+        "    if value != value.to_integral_value():\n",
+        "    if False:\n",
+    ),
+    Mutation(
+        "a size that is no number is invalid",
+        "sequencer.py",
+        "return of_size(size) if isinstance(size, Reason) else max(size, 0)",
+        "return NOT_SAID if isinstance(size, Reason) else max(size, 0)",
+    ),
+)
+
+_EVENTS = (
+    Mutation(
+        "a group that a late message suspends is told with its number",
+        "late.py",
+        "Events.of(EventKind.SUSPENDED, first.group, first.sequence, first.sequence, at)",
+        "Events.of(EventKind.SUSPENDED, first.group, None, None, at)",
+    ),
+    Mutation(
+        "of late messages it is the first to come that suspends",
+        "late.py",
+        "late = late.take(np.lexsort((late.ref, late.group)))",
+        "late = late.take(np.lexsort((-late.ref, late.group)))",
+    ),
+    Mutation(
+        "a group that is suspended already isn't suspended again",
+        "actions.py",
+        "fresh = np.flatnonzero(~groups.has(Flag.SUSPENDED))",
+        "fresh = empty_ints(1)",
+    ),
+    Mutation(
+        "only the end of a suspension is a resumption",
+        "actions.py",
+        "if not from_ & Flag.SUSPENDED:",
+        "if from_ & Flag.SUSPENDED:",
+    ),
+    Mutation(
+        "a reset forward tells the numbers that it skips",
+        "actions.py",
+        "for number in (next_, following - step))",
+        "for number in (next_, following))",
+    ),
+)
+
+MUTATIONS = (*_STANDARD, *_TIME, *_BEST_EFFORT, *_UNIT_OF_WORK, *_GROUPS, *_READING, *_EVENTS, *_WEIGHTS, *_TAKING_OUT)

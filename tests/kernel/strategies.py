@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from hypothesis import strategies as st
@@ -13,17 +14,41 @@ GROUPS = ("a", "b", "c")
 
 _odd_groups = st.sampled_from([None, "", "x\0", "y" * 1025, b"\xff", 3])
 _odd_sequences = st.sampled_from(
-    [None, True, 1.5, "2", 2**63, -(2**63) - 1, 2**63 - 1, 2**63 - 2, (0, 1), (0, 3), (0, 0)]
+    [
+        *(
+            None,
+            True,
+            1.5,
+            2.0,
+            float("nan"),
+            2.0**53,
+            "2",
+            "-03",
+            " 4\n",
+            "4.0",
+            "",
+            "x",
+            Decimal("5.00"),
+            Decimal("5.5"),
+        ),
+        *(2**63, -(2**63) - 1, 2**63 - 1, 2**63 - 2, (0, 1), (0, 3), (0, 0)),
+    ]
 )
 _lates = st.sampled_from(["set_aside", "deliver", "suspend"])
 
+_on_holes = st.one_of(
+    st.fixed_dictionaries({"hole_timeout": st.just(None)}),
+    st.fixed_dictionaries(
+        {"hole_timeout": st.sampled_from([2, 3, 5]), "on_hole": st.sampled_from(["wait", "skip", "skip"])}
+    ),
+    st.fixed_dictionaries({"hole_timeout": st.sampled_from([2, 3, 5]), "on_hole": st.just("skip")}),
+)
 standards = st.builds(
-    Standard,
+    lambda on_hole, **others: Standard(**on_hole, **others),
+    on_hole=_on_holes,
     start=st.sampled_from([1, 1, 0, -3, "first"]),
     increment=st.sampled_from([1, 1, 1, 2, 3]),
-    hole_timeout=st.sampled_from([None, 2, 3, 5]),
     hole_retries=st.sampled_from([0, 0, 1, 2]),
-    on_hole=st.sampled_from(["wait", "skip", "skip"]),
     late=_lates,
     capacity=st.sampled_from([None, None, 1, 2, 3]),
 )
@@ -59,7 +84,11 @@ def items(draw: st.DrawFn, *, most: int = 8, odd: bool = True) -> list[tuple[Any
         group = st.one_of(group, group, group, group, group, _odd_groups)
         number = st.one_of(number, number, number, number, number, _odd_sequences)
     message = st.fixed_dictionaries(
-        {}, optional={"size": st.sampled_from([2, 3, 3, 4, 0, None]), "last": st.sampled_from([False, False, True])}
+        {},
+        optional={
+            "size": st.sampled_from([2, 3, 3, 4, 0, None, "3", "x", 1.5]),
+            "last": st.sampled_from([False, False, True]),
+        },
     )
     says = st.one_of(message, message, message, message, st.just(VOID))
     return draw(st.lists(st.tuples(group, number, says), max_size=most))

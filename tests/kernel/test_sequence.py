@@ -29,7 +29,7 @@ def test_so_are_those_of_a_ticket_and_a_size(kind: Any) -> None:
     assert len(sets.offer([("g", kind(2), {})], now=0.0).released) == 2
 
 
-@pytest.mark.parametrize("sequence", [True, np.True_, 1.0, np.float64(1.0), "1", (0, 0), (0, "1")])
+@pytest.mark.parametrize("sequence", [True, np.True_, 1.5, np.float64(1.5), "1.0", (0, 0), (0, "1")])
 def test_what_is_no_whole_number_is_invalid(sequence: object) -> None:
     (item,) = sq.Sequencer(sq.Standard()).offer([("g", sequence, "a")], now=0.0).invalid
     assert item.reason == "the sequence is not a whole number"

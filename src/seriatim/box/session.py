@@ -367,21 +367,22 @@ class Session(DialogVerbs):
     @property
     def _is_lent(self) -> bool:
         """Whether a worker's handler has it."""
-        return self._held is not None and self._held.is_lent
+        held = self._held
+        return held is not None and held.is_lent
 
     def _check_own(self) -> Delivery | None:
         """Return the last delivery of this session, and refuse to receive beside another session of the connection.
 
         Group locks don't keep sessions of one connection apart.
         """
-        held = self._held
-        if held is None:
-            return None
-        if held.is_lent:
+        if self._is_lent:
             raise UsageError(
                 "a handler can't receive in the transaction of its message",
                 remedy="receive in a session of its own: with box.session() as tx: …",
             )
+        held = self._held
+        if held is None:
+            return None
         if held.holder is self:
             return held
         if held.is_open and not cast("Session", held.holder).is_open:

@@ -13,6 +13,7 @@ from seriatim.cli.group_help import Commands
 from seriatim.cli.table import Column, Table, as_json, json_only, json_option
 from seriatim.cli.tick import tick
 from seriatim.cli.which import opened, which_box, which_schema
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.operators.purge import Purgeable, Purged
@@ -38,13 +39,13 @@ _TABLE: Table[TableSize] = Table(
 )
 PURGEABLE: Table[Purgeable] = Table(
     "Rows that a purge would delete",
-    *json_only("messages", "history", "message_ids", "size_bytes", "groups", "faults"),
+    *json_only("messages", "history", "message_ids", "size_bytes", "groups", "faults", "events"),
     row="seriatim.box.operators.purge:Purgeable",
 )
 PURGED: Table[Purged] = Table(
     "Rows that a purge has deleted",
     *json_only("messages", "message_bytes", "history", "days", "message_ids", "tickets", "waiters", "arrivals"),
-    *json_only("groups", "faults", "complete"),
+    *json_only("groups", "faults", "events", "complete"),
     row="seriatim.box.operators.purge:Purged",
 )
 STATUS: Table[BoxStatus] = Table(
@@ -58,6 +59,9 @@ STATUS: Table[BoxStatus] = Table(
     Column("purgeable", None, rows=PURGEABLE, kind="Purgeable", meaning="the rows that a purge would delete"),
     row="seriatim.box.views.box_status:BoxStatus",
 )
+
+#: Singular and plural.
+_ENTRY = ("entry of the history", "entries of the history")
 
 
 @click.group("box", cls=Commands)
@@ -114,7 +118,9 @@ def _status(*, dsn: str | None, schema: str, json_: bool) -> None:
     if json_:
         STATUS.print_object(found, purgeable=free)
         return
-    click.echo(f"{found.place}: version {found.version}, PostgreSQL {found.postgresql}, {found.size_bytes:,} bytes")
+    click.echo(
+        f"{found.place}: version {found.version}, PostgreSQL {found.postgresql}, {counted(found.size_bytes, 'byte')}"
+    )
     for one in found.locations:
         sent = "" if one.last_sent is None else f", sent through {one.last_sent:,} of epoch {one.last_sent_epoch:,}"
         click.echo(
@@ -152,11 +158,11 @@ def _purge(
     dry_run: bool,
     json_: bool,
 ) -> None:
-    """Delete messages, history, message ids, tickets and faults that are no longer needed.
+    """Delete messages, history, message ids, tickets, faults and events that are no longer needed.
 
     Deletes messages that no queue refers to, history that its queue need not keep any longer, message ids behind the
-    horizon, tickets of deleted messages, and old faults. Runs in small batches that don't block other users of the
-    box; if it is stopped, the next run continues.
+    horizon, tickets of deleted messages, and old faults and events. Runs in small batches that don't block other users of
+    the box; if it is stopped, the next run continues.
     """
     from seriatim.operations import retention  # noqa: PLC0415 -- the driver, when it is needed
 
@@ -178,26 +184,29 @@ def _purge(
 
 def _would(found: Purgeable) -> str:
     return (
-        f"would delete at most {found.messages:,} messages, {found.history:,} entries of the history and "
-        f"{found.message_ids:,} message ids: about {found.size_bytes:,} bytes"
-        + (f"; at most {found.faults:,} faults are older than they are kept" if found.faults else "")
-        + (f"; at most {found.groups:,} groups have expired" if found.groups else "")
+        f"would delete at most {counted(found.messages, 'message')}, {counted(found.history, *_ENTRY)} and "
+        f"{counted(found.message_ids, 'message id')}: about {counted(found.size_bytes, 'byte')}"
+        + (f"; faults older than they are kept: at most {found.faults:,}" if found.faults else "")
+        + (f"; events older than they are kept: {found.events:,}" if found.events else "")
+        + (f"; expired groups: at most {found.groups:,}" if found.groups else "")
     )
 
 
 def _gone(done: Purged) -> str:
+    of_bodies = f"({counted(done.message_bytes, 'byte')} of bodies)"
     counts = (
-        (done.messages, f"messages ({done.message_bytes:,} bytes of bodies)"),
-        (done.history, "entries of the history"),
-        (done.days, "days of it at once"),
-        (done.message_ids, "message ids"),
-        (done.tickets, "runs of tickets"),
-        (done.waiters, "waiters"),
-        (done.arrivals, "messages numbered"),
-        (done.groups, "groups forgotten"),
-        (done.faults, "faults"),
+        (done.messages, (f"message {of_bodies}", f"messages {of_bodies}")),
+        (done.history, _ENTRY),
+        (done.days, ("day of it at once", "days of it at once")),
+        (done.message_ids, ("message id",)),
+        (done.tickets, ("run of tickets", "runs of tickets")),
+        (done.waiters, ("waiter",)),
+        (done.arrivals, ("message numbered", "messages numbered")),
+        (done.groups, ("group forgotten", "groups forgotten")),
+        (done.faults, ("fault",)),
+        (done.events, ("event",)),
     )
-    return ", ".join(f"{count:,} {what}" for count, what in counts if count)
+    return ", ".join(counted(count, *what) for count, what in counts if count)
 
 
 @box.command("sql")

@@ -12,6 +12,7 @@ from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.errors import DeclarationError
 from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline, Source
 from seriatim.pipeline.files.paths import PORT_FORMATS, obstacle
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["CHECKED", "check"]
 
@@ -55,7 +56,7 @@ def check(context: click.Context, file_: Path, *, json_: bool) -> None:
     """Validate a pipeline file.
 
     Reports all faults of FILE at once, each with its line, and starts nothing. Exits with 2 if there are faults. Warns of
-    folders that can't be written now: messages for them would wait.
+    folders that can't be written now, because messages for them would wait, and of durations without a unit.
     """
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
@@ -68,7 +69,7 @@ def check(context: click.Context, file_: Path, *, json_: bool) -> None:
     elif faults:
         for fault in faults:
             click.echo(str(fault), err=True)
-        click.echo(f"{file_}: {len(faults)} fault{'s' if len(faults) > 1 else ''}", err=True)
+        click.echo(f"{file_}: {counted(len(faults), 'fault')}", err=True)
     elif pipeline is not None:
         _describe(file_, pipeline)
         for line in _warnings(pipeline):
@@ -103,7 +104,8 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
 
 
 def _warnings(pipeline: Pipeline) -> Iterator[str]:
-    """Warnings that are no fault of the file: the folders to deliver to that can't be written now."""
+    """What is no fault of the file: remarks on it, and the folders to deliver to that can't be written now."""
+    yield from pipeline.remarks
     ports = [(f"destination {port['destination']}", port["obstacle"]) for port in _ports(pipeline)]
     folders = (("set_aside", pipeline.set_aside), ("unrouted", pipeline.unrouted))
     ports += [(name, obstacle(folder)) for name, folder in folders if folder is not None]

@@ -16,6 +16,7 @@ from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -146,7 +147,7 @@ def _requeue(
             _would(found, "requeue", json_=json_)
             return
         if all_ and found:
-            confirmed(f"requeue {len(found):,} dead letters?", yes=yes)
+            confirmed(f"requeue {counted(len(found), 'dead letter')}?", yes=yes)
         requeued = operations.requeue_each(box, found, **said(actor, reason)) if found else ()
         done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
     if json_:
@@ -171,12 +172,12 @@ def _delete(
             _would(found, "delete", json_=json_)
             return
         if found:
-            confirmed(f"delete {len(found):,} dead letters for good?", yes=yes)
+            confirmed(f"delete {counted(len(found), 'dead letter')} for good?", yes=yes)
         done = operations.delete(box, [one.entry_id for one in found], **said(actor, reason)) if found else 0
     if json_:
         _DONE.print_object({"dry_run": False, "deleted": done})
     else:
-        click.echo(f"deleted {done:,} dead letters")
+        click.echo(f"deleted {counted(done, 'dead letter')}")
 
 
 def _found(box: MessageBox, chosen: dict[str, Any], limit: int) -> list[DeadLetter]:
@@ -208,7 +209,7 @@ def _would(found: list[DeadLetter], what: str, *, json_: bool) -> None:
         return
     DEAD_LETTERS.print(found, limit=_ALL)
     if found:
-        click.echo(f"would {what} {len(found):,} dead letters")
+        click.echo(f"would {what} {counted(len(found), 'dead letter')}")
 
 
 def _line(one: Requeued | Refused) -> str:

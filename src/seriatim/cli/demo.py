@@ -161,7 +161,7 @@ def _run(path: Path, rows: int, *, quiet: bool) -> RunSummary:
         task = bar.add_task("starting Spark", total=rows)
 
         def show(progress: Progress) -> None:
-            bar.update(task, completed=progress.routing.received, description=line_of(progress))
+            bar.update(task, advance=progress.routing.received, description=line_of(progress))
 
         return run(pipeline, finish=True, progress=show)
 

@@ -11,6 +11,7 @@ from seriatim.cli.plain import in_line
 from seriatim.cli.table import Column, Table, as_json, json_only, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.kernel.dialog import LABELS, DialogState
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.views.dialogs import DialogView
@@ -159,4 +160,4 @@ def _cleanup(*, state: str, older_than: str, dry_run: bool, dsn: str | None, sch
         found = dialogs.clean_up_dialogs(box, state=state, older_than=older_than, dry_run=dry_run)
     DIALOGS.print(found, json_=json_)
     if not json_:
-        click.echo(f"{len(found):,} dialogs " + ("would be cleaned up" if dry_run else "cleaned up"))
+        click.echo(counted(len(found), "dialog ", "dialogs ") + ("would be cleaned up" if dry_run else "cleaned up"))

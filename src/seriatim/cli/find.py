@@ -13,6 +13,7 @@ from seriatim.cli.messages import MESSAGES
 from seriatim.cli.plain import in_line
 from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.cli.which import opened, which_box
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.views.find import Found, FoundMessage
@@ -76,11 +77,13 @@ def _tell(found: Found, limit: int) -> None:
     parts = ((found.groups, GROUPS, "group"), (found.messages, _MESSAGES, "message"), (found.faults, FAULTS, "fault"))
     for rows, table, what in parts:
         if rows:
-            click.echo(f"{len(rows):,} {what}{'' if len(rows) == 1 else 's'}")
+            click.echo(counted(len(rows), what))
             for line in table.lines(rows):  # type: ignore[arg-type]
                 click.echo(f"  {line}")
     if len(found.messages) >= limit:
-        click.echo(f"stopped at {limit:,} messages, there may be more: --limit N finds more, --since fewer", err=True)
+        click.echo(
+            f"stopped at {counted(limit, 'message')}, there may be more: --limit N finds more, --since fewer", err=True
+        )
     for group in found.groups[:1]:
         click.echo(
             in_line(f"more: seriatim group show --queue {shlex.quote(group.queue)} -- {shlex.quote(group.group)}")
@@ -111,5 +114,5 @@ def _tell_kept(found: Found) -> None:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - 5:,} more queues" if len(names) > 5 else ""
+    more = f" and {counted(len(names) - 5, 'more queue')}" if len(names) > 5 else ""
     return ", ".join(names[:5]) + more

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.choose import choosing, filter_of
+from seriatim.cli.edits import EDITED, retry_file
 from seriatim.cli.group_help import Commands
 from seriatim.cli.groups import GROUP
 from seriatim.cli.plain import in_line
@@ -18,6 +19,7 @@ from seriatim.cli.which import opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 from seriatim.kernel.states import Action
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -61,6 +63,22 @@ _WORDS = {
     Action.ABORT: "Move all held and queued messages of a group to the dead letters.",
     Action.CLOSE: "Close a group: later messages are late; its other messages stay, and can be aborted.",
 }
+
+
+#: Of an action: what else names groups, the help of --dry-run, the rest of its help, and the further tables that it prints.
+_NOT_RETRYING: tuple[str, str, str, tuple[Table[Any], ...]] = (
+    "--all", "With --all: change nothing; list the groups.", "", ()
+)  # fmt: skip
+_RETRYING: tuple[str, str, str, tuple[Table[Any], ...]] = (
+    "--all, or --edits FILE",
+    "With --all or --edits: change nothing; list what would be done.",
+    (
+        "\n\nTo mend many messages, each in its own way, write them with `seriatim messages export --state faulted`, edit body "
+        "and properties in the file, and give it with --edits. The file is checked as a whole first. A line that was not "
+        "changed is retried as it is: delete the lines of messages that should not be retried. The original messages are kept."
+    ),
+    (EDITED,),
+)
 
 
 @click.group("group", cls=Commands)
@@ -112,14 +130,15 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         dsn: str | None, schema: str, json_: bool, **given: Any,
     ) -> None:  # fmt: skip
         chosen = {name: given.pop(name) for name in _FILTERS}
+        if (edits := given.pop("edits", None)) is not None:
+            _check_alone(keys, all_, given["body"], *(chosen[name] for name in _FILTERS if name != "queue"))
+            with opened(dsn, schema) as box:
+                retry_file(box, edits, chosen["queue"], (actor, reason), dry_run=dry_run, json_=json_)
+            return
         own = {name: value for name, value in given.items() if value is not None}
         if "body" in own:
             own["body"] = own["body"].read()
-        if all_ is bool(keys):
-            raise UsageError("name either groups or --all", remedy="name a GROUP, or several, or give --all")
-        if own and (all_ or len(keys) > 1):
-            what = "--message works" if "message" in own else "--through and --edit work"
-            raise UsageError(f"{what} on one group only", remedy="leave them out, or name one GROUP")
+        _check_named(keys, own, others, all_=all_)
         if all_:
             _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
             return
@@ -134,9 +153,10 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
             else:
                 _several(box, action, chosen["queue"], keys, who, json_=json_)
 
+    others, dry_run_help, told, tables = _RETRYING if action is Action.RETRY else _NOT_RETRYING
     run.__doc__ = (
         f"{_WORDS[action]}\n\nTakes one GROUP or several. With --all, acts on every group that matches the options and whose "
-        "state allows the action."
+        f"state allows the action.{told}"
     )
     decorators: tuple[Callable[..., Any], ...] = (
         click.argument("keys", metavar="[GROUP…]", nargs=-1),
@@ -145,11 +165,11 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
             "--all", "all_", is_flag=True, help="Act on all groups that match the options and whose state allows it."
         ),
         choosing,
-        click.option("--dry-run", is_flag=True, help="With --all: change nothing; list the groups."),
+        click.option("--dry-run", is_flag=True, help=dry_run_help),
         click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
         says_why,
         which_box,
-        json_option("Print JSON.", OPERATION, ACTED),
+        json_option("Print JSON.", OPERATION, ACTED, *tables),
     )
     command: Callable[..., Any] = run
     for one in reversed(decorators):
@@ -163,6 +183,11 @@ _acting(
     Action.RETRY,
     click.option(
         "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
+    ),
+    click.option(
+        "--edits",
+        type=click.File("rb"),
+        help="Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
     ),
 )
 _acting(
@@ -179,6 +204,22 @@ _acting(
 )
 _acting(Action.ABORT)
 _acting(Action.CLOSE)
+
+
+def _check_named(keys: Sequence[str], own: dict[str, Any], others: str, *, all_: bool) -> None:
+    if all_ is bool(keys):
+        raise UsageError("name either groups or --all", remedy=f"name a GROUP, or several, or give {others}")
+    if own and (all_ or len(keys) > 1):
+        what = "--message works" if "message" in own else "--through and --edit work"
+        raise UsageError(f"{what} on one group only", remedy="leave them out, or name one GROUP")
+
+
+def _check_alone(*others: object) -> None:
+    if any(others):
+        raise UsageError(
+            "the file of --edits names the messages",
+            remedy="leave out GROUP, --all, --edit and filters; --queue chooses those of one queue",
+        )
 
 
 def _queue_of(box: MessageBox, queue: str | None, key: str) -> str:
@@ -213,10 +254,10 @@ def _many(
                 ACTED.print_object({"action": action, "dry_run": True, "groups": views})
             else:
                 GROUP.only("queue", "group", "state", "since", nothing=None).print(views)
-                click.echo(f"{action.replace('_', '-')} would be done to {len(views):,} groups")
+                click.echo(f"{action.replace('_', '-')} would be done to {counted(len(views), 'group')}")
             return
         if views:
-            confirmed(f"{action.replace('_', '-')} {len(views):,} groups?", yes=yes)
+            confirmed(f"{action.replace('_', '-')} {counted(len(views), 'group')}?", yes=yes)
         done = _each(box, action, views, said(*why), quiet=json_) if views else []
     _tell_all(action, done, json_=json_)
 
@@ -245,7 +286,7 @@ def _tell_all(action: Action, done: Sequence[Operation | Refused], *, json_: boo
         for one in done:
             click.echo(_line(one))
         obeyed = sum(hasattr(one, "obeyed") for one in done)
-        click.echo(f"{obeyed:,} of {len(done):,} groups: {action.replace('_', '-')}")
+        click.echo(f"{obeyed:,} of {counted(len(done), 'group')}: {action.replace('_', '-')}")
     no_if_refused(done)
 
 

@@ -1,4 +1,4 @@
-"""``seriatim groups``: list the groups of a message box that are stopped, or all."""
+"""``seriatim groups``: list the groups of a message box that stand still, or all."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from seriatim.cli.choose import ERRORS, by_error, choosing
 from seriatim.cli.table import Column, Table, json_only, json_option, text_only
 from seriatim.cli.which import opened, which_box
 from seriatim.errors import UsageError
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.operations.groups import GroupView
@@ -62,7 +63,7 @@ GROUPS = GROUP.extended("A group in the list", *json_only("waiting"))
 
 @click.command("groups")
 @choosing
-@click.option("--all", "all_", is_flag=True, help="List all groups, the stopped groups first.")
+@click.option("--all", "all_", is_flag=True, help="List all groups, those that stand still first.")
 @by_error
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="List at most this many."
@@ -73,9 +74,9 @@ def groups(
     *, queue: str | None, state: tuple[str, ...], all_: bool, by: str | None, limit: int, dsn: str | None, schema: str,
     json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """List the groups that are stopped, by queue and key: state and its age, next number, backlog, reason.
+    """List the groups that stand still, by queue and key: state and its age, next number, backlog, reason.
 
-    Stopped groups hand nothing out until something happens: they are suspended, faulted, or wait for a missing number.
+    They hand nothing out until something happens: they are stopped (suspended or faulted), or wait for a missing number.
     With --all or --state, lists other groups, too.
     """
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
@@ -98,4 +99,7 @@ def groups(
         there = operations.count(box, queue, key=chosen["key"]) if counts else len(found)
     GROUPS.print(found, json_=json_, limit=limit)
     if there > len(found):
-        click.echo(f"{len(found):,} of {there:,} groups are shown, those that are stopped: --all lists all", err=True)
+        click.echo(
+            f"{len(found):,} of {counted(there, 'group')} shown: only groups that stand still; --all lists all",
+            err=True,
+        )

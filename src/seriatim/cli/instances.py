@@ -131,7 +131,7 @@ def _tell(found: InstanceView, *, as_json_: bool) -> None:
     if as_json_:
         INSTANCES.print_object(found)
         return
-    click.echo(f"instance {found.instance_id}: {found.status}, {found.waiting:,} messages wait")
+    click.echo(f"instance {found.instance_id}: {found.status}, waiting messages: {found.waiting:,}")
     click.echo(in_line(f"  queue: {found.queue}, group {found.group}"))
     click.echo(f"  subscription: {found.subscription}, starts {found.starts}")
     for name, values in found.correlations.items():

@@ -40,6 +40,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
         "set-aside",
         "unrouted",
         "trace",
+        "events",
     ),
     "Begin": ("demo", "init"),
     "Pipelines": ("check", "run"),

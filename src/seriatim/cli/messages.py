@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,8 @@ from seriatim.cli.table import Column, Table, as_json, json_only, json_option, t
 from seriatim.cli.which import in_id_space, opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
+from seriatim.kernel.states import RETRIED_IN
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
@@ -114,6 +116,10 @@ _STATUSES = (
     *("late", "duplicate", "invalid", "rejected", "dead"),
     *("done", "unrouted"),
 )
+#: The states of groups that `export` takes.
+_STOPPING = tuple(sorted(map(str, RETRIED_IN)))
+#: A line is told after so many exported messages.
+_TOLD_EVERY = 10_000
 #: What `delete` takes; dead letters have a command of their own.
 _DELETABLE = ("late", "duplicate", "invalid", "rejected", "unrouted")
 #: What `requeue` takes; without being told it leaves duplicates alone: what they are copies of was handed out.
@@ -153,7 +159,7 @@ def _choosing(
 
 @click.group("messages", cls=Commands)
 def messages() -> None:
-    """List and show the messages of a message box, without locks; requeue, resubmit or delete messages that were set
+    """List, show and export the messages of a message box, without locks; requeue, resubmit or delete messages that were set
     aside.
     """
 
@@ -201,6 +207,59 @@ def _list(
     MESSAGES.print(found, json_=json_, limit=limit)
 
 
+@messages.command("export")
+@which_box
+@click.option("--queue", help="Only messages in this queue.")
+@click.option("--group", help="Only messages of groups with this key.")
+@click.option(
+    "--state",
+    multiple=True,
+    type=click.Choice(_STOPPING),
+    help="Only the message that stops each group in this state: faulted, or one of the others if the group waits for the "
+    "next attempt; may be repeated.",
+)
+@click.option("--status", type=click.Choice(_STATUSES), help="Only messages in this status.")
+@click.option("--type", "type_", help="Only messages of this type.")
+@click.option(
+    "--error",
+    metavar="TEXT",
+    help="Only messages with this text in their reason, or in the last error of their handler.",
+)
+@narrowing("messages published", "messages")
+@click.option(
+    "--output", type=click.File("wb", lazy=False), default="-", help="Write to this file (default: standard output)."
+)
+def _export(
+    *,
+    dsn: str | None,
+    schema: str,
+    queue: str | None,
+    group: str | None,
+    state: tuple[str, ...],
+    status: str | None,
+    type_: str | None,
+    output: IO[bytes],
+    **chosen: Any,
+) -> None:
+    """Export messages with their bodies and properties as lines of JSON, oldest first: to edit them, or to look at them.
+
+    Each line is a message as it is handed out next. The body is text in the field body if it is UTF-8, else body_base64.
+    Edit body and properties, and give the file to `seriatim group retry --edits`.
+    """
+    from seriatim.operations import edits  # noqa: PLC0415 -- the driver, when it is needed
+
+    chosen |= {"queue": queue, "group": group, "status": status, "message_type": type_, "state": state or None}
+    written = 0
+    with opened(dsn, schema) as box:
+        for one in edits.export(box, **chosen):
+            output.write(edits.line_of(one).encode() + b"\n")
+            written += 1
+            if written % _TOLD_EVERY == 0:
+                click.echo(f"{counted(written, 'message')} so far", err=True)
+    output.flush()
+    click.echo(counted(written, "message"), err=True)
+
+
 @messages.command("show")
 @click.argument("message_id", metavar="ID")
 @in_id_space
@@ -231,7 +290,9 @@ def _show(message_id: str, *, id_space: str | None, dsn: str | None, schema: str
     more = f"… of {len(message.body):,} bytes" if len(message.body) > _SHOWN else ""
     click.echo(f"{in_lines(shown)}{more}")
     for part in message.parts:
-        click.echo(in_line(f"part {part.name}: {part.content_type or 'no content type'}, {len(part.body):,} bytes"))
+        click.echo(
+            in_line(f"part {part.name}: {part.content_type or 'no content type'}, {counted(len(part.body), 'byte')}")
+        )
 
 
 @messages.command("delete")
@@ -260,8 +321,8 @@ def _delete(
         if dry_run or not (found or waiting or json_):
             _would("delete", found, json_=json_, waiting=waiting)
             return
-        does = [f"delete {len(found):,} messages for good ({_counts(found)})"] if found or not waiting else []
-        does += [f"move {len(waiting):,} waiting messages to the dead letters"] if waiting else []
+        does = [f"delete {counted(len(found), 'message')} for good ({_counts(found)})"] if found or not waiting else []
+        does += [f"move {counted(len(waiting), 'waiting message')} to the dead letters"] if waiting else []
         confirmed(f"{' and '.join(does)}?", yes=yes or not (found or waiting))
         who = said(actor, reason) if found or waiting else {}
         taken = messages.take_out(box, waiting, queue=queue, **who) if waiting else []
@@ -270,9 +331,9 @@ def _delete(
         _DONE.print_object({"dry_run": False, "deleted": done, **({"dead": len(taken)} if waiting else {})})
     else:
         if found or not waiting:
-            click.echo(f"deleted {done:,} messages")
+            click.echo(f"deleted {counted(done, 'message')}")
         if waiting:
-            click.echo(f"moved {len(taken):,} waiting messages to the dead letters")
+            click.echo(f"moved {counted(len(taken), 'waiting message')} to the dead letters")
     _perhaps_more(found)
 
 
@@ -303,7 +364,7 @@ def _requeue(
             _would("requeue", found, json_=json_)
             return
         if all_ and found:
-            confirmed(f"requeue {len(found):,} messages ({_counts(found)})?", yes=yes)
+            confirmed(f"requeue {counted(len(found), 'message')} ({_counts(found)})?", yes=yes)
         requeued = operations.requeue_each(box, found, **said(actor, reason)) if found else ()
         done = list(shown_progress(requeued, len(found), "requeue", quiet=json_))
     if json_:
@@ -376,6 +437,6 @@ def _would(what: str, found: list[SetAside], *, json_: bool, waiting: Sequence[s
     if found or not waiting:
         SET_ASIDE.print(found, limit=_ALL)
     if found:
-        click.echo(f"would {what} {len(found):,} messages")
+        click.echo(f"would {what} {counted(len(found), 'message')}")
     if waiting:
-        click.echo(f"would move {len(waiting):,} waiting messages to the dead letters")
+        click.echo(f"would move {counted(len(waiting), 'waiting message')} to the dead letters")

@@ -20,7 +20,7 @@ VERBS: Mapping[str, str] = {
 #: Commands with verbs of which ``list`` is one.
 LISTED = ("dead-letters", "dialogs", "instances", "messages")
 #: Commands that list and have no verbs.
-_PLAIN = ("contracts", "faults", "services", "types", "workers")
+_PLAIN = ("contracts", "events", "faults", "services", "types", "workers")
 
 _HELP = ("-h", "--help")
 _PLURALS = {plural[:-1]: plural for plural in (*VERBS, *LISTED, *_PLAIN)}

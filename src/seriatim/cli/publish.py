@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.table import Column, Table, json_option
+from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.errors import SeriatimError, UsageError, shown
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.declared.box_settings import UNROUTED
+from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 
 if TYPE_CHECKING:
@@ -39,12 +40,14 @@ class PublishedMessage:
         queues: the queues that it goes to; empty if it is unrouted, or invalid in each of them.
         left_out: whether it was left out: its id was published before, or another message waits in its place.
         waiting: the id of the message that waits in its place, because it has the same ``unique_key``.
+        invalid: the reason why it is invalid, by the name of the queue that sets it aside; empty if it is valid.
     """
 
     message_id: str
     queues: tuple[str, ...]
     left_out: bool
     waiting: str | None
+    invalid: Mapping[str, str] = field(default_factory=dict)
 
 
 def _became(one: PublishedMessage) -> str:
@@ -52,7 +55,10 @@ def _became(one: PublishedMessage) -> str:
         return f"not published: {one.waiting} waits with its unique key"
     if one.left_out:
         return "not published: its id was published before"
-    return "published" if one.queues else "unrouted"
+    wrong = "; ".join(f"invalid in queue {queue}: {why}" for queue, why in one.invalid.items())
+    if one.queues:
+        return f"published; {wrong}" if wrong else "published"
+    return wrong or "unrouted"
 
 
 PUBLISHED: Table[PublishedMessage] = Table(
@@ -61,6 +67,7 @@ PUBLISHED: Table[PublishedMessage] = Table(
     Column("queues", shown=lambda one: one.queues or None),
     Column("left_out", None),
     Column("waiting", "result", shown=_became),
+    *json_only("invalid"),
     row="seriatim.cli.publish:PublishedMessage",
     nothing="there were no messages",
 )
@@ -147,12 +154,14 @@ def publish(
                 done = box.publish(portion, unique=unique, unrouted=unrouted, **when)
                 left_out = set(done.left_out)
                 found += [
-                    PublishedMessage(one, done.queues[one], one in left_out, done.waiting.get(one))
+                    PublishedMessage(
+                        one, done.queues[one], one in left_out, done.waiting.get(one), done.invalid.get(one, {})
+                    )
                     for one in (message.message_id for message in portion)
                 ]
         except SeriatimError:
             if found:
-                click.echo(f"{len(found):,} messages before it are published", err=True)
+                click.echo(f"published before it: {counted(len(found), 'message')}", err=True)
             raise
     PUBLISHED.print(found, json_=json_)
 

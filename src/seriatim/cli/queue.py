@@ -11,10 +11,12 @@ from seriatim.cli.group_help import Commands
 from seriatim.cli.queues import COUNTS
 from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.cli.which import opened, which_box
+from seriatim.cli.why import said, says_why
 from seriatim.cli.workers import WORKER, ago
 from seriatim.errors import UsageError
 from seriatim.operations.period import period_of
 from seriatim.pipeline.declared.work_limits import rate_of, rate_text
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.definitions.queue_settings import QueueSettings
@@ -98,6 +100,7 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     click.echo(
         f"{counts.arrived:,} arrived, {counts.held:,} held, {counts.queued:,} queued, {counts.in_hand:,} in hand"
         + (f"; stopped groups: {counts.stopped:,}" if counts.stopped else "")
+        + (f"; waiting groups: {counts.waiting_groups:,}" if counts.waiting_groups else "")
         + ("" if counts.age_s is None else f"; the oldest message is {period_of(counts.age_s)} old")
     )
     click.echo(
@@ -110,7 +113,7 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
         click.echo(f"set: {settings}; by {settings.set_by}, {settings.set_at.astimezone().isoformat(' ', 'seconds')}")
     for one in at_work:
         click.echo(
-            f"process {one.pid} on {one.host}, seen {ago(one.silent_s)}: {one.workers:,} workers, {one.threads:,} of them "
+            f"process {one.pid} on {one.host}, seen {ago(one.silent_s)}: {counted(one.workers, 'worker')}, {one.threads:,} of them "
             f"running, rate {rate_text(one.rate)}, run length {one.run_length:,}, {one.busy:,} in hand"
         )
     if counts.is_idle:
@@ -169,7 +172,7 @@ def _set(
     if json_:
         SETTINGS.print_object(found)
         return
-    what = "1 process obeys" if processes == 1 else f"{processes:,} processes obey"
+    what = counted(processes, "process obeys", "processes obey")
     click.echo(f"queue {name}: {found}" + (f"; {what} within seconds" if processes else "; no process works on it now"))
 
 
@@ -214,11 +217,10 @@ def _activation(switch: str, names: tuple[str, ...], *, dsn: str | None, schema:
 
 @queue.command("release")
 @click.argument("name")
-@click.option("--reason", required=True, help="The reason, for the operator log.")
-@click.option("--actor", help="Your name for the operator log (default: the user name on this system).")
+@says_why
 @which_box
 @json_option("Print one JSON object.", RELEASED)
-def _release(name: str, *, reason: str, actor: str | None, dsn: str | None, schema: str, json_: bool) -> None:
+def _release(name: str, *, reason: str | None, actor: str | None, dsn: str | None, schema: str, json_: bool) -> None:
     """Release the queue NAME from a pipeline that is gone, so that workers can receive from it.
 
     Refused while the pipeline runs. Its unfinished messages are queued again in their old places; messages that it has
@@ -227,9 +229,12 @@ def _release(name: str, *, reason: str, actor: str | None, dsn: str | None, sche
     """
     from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
 
+    who = said(actor, reason)
     with opened(dsn, schema) as box:
-        done = queues.release(box, name, actor=actor or getpass.getuser(), reason=reason)
+        done = queues.release(box, name, **who)
     if json_:
         RELEASED.print_object(done)
     else:
-        click.echo(f"queue {done.queue}: the pipeline {done.pipeline} had it, with {done.messages:,} messages in hand")
+        click.echo(
+            f"queue {done.queue}: the pipeline {done.pipeline} had it, with {counted(done.messages, 'message')} in hand"
+        )

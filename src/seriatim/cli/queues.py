@@ -1,4 +1,4 @@
-"""``seriatim queues``: count the messages and the stopped groups of each queue."""
+"""``seriatim queues``: count the messages of each queue, its stopped groups, and those that wait."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ COUNTS: Table[QueueCounts] = Table(
     Column("oldest"),
     *json_only("max_messages"),
     Column("stopped", "stopped groups", after="in hand"),
+    Column("waiting_groups", "waiting groups", after="stopped groups"),
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
     Column("processes", "at work", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
     *json_only("is_idle"),
@@ -49,10 +50,10 @@ COUNTS: Table[QueueCounts] = Table(
 @which_box
 @json_option("Print a JSON list.", COUNTS)
 def queues(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Count the messages in each queue of a message box, its stopped groups, and the messages set aside.
+    """Count the messages in each queue of a message box, the groups that stand still, and the messages set aside.
 
-    A message in a worker's open transaction counts as it did before the transaction. Stopped groups hand nothing out until
-    something happens: see `seriatim groups`.
+    A message in a worker's open transaction counts as it did before the transaction. A stopped group is suspended or
+    faulted, a waiting group waits for a missing number: `seriatim groups` lists both.
     """
     from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
 

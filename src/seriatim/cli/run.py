@@ -18,6 +18,8 @@ from seriatim.cli.show import (
     HELD_GROUPS,
     REASONS,
     ROUTING,
+    SKIPPED,
+    SKIPPED_HOLES,
     WAITING,
     Display,
     accounts_table,
@@ -26,6 +28,7 @@ from seriatim.cli.show import (
 )
 from seriatim.cli.table import Column, Table, as_json_line, json_only, json_option
 from seriatim.errors import UsageError
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.progress import Again, News, Ports, Progress, Running, RunSummary, Spread
@@ -94,6 +97,7 @@ SUMMARY: Table[RunSummary] = Table(
     *json_only("held_groups"),
     Column("longest", None, rows=HELD_GROUPS),
     Column("reasons", None, rows=REASONS),
+    Column("skipped", None, rows=SKIPPED),
     row="seriatim.runtime.pipelines.progress:RunSummary",
 )
 _END = SUMMARY.extended(
@@ -222,7 +226,9 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         "once": "took in all that was there",
         "finished": "took in all that was there, and time ran out",
     }
-    click.echo(f"{summary.pipeline}: {endings[summary.ending]}, {summary.batches} batches in {summary.seconds:.1f} s")
+    click.echo(
+        f"{summary.pipeline}: {endings[summary.ending]}, {counted(summary.batches, 'batch')} in {summary.seconds:.1f} s"
+    )
     accounts_table(summary.accounts)
     routing = routing_line(summary.routing)
     if routing:
@@ -235,13 +241,21 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         click.echo(f"\nMessages that matched no destination are kept: {own_name()} unrouted {_word(file_)}")
     for one in summary.waiting:
         click.echo(waiting_line(one), err=True)
+    skipped = summary.skipped
+    if skipped.holes:
+        holes = counted(skipped.holes, "hole was", "holes were")
+        click.echo(f"\n{holes} skipped, of {counted(skipped.numbers, 'missing number')}:")
+        _indented(SKIPPED_HOLES, skipped.first)
+        _more(skipped.holes, len(skipped.first), "hole")
     if summary.held_groups:
-        many = "1 group holds" if summary.held_groups == 1 else f"{summary.held_groups:,} groups hold"
-        click.echo(f"\n{many} {summary.held:,} message{'' if summary.held == 1 else 's'}, the longest waiting first:")
+        many = counted(summary.held_groups, "group holds", "groups hold")
+        click.echo(f"\n{many} {counted(summary.held, 'message')}, the longest waiting first:")
         _indented(HELD_GROUPS, summary.longest)
         _more(summary.held_groups, len(summary.longest), "group")
     elif summary.held:  # since a run of an earlier version, which noted no groups
-        click.echo(f"\n{summary.held:,} messages are held, behind {summary.holes:,} holes")
+        click.echo(
+            f"\n{counted(summary.held, 'message is', 'messages are')} held, behind {counted(summary.holes, 'hole')}"
+        )
 
 
 def _indented(table: Table[Any], rows: Sequence[Any]) -> None:
@@ -251,7 +265,7 @@ def _indented(table: Table[Any], rows: Sequence[Any]) -> None:
 
 def _more(number: int, shown: int, noun: str) -> None:
     if number > shown:
-        click.echo(f"  and {number - shown:,} more {noun}{'' if number - shown == 1 else 's'}")
+        click.echo(f"  and {counted(number - shown, f'more {noun}')}")
 
 
 def _word(path: Path) -> str:

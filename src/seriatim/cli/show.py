@@ -14,6 +14,7 @@ from rich.table import Table as Lines
 from rich.text import Text
 
 from seriatim.cli.table import Column, Table, json_only, text_only
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.runtime.pipelines.progress import (
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
         Progress,
         Routing,
         SetAsideReason,
+        SkippedHole,
+        SkippedHoles,
         Waiting,
     )
 
@@ -32,6 +35,8 @@ __all__ = [
     "HELD_GROUPS",
     "REASONS",
     "ROUTING",
+    "SKIPPED",
+    "SKIPPED_HOLES",
     "WAITING",
     "Display",
     "accounts_table",
@@ -99,6 +104,20 @@ HELD_GROUPS: Table[HeldGroup] = Table(
     *json_only("reason"),
     row="seriatim.runtime.pipelines.progress:HeldGroup",
 )
+SKIPPED_HOLES: Table[SkippedHole] = Table(
+    "A hole that was skipped",
+    Column("destination"),
+    Column("group"),
+    text_only("skipped", lambda one: one.numbers, "the missing numbers"),
+    *json_only("first", "last"),
+    row="seriatim.runtime.pipelines.progress:SkippedHole",
+)
+SKIPPED: Table[SkippedHoles] = Table(
+    "The holes that a run has skipped",
+    *json_only("holes", "numbers"),
+    Column("first", None, rows=SKIPPED_HOLES),
+    row="seriatim.runtime.pipelines.progress:SkippedHoles",
+)
 REASONS: Table[SetAsideReason] = Table(
     "A reason for which messages were set aside",
     Column("messages"),
@@ -148,7 +167,7 @@ class Display:
         if self._live is not None:
             self._live.update(self._spinner(self._line))
         elif not self._quiet:
-            self._console.print(f"{self._name}: batch {progress.batch}: {self._line}", soft_wrap=True)
+            self._console.print(f"{self._name}: {self._line}", soft_wrap=True)
 
     def tell(self, news: News) -> None:
         """Show an event between micro-batches."""
@@ -168,7 +187,7 @@ class Display:
             return
         running = f"batch {news.batch} has been running for {news.seconds:,.0f} s"
         if news.call is not None:
-            running += f", {news.call.messages:,} messages of it in {news.call.function}"
+            running += f", {counted(news.call.messages, 'message')} of it in {news.call.function}"
         if self._live is not None:
             self._live.update(self._spinner(f"{self._line} · {running}"))
         elif news.seconds - self._told_s >= _RUNNING_S:
@@ -180,14 +199,19 @@ class Display:
 
 
 def line_of(progress: Progress) -> str:
-    """A batch in a line: what was received, the law of conservation since the run began, rate, holes, time."""
+    """A batch in a line: what it received, its law of conservation, the holes after it, its rate and time."""
     routing = progress.routing
-    facts = [f"received {routing.received:,}", _law(progress.accounts), f"holes {progress.holes:,}"]
+    facts = [
+        f"batch {progress.batch}: received {routing.received:,}",
+        _law(progress.accounts),
+        f"holes {progress.holes:,}",
+    ]
     facts += [f"unrouted {routing.unrouted:,}"] * bool(routing.unrouted)
     facts += [f"invalid without a destination {routing.invalid:,}"] * bool(routing.invalid)
     waiting = sum(one.rows for one in progress.waiting if one.reason)
     facts += [f"waiting for ports {waiting:,}"] * bool(waiting)
-    return " · ".join([*facts, f"{progress.rows_per_s:,.0f} rows/s", f"batch {progress.seconds:.1f} s"])
+    rate = f"{progress.rows_per_s:,.{0 if progress.rows_per_s >= 10 else 1}f} rows/s"
+    return " · ".join([*facts, rate, f"{progress.seconds:.1f} s"])
 
 
 def _law(accounts: Sequence[Account]) -> str:
@@ -200,7 +224,11 @@ def _law(accounts: Sequence[Account]) -> str:
 
 def waiting_line(waiting: Waiting) -> str:
     """A destination whose port fails, in a line."""
-    kept = f"{waiting.rows:,} rows of {waiting.batches:,} batches wait" if waiting.rows else "nothing waits yet"
+    kept = (
+        f"{counted(waiting.rows, 'row')} of {counted(waiting.batches, 'batch')} waiting"
+        if waiting.rows
+        else "nothing waits yet"
+    )
     return f"{waiting.destination}: {kept} since {waiting.since}: {waiting.reason or 'on their way'}"
 
 
@@ -235,4 +263,4 @@ def accounts_table(accounts: Sequence[Account], console: Console | None = None) 
     wide = console.options.update(max_width=_WIDEST)
     console.print(Segments(console.render(table, wide)), soft_wrap=True)
     if len(shown) < len(accounts):
-        console.print(f"{len(accounts) - len(shown):,} more destinations got nothing")
+        console.print(f"{counted(len(accounts) - len(shown), 'more destination')} got nothing")

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from seriatim.cli.events import EVENTS
 from seriatim.cli.groups import GROUP
 from seriatim.cli.plain import in_line
 from seriatim.cli.table import Column, Table, json_only
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.operations.groups import GroupView, Head, Logged, Processed, Standing
@@ -49,6 +51,7 @@ STANDING: Table[Standing] = Table(
     *json_only("behind", "allowed", "helps"),
     Column("operations", None, rows=_LOG),
     Column("processed", None, rows=_PROCESSED),
+    Column("events", None, rows=EVENTS),
     Column("waiting", None, value=lambda one: one.view.waiting, meaning="the number of its messages"),
     row="seriatim.box.views.group_standing:Standing",
 )
@@ -77,21 +80,24 @@ def tell(found: Standing) -> None:
         click.echo(in_line(f"  helps: {_command(view, action)}"))
     if found.operations:
         _LOG.print(found.operations)
+    if found.events:
+        EVENTS.without("queue", "group").print(found.events)
 
 
 def _command(view: GroupView, action: str) -> str:
+    """The command as it can be pasted: it asks for the reason."""
     words = ("seriatim", "group", action.replace("_", "-"))
     where = ("--queue", view.queue)
     if view.group.startswith("-"):  # which would be read as an option
-        return f"{shlex.join((*words, *where))} --reason … -- {shlex.quote(view.group)}"
-    return f"{shlex.join((*words, view.group, *where))} --reason …"
+        return shlex.join((*words, *where, "--", view.group))
+    return shlex.join((*words, view.group, *where))
 
 
 def _head(head: Head) -> str:
     facts = [head.type]
     facts += [] if head.sequence is None else [f"sequence {head.sequence}"]
     facts += [] if head.ordinal is None else [f"ordinal {head.ordinal}"]
-    facts += [f"handed out {head.attempt} times"] if head.attempt else []
+    facts += [f"handed out {counted(head.attempt, 'time')}"] if head.attempt else []
     facts += [f"not before {_moment(head.visible_at)}"] if head.visible_at else []
     return f"{head.message_id} ({', '.join(facts)})"
 

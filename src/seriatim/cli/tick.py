@@ -8,6 +8,7 @@ import click
 
 from seriatim.cli.table import Table, as_json, json_only, json_option
 from seriatim.cli.which import opened, which_box
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.tick import Tick
@@ -31,6 +32,7 @@ def tick(*, dsn: str | None, schema: str, json_: bool) -> None:
     click.echo(
         as_json(TICK.object_of(done))
         if json_
-        else f"routed {done.routed:,} messages, fired the timers of {done.groups:,} groups and {done.dialogs:,} dialogs, "
+        else f"routed {counted(done.routed, 'message')}, fired the timers of {counted(done.groups, 'group')} and "
+        f"{counted(done.dialogs, 'dialog')}, "
         f"recovered {done.recovered:,}, published {done.scheduled:,} of schedules"
     )

@@ -41,6 +41,9 @@ def opened_patiently(dsn: str | None, schema: str, *, waits: bool) -> Iterator[M
         dsn: the option.
         schema: the option.
         waits: whether to wait; False: `Unavailable`.
+
+    Raises:
+        UsageError: nothing names a box, and there is none in this folder.
     """
     from seriatim.box.connection.connections import VARIABLE  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.runtime.processes.patient_opening import open_patiently  # noqa: PLC0415
@@ -50,9 +53,9 @@ def opened_patiently(dsn: str | None, schema: str, *, waits: bool) -> Iterator[M
         with opened(dsn, schema) as box:
             yield box
         return
-    stop, creates = Stop(), _creates(dsn, schema)
+    stop = Stop()
     with stop.listening():
-        found = open_patiently(dsn, schema, stop, create=creates, waits=waits)
+        found = open_patiently(dsn, schema, stop, create=False, waits=waits)
     if found is None:
         yield None
         return
@@ -60,24 +63,25 @@ def opened_patiently(dsn: str | None, schema: str, *, waits: bool) -> Iterator[M
         yield found
 
 
-def _creates(dsn: str | None, schema: str, *, makes: bool = False) -> bool:
-    """Whether a missing box is made, and a note that it will be."""
-    from seriatim.box.connection.connections import FOLDER, VARIABLE  # noqa: PLC0415 -- the driver, when it is needed
-
-    creates = makes or schema == _SCHEMA
-    if creates and dsn is None and VARIABLE not in os.environ and not os.path.lexists(FOLDER):
-        click.echo(f"there is no message box in this folder yet: making one in {FOLDER}", err=True)
-    return creates
-
-
 @contextmanager
 def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[MessageBox]:
     """Open the box that the options name.
 
-    A missing box is created in the usual schema, with a note on standard error, because the folder may be the wrong
-    one. In another schema only a command with `makes` creates it, because the name may be mistyped.
+    Only a command that defines something (`makes`) creates a missing box. For all others, the folder may be the wrong
+    one, or the name may be mistyped.
+
+    Raises:
+        UsageError: nothing names a box, there is none in this folder, and the command makes none.
+        SchemaMismatch: the schema has no box, and the command makes none.
     """
     from seriatim.box.box import MessageBox  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.operations.box_here import check_here, is_here  # noqa: PLC0415
 
-    with MessageBox.open(dsn, schema=schema, create=_creates(dsn, schema, makes=makes)) as box:
+    if not makes:
+        check_here(dsn)
+    elif not is_here(dsn):
+        from seriatim.box.connection.connections import FOLDER  # noqa: PLC0415
+
+        click.echo(f"there is no message box in this folder yet: making one in {FOLDER}", err=True)
+    with MessageBox.open(dsn, schema=schema, create=makes) as box:
         yield box

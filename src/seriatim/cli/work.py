@@ -12,9 +12,11 @@ from seriatim.cli.which import opened_patiently, which_box
 from seriatim.cli.worker_options import worker_options
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.pipeline.declared.work_limits import rate_of
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
+    from seriatim.box.views.not_done import NotDone
 
 __all__ = ["work"]
 
@@ -104,14 +106,11 @@ def work(
             box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port,
             transient=transient, business=business, log_level=log_level.upper(), until_idle=once,
         )  # fmt: skip
-        many = (
-            f"{processes:,} process{'' if processes == 1 else 'es'} of {workers:,} thread{'' if workers == 1 else 's'}"
-        )
+        many = f"{counted(processes, 'process')} of {counted(workers, 'thread')}"
         click.echo(f"working on {', '.join(queues)}: {many} a queue; Ctrl-C stops it", err=True)
         supervisor.run()
         if once:
-            many = f"{supervisor.counted:,} message{'' if supervisor.counted == 1 else 's'}"
-            click.echo(f"handlers got {many} (each attempt counts)")
+            click.echo(f"handlers got {counted(supervisor.counted, 'message')} (each attempt counts)")
             for line in _still_there(box, queues):
                 click.echo(line)
 
@@ -128,8 +127,17 @@ def _still_there(box: MessageBox, queues: Sequence[str]) -> Iterator[str]:
     if not left:
         yield "no message waits"
     for one in left:
-        due = "" if one.until is None else f" (from {one.until.astimezone().isoformat(' ', 'seconds')} on)"
-        yield in_line(f"{one.queue}: {one.messages:,} not done: {one.reason}{due}")
+        yield in_line(f"{one.queue}: {one.messages:,} not done: {one.reason}{_when(one)}")
+
+
+def _when(left: NotDone) -> str:
+    """When these messages go on."""
+    at = None if left.until is None else left.until.astimezone().isoformat(" ", "seconds")
+    if left.why == "held":
+        if at is None:
+            return "; no time-out ends that: seriatim groups says what is missing"
+        return f"; the first time-out ends at {at}, and the next run obeys it"
+    return "" if at is None else f" (from {at} on)"
 
 
 def _handler(given: tuple[str, ...]) -> str | dict[str, str] | None:

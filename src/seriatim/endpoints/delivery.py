@@ -55,12 +55,17 @@ def given_messages(given: Received | Delivered) -> Sequence[Received]:
     return [given] if isinstance(given, Received) else given.messages
 
 
-def idempotency_key(delivered: Delivered, message: Received) -> str:
+def idempotency_key(delivered: Delivered, message: Received, sent: Sequence[str] = ()) -> str:
     """32 hexadecimal digits, always the same for the same message from the same place.
 
-    The place is queue, group, incarnation and ordinal. The id distinguishes messages of two boxes, and the body
-    distinguishes an edited message from the original: a receiver that has refused the original should check the edited
-    one again.
+    The place is queue, group, incarnation and ordinal. The id distinguishes messages of two boxes. The body, and the
+    properties that are sent, distinguish an edited message from the original: a receiver that has refused the original
+    should check the edited one again.
+
+    Args:
+        delivered: the delivery.
+        message: the message.
+        sent: what is sent of its properties.
     """
-    place = [delivered.queue, delivered.group, delivered.incarnation, message.ordinal, message.message_id]
+    place = [delivered.queue, delivered.group, delivered.incarnation, message.ordinal, message.message_id, *sent]
     return hashlib.sha256(json.dumps(place).encode() + b"\0" + message.body).hexdigest()[:32]

@@ -159,7 +159,8 @@ class HttpPort:
         found["Content-Type"] = message.content_type or "application/octet-stream"
         if not found["Content-Type"].isascii() or any(one in found["Content-Type"] for one in "\r\n"):
             raise Business("the content type of the message can't be sent as an HTTP header")
-        return found | {"Idempotency-Key": idempotency_key(delivered, message)}
+        sent = [f"{name}: {found.get(f'ce-{name}', '')}" for name in self._extensions]
+        return found | {"Idempotency-Key": idempotency_key(delivered, message, sent)}
 
     def _source_of(self, delivered: Delivered) -> str:
         """The source, whose events are in order: a group, since it was forgotten last."""

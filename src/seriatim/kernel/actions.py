@@ -67,7 +67,9 @@ def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
     flags = (groups.flags | Flag.SUSPENDED | Flag.BY_OPERATOR) & ~int(Flag.FIXED)
     calm = state.with_groups(flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=np.maximum(groups.clock, now))
     waits = np.zeros(len(state.held), np.bool_)
-    return Outcome(State(calm.groups, state.held.with_columns(waits=waits), state.skipped), no_messages(), no_events())
+    fresh = np.flatnonzero(~groups.has(Flag.SUSPENDED))
+    suspended = Events.of(EventKind.SUSPENDED, fresh, None, None, calm.groups.clock[fresh])
+    return Outcome(State(calm.groups, state.held.with_columns(waits=waits), state.skipped), no_messages(), suspended)
 
 
 def resume(policy: Policy, state: State, now: int, group: str) -> Outcome:
@@ -84,7 +86,11 @@ def retry(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 def _free(policy: Policy, state: State, now: int, from_: Flag) -> Outcome:
     free = state.with_groups(flags=state.groups.flags & ~int(from_))
-    return _settled(policy, state, free, now, no_messages())
+    outcome = _settled(policy, state, free, now, no_messages())
+    if not from_ & Flag.SUSPENDED:
+        return outcome
+    resumed = Events.of(EventKind.RESUMED, empty_ints(1), None, None, outcome.state.groups.clock)
+    return Outcome(outcome.state, outcome.decided, Events.concat([resumed, outcome.events]))
 
 
 def _settled(policy: Policy, before: State, changed: State, now: int, decided: Decided) -> Outcome:
@@ -170,7 +176,7 @@ def put_back(policy: Policy, state: State, numbers: Ints) -> State:
     if not isinstance(policy, Standard | UnitOfWork) or not len(state.skipped):
         return state
     step = policy.increment if isinstance(policy, Standard) else 1
-    return State(state.groups, state.held, state.skipped.without(numbers, step))
+    return State(state.groups, state.held, state.skipped.put_back(numbers, step))
 
 
 def skip_hole(policy: Policy, state: State, now: int, group: str, through: int | None = None) -> Outcome:
@@ -236,8 +242,12 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
         skipped,
     )
     outcome = _settled(policy, changed, changed, now, late)
+    told = empty_ints(int(following > next_))
+    from_, through = (np.full(len(told), number, np.int64) for number in (next_, following - step))
+    passed_over = Events.of(EventKind.HOLE_SKIPPED, told, from_, through, outcome.state.groups.clock[told])
     opened = holes.events_between(policy, state, outcome.state)
-    return Outcome(outcome.state, outcome.decided, opened.take(opened.kind == EventKind.HOLE_OPENED))
+    opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
+    return Outcome(outcome.state, outcome.decided, Events.concat([passed_over, opened]))
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:

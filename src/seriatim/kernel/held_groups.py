@@ -12,7 +12,7 @@ from seriatim.kernel.policy import Policy, Standard, UnitOfWork
 from seriatim.kernel.resequence import why_held
 from seriatim.kernel.state import NOTHING, State
 
-__all__ = ["HeldGroups", "held_groups"]
+__all__ = ["HeldGroups", "held_groups", "missing_numbers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,15 @@ def held_groups(policy: Policy, state: State) -> HeldGroups:
     reason = np.maximum.reduceat(why_held(policy, state)[messages], starts) if len(starts) else empty_ints()
     first, last = _missing(policy, state)
     return HeldGroups(group, counts, first[group], last[group], state.groups.since[group], reason)
+
+
+def missing_numbers(first: int | None, last: int | None) -> str:
+    """A run of missing numbers as people write it; empty without a first number, open without a last one."""
+    if first is None:
+        return ""
+    if last is None:
+        return f"{first} and higher"
+    return str(first) if first == last else f"{first} to {last}"
 
 
 def _missing(policy: Policy, state: State) -> tuple[Ints, Ints]:

@@ -201,16 +201,27 @@ def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
 
 
 def events_between(policy: Standard, before: State, after: State) -> Events:
-    """The events of a call: a hole is filled if its `next` has moved, and opened if it is new."""
+    """The events of a call: a hole is filled if its `next` has moved, and opened if it is new.
+
+    A hole that is filled names the numbers that came: those of the hole that `next` has passed.
+    """
     was, was_first, was_last = holes(policy, before)
     is_, is_first, is_last = holes(policy, after)
     same = was & is_ & (was_first == is_first)
     filled = np.flatnonzero(was & ~same & (after.groups.next > was_first))
     opened = np.flatnonzero(is_ & ~same)
     clock = after.groups.clock
+    came = np.minimum(was_last, after.groups.next - policy.increment)
     return Events.concat(
         [
-            Events.of(EventKind.HOLE_FILLED, filled, was_first[filled], was_last[filled], clock[filled]),
+            Events.of(
+                EventKind.HOLE_FILLED,
+                filled,
+                was_first[filled],
+                came[filled],
+                clock[filled],
+                kept=before.groups.reports[filled] > 0,
+            ),
             Events.of(EventKind.HOLE_OPENED, opened, is_first[opened], is_last[opened], after.groups.since[opened]),
         ]
     )

@@ -1,14 +1,28 @@
-"""Late messages that are held (``late="suspend"``), for `Standard` and `BestEffort`."""
+"""Late messages that are held, and suspend their groups (``late="suspend"``), for `Standard` and `BestEffort`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from seriatim.kernel.columns import Ints, sum_before, sum_per_group
-from seriatim.kernel.outcome import Decided, Disposition, Reason, no_messages
-from seriatim.kernel.state import State
+from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.columns import Ints, first_per_group, sum_before, sum_per_group
+from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.state import Flag, State
 
-__all__ = ["free_late"]
+__all__ = ["free_late", "suspensions"]
+
+
+def suspensions(before: State, after: State, arrivals: Arrivals) -> Events:
+    """The events of groups that a late arrival has suspended; each has the number and the time of that arrival."""
+    fresh = after.groups.has(Flag.SUSPENDED) & ~before.groups.has(Flag.SUSPENDED)
+    if not fresh.any():
+        return no_events()
+    late = after.held.take(after.held.late & fresh[after.held.group] & np.isin(after.held.ref, arrivals.ref))
+    late = late.take(np.lexsort((late.ref, late.group)))
+    first = late.take(first_per_group(late.group))
+    order = np.argsort(arrivals.ref, kind="stable")
+    at = arrivals.time[order[np.searchsorted(arrivals.ref[order], first.ref)]]
+    return Events.of(EventKind.SUSPENDED, first.group, first.sequence, first.sequence, at)
 
 
 def free_late(state: State, now: Ints) -> tuple[State, Decided]:

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cache
 
 import numpy as np
 
 from seriatim.kernel.columns import Bools, Columns, Ints, empty_ints
 
-__all__ = ["REASONS", "Decided", "Disposition", "EventKind", "Events", "Reason", "no_events", "no_messages"]
+__all__ = [
+    "REASONS",
+    "Decided",
+    "Disposition",
+    "EventKind",
+    "EventRow",
+    "Events",
+    "Reason",
+    "no_events",
+    "no_messages",
+]
+
+#: In place of the numbers of an event that has none: below every sequence.
+_NO_NUMBER = -(2**63)
 
 
 class Disposition(IntEnum):
@@ -49,6 +64,11 @@ class Reason(IntEnum):
     SIZE_CONTRADICTED = 12
     ABOVE_SIZE = 13
     TIME_MISSING = 14
+    SEQUENCE_INEXACT = 15
+    SEQUENCE_NOT_A_TIME = 16
+    SIZE_NOT_A_NUMBER = 17
+    SIZE_INEXACT = 18
+    SIZE_OVERFLOWS = 19
     # late
     SKIPPED = 20
     BEFORE_FIRST = 21
@@ -91,6 +111,11 @@ REASONS: dict[Reason, str] = {
     Reason.SIZE_CONTRADICTED: "the size contradicts the one told before",
     Reason.ABOVE_SIZE: "the sequence is above the size of the set",
     Reason.TIME_MISSING: "the event time is missing",
+    Reason.SEQUENCE_INEXACT: "the sequence is a float too large to be exact",
+    Reason.SEQUENCE_NOT_A_TIME: "the sequence is not a time",
+    Reason.SIZE_NOT_A_NUMBER: "the size is not a whole number",
+    Reason.SIZE_INEXACT: "the size is a float too large to be exact",
+    Reason.SIZE_OVERFLOWS: "the size is too large",
     Reason.SKIPPED: "its number was skipped before",
     Reason.BEFORE_FIRST: "its number is below the one that began the group",
     Reason.ROUND_OVER: "a higher sequence left in an earlier round",
@@ -120,6 +145,14 @@ class EventKind(IntEnum):
     HOLE_FILLED = 3
     TIMED_OUT = 4
     CLOSED = 5
+    SUSPENDED = 6
+    RESUMED = 7
+    #: A number came again with another content: the first time in a group and a batch, with a count.
+    CONFLICT = 8
+    #: The producer of a group seems to have begun anew.
+    RESTART_SUSPECTED = 9
+    #: A number has passed without a message.
+    VOID = 10
 
     @property
     def word(self) -> str:
@@ -175,26 +208,67 @@ class Decided(Columns):
 
 
 @dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event as values; `first` and `last` are None if it concerns no numbers."""
+
+    kind: EventKind
+    group: int
+    first: int | None
+    last: int | None
+    at: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Events(Columns):
-    """Events, a row for each: the `group`, the range of numbers `first`..`last`, and the time (microseconds)."""
+    """Events, a row for each.
+
+    * `group`, `kind`, and the time `at` (microseconds).
+    * `first`..`last`: the range of numbers, see `rows`.
+    * `count`: how many messages or numbers the event stands for; 1 if it isn't counted.
+    * `kept`: whether it is on record where not all events are: a hole that opens isn't, nor is a hole that was filled
+      before it was overdue.
+    """
 
     kind: Ints
     group: Ints
     first: Ints
     last: Ints
     at: Ints
+    count: Ints
+    kept: Bools
 
     @classmethod
-    def of(cls, kind: EventKind, group: Ints, first: Ints | None, last: Ints | None, at: Ints) -> Events:
-        """Rows of one kind; an event without a range has zeros."""
-        none = empty_ints(len(group))
+    def of(
+        cls,
+        kind: EventKind,
+        group: Ints,
+        first: Ints | None,
+        last: Ints | None,
+        at: Ints,
+        *,
+        count: Ints | None = None,
+        kept: Bools | None = None,
+    ) -> Events:
+        """Rows of one kind. `first` and `last` are None if they concern no numbers; `kept`: by the kind, if it isn't given."""
+        none = np.full(len(group), _NO_NUMBER, np.int64)
         return cls(
             kind=np.full(len(group), int(kind), np.int64),
             group=group,
             first=none if first is None else first,
             last=none if last is None else last,
             at=at,
+            count=np.ones(len(group), np.int64) if count is None else count,
+            kept=np.full(len(group), kind is not EventKind.HOLE_OPENED) if kept is None else kept,
         )
+
+    def rows(self) -> Iterator[EventRow]:
+        """The events as values, in order of time; events of one time in the order in which they happened."""
+        order = np.argsort(self.at, kind="stable")
+        columns = (self.kind, self.group, self.first, self.last, self.at, self.count)
+        for kind, group, first, last, at, count in zip(*(one[order].tolist() for one in columns), strict=True):
+            has_none = first == _NO_NUMBER
+            yield EventRow(EventKind(kind), group, None if has_none else first, None if has_none else last, at, count)
 
 
 def no_messages() -> Decided:
@@ -203,6 +277,7 @@ def no_messages() -> Decided:
     return Decided.of(none, none, none, Disposition.HELD, Reason.NONE, none)
 
 
+@cache
 def no_events() -> Events:
     """No events."""
     none = empty_ints()

@@ -73,9 +73,10 @@ class Standard:
         hole_timeout: seconds (or ``"100s"``) until a hole is reported; None or 0 waits for ever.
         hole_retries: the number of further periods, each with a report, before `on_hole` acts.
         on_hole: ``"wait"`` (the group is timed out until an operator skips the hole or the
-            missing message comes) or ``"skip"`` (the group goes on at the lowest held number).
+            missing message comes) or ``"skip"`` (the group goes on at the lowest held number; requires `hole_timeout`).
         late: treatment of a message whose number was skipped: ``"set_aside"``, ``"deliver"``
-            (leaves at once, flagged) or ``"suspend"`` (the message stops its group).
+            (leaves at once, flagged) or ``"suspend"`` (the message stops its group). A number that was delivered late is a
+            duplicate when it comes again.
         capacity: the number of messages that a group may hold; further messages are rejected. None: no limit.
 
     Raises:
@@ -99,6 +100,11 @@ class Standard:
         object.__setattr__(self, "hole_timeout", _period("Standard", "hole_timeout", self.hole_timeout))
         _whole("Standard", "hole_retries", self.hole_retries, 0, 10_000)
         _one_of("Standard", "on_hole", self.on_hole, ("wait", "skip"))
+        if self.on_hole == "skip" and self.hole_timeout is None:
+            raise PolicyError(
+                'Standard: on_hole="skip" requires a hole_timeout, because without it no hole is ever skipped',
+                remedy='add a hole_timeout, such as "100s", or leave out on_hole',
+            )
         _one_of("Standard", "late", self.late, _LATE)
         if self.capacity is not None:
             _whole("Standard", "capacity", self.capacity, 1)

@@ -23,6 +23,7 @@ import numpy as np
 from seriatim.kernel import best_effort, fifo, holes, standard, unit_of_work
 from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.columns import Ints, first_per_group, last_per_group
+from seriatim.kernel.late import suspensions
 from seriatim.kernel.outcome import Decided, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.state import NOTHING, Flag, State
@@ -146,6 +147,8 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
         after, out, happened = rules.take(policy, state, stretch)
         decided.append(out)
         events.append(happened)
+        if isinstance(policy, Standard | BestEffort) and policy.late == "suspend":
+            events.append(suspensions(state, after, stretch))
         if clocked:
             events.append(_changes(policy, state, after))
         state = after

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,9 +16,10 @@ from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.conservation import Counts
-from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason
+from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.kernel.sequence import key_problem, position
+from seriatim.kernel.reading import of_size, whole_number
+from seriatim.kernel.sequence import key_problem, position_reader
 from seriatim.kernel.state import NOTHING, Flag, State
 from seriatim.kernel.time import FOREVER, NEVER, micros, seconds
 
@@ -59,12 +61,15 @@ class Item(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event of a group: `kind` is a word of ``EventKind``, `first`..`last` are the numbers concerned, if any."""
+    """An event of a group: `kind` is a word of ``EventKind``, `first`..`last` are the numbers concerned, if any.
+
+    Of a group in order of event time the numbers are seconds.
+    """
 
     kind: str
     group: Key
-    first: int | None
-    last: int | None
+    first: Any
+    last: Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +144,7 @@ class Sequencer:
         if not isinstance(policy, Policy):
             raise UsageError(f"{shown(policy)} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
         self.policy = policy
+        self._position = position_reader(policy)
         self._groups: dict[Key, State] = {}
         self._due: dict[Key, int] = {}
         self._messages: dict[int, tuple[Key, Any, Any]] = {}
@@ -353,12 +359,15 @@ class Sequencer:
         if isinstance(self.policy, Unordered):
             return Reason.NONE, 0, NOT_SAID
         reason = key_problem(key)
-        number = 0 if isinstance(self.policy, Fifo) else position(self.policy, sequence)
-        if reason is Reason.NONE and isinstance(number, Reason):
-            reason = number
-        return (
-            (reason, int(number), _size(self.policy, int(number), value)) if reason is Reason.NONE else (reason, 0, 0)
-        )
+        if reason is not Reason.NONE:
+            return reason, 0, 0
+        number = 0 if isinstance(self.policy, Fifo) else self._position(sequence)
+        if isinstance(number, Reason):
+            return number, 0, 0
+        if not isinstance(self.policy, UnitOfWork):
+            return reason, number, NOT_SAID
+        size = _size(self.policy, number, value)
+        return (size, 0, 0) if isinstance(size, Reason) else (reason, number, size)
 
     def _apply(
         self,
@@ -398,7 +407,7 @@ class Sequencer:
             else:
                 self._due.pop(key, None)
         told = self._tell(_in_time(outcome.decided, arrived))
-        return replace(told, events=_events([self._names[key] for key in keys], outcome.events))
+        return replace(told, events=_events(self.policy, [self._names[key] for key in keys], outcome.events))
 
     def _tell(self, decided: Decided) -> Outcome:
         outcome = Outcome()
@@ -442,15 +451,18 @@ def _tuples(items: Iterable[Any], size: int, form: str) -> Iterable[tuple[Any, .
         yield parts
 
 
-def _size(policy: Policy, number: int, value: Any) -> int:
-    """The size of its set that a message contains."""
-    if not isinstance(policy, UnitOfWork) or value is VOID:
+def _size(policy: UnitOfWork, number: int, value: Any) -> int | Reason:
+    """The size of its set that a message contains, or why it isn't one."""
+    if value is VOID:
         return NOT_SAID
     if policy.last is not None:
         return number if _property(policy.last, value) else NOT_SAID
-    size = NOT_SAID if isinstance(policy.size, int) else _property(policy.size, value)
-    whole = isinstance(size, int | np.integer) and not isinstance(size, bool)
-    return int(size) if whole and abs(size) < 2**62 else NOT_SAID
+    if isinstance(policy.size, int):
+        return NOT_SAID
+    size = whole_number(_property(policy.size, value))
+    if size is Reason.SEQUENCE_MISSING:
+        return NOT_SAID
+    return of_size(size) if isinstance(size, Reason) else max(size, 0)
 
 
 def _property(what: Any, value: Any) -> Any:
@@ -470,17 +482,13 @@ def _as_given(policy: Policy, position_: int) -> float | int:
     return seconds(position_) if isinstance(policy, BestEffort) and policy.by == "time" else position_
 
 
-def _events(keys: list[Key], events: Events) -> list[Event]:
-    events = events.take(np.argsort(events.at, kind="stable"))
-    ranged = {EventKind.CLOSED: False}
-    return [
-        Event(
-            EventKind(kind).word, keys[group], *((first, last) if ranged.get(EventKind(kind), True) else (None, None))
-        )
-        for kind, group, first, last in zip(
-            events.kind.tolist(), events.group.tolist(), events.first.tolist(), events.last.tolist(), strict=True
-        )
-    ]
+def _events(policy: Policy, keys: list[Key], events: Events) -> list[Event]:
+    given = partial(_number_of, policy)
+    return [Event(one.kind.word, keys[one.group], given(one.first), given(one.last)) for one in events.rows()]
+
+
+def _number_of(policy: Policy, number: int | None) -> Any:
+    return None if number is None else _as_given(policy, number)
 
 
 def _joined(first: Outcome, second: Outcome) -> Outcome:

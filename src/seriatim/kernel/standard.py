@@ -96,6 +96,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     state = _begin(policy, state, arrivals)
     disposition, reason = _judge(policy, state, arrivals)
     late_held = _hold_late(policy, state, arrivals, disposition)
+    state = _deliver_late(policy, state, arrivals, disposition, reason)
     _reject(policy, state, arrivals, disposition, reason, late_held)
     cut = _cut(state, arrivals, late_held) if policy.late == "suspend" else None
 
@@ -111,6 +112,8 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     twice = position[again]
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
     held, position = held.take(~again), position[~again]
+    if not arrivals.weight.all():
+        _late_voids(state, arrivals, disposition, reason, held, position)
     void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
     disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
 
@@ -193,6 +196,35 @@ def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: 
     return held
 
 
+def _deliver_late(policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> State:
+    """Take delivered late numbers out of the skipped ranges; what repeats one is a duplicate."""
+    rows = np.flatnonzero((disposition == Disposition.RELEASED) & (reason == Reason.SKIPPED))
+    if not len(rows):
+        return state
+    skipped, was_in = state.skipped.without(
+        arrivals.group[rows], arrivals.sequence[rows], policy.increment, state.groups.next
+    )
+    again = rows[~was_in]
+    disposition[again], reason[again] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+    return State(state.groups, state.held, skipped)
+
+
+def _late_voids(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints, held: Held, position: Ints) -> None:
+    """Late voids that repeat a late message, which was delivered or is held, are duplicates."""
+    voids = np.flatnonzero((disposition == Disposition.LATE) & (arrivals.weight == 0) & (reason != Reason.GROUP_CLOSED))
+    if not len(voids):
+        return
+    left = np.flatnonzero((disposition == Disposition.RELEASED) & (reason == Reason.SKIPPED))
+    left = left[~state.skipped.contain(arrivals.group[left], arrivals.sequence[left])]
+    group = np.concatenate([arrivals.group[left], held.group[held.late]])
+    sequence = np.concatenate([arrivals.sequence[left], held.sequence[held.late]])
+    came = np.concatenate([left, position[held.late]])
+    for one in voids.tolist():
+        same = (group == arrivals.group[one]) & (sequence == arrivals.sequence[one]) & (came < one)
+        if same.any():
+            disposition[one], reason[one] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+
+
 def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
     """For each group the arrival from which on nothing leaves: the first late arrival that is held."""
     rows = np.flatnonzero(late_held)[::-1]  # backwards, so that the first of a group is written last
@@ -211,17 +243,19 @@ def _reject(
     rows = np.flatnonzero(full[arrivals.group] & (disposition == Disposition.HELD) & (arrivals.weight > 0))
     if not len(rows):
         return
-    late = late_held[rows]
-    new = late | (
-        (arrivals.sequence[rows] != state.groups.next[arrivals.group[rows]])
-        & ~_is_held(state, arrivals.group[rows], arrivals.sequence[rows])
+    group, sequence, late = arrivals.group[rows], arrivals.sequence[rows], late_held[rows]
+    new = np.where(
+        late,
+        ~_is_held(state, group, sequence, late=True),
+        (sequence != state.groups.next[group]) & ~_is_held(state, group, sequence),
     )
     disposition[rows[new]], reason[rows[new]] = Disposition.REJECTED, Reason.CAPACITY
     late_held[rows[new]] = False
 
 
-def _is_held(state: State, group: Ints, sequence: Ints) -> Bools:
-    held = state.held.take(~state.held.late)
+def _is_held(state: State, group: Ints, sequence: Ints, *, late: bool = False) -> Bools:
+    """The numbers that a group holds; `late`: as late messages."""
+    held = state.held.take(state.held.late == late)
     starts, ends = spans(held.group, len(state))
     at = search_within(held.sequence, starts[group], ends[group], sequence)
     found = at < ends[group]
@@ -230,12 +264,19 @@ def _is_held(state: State, group: Ints, sequence: Ints) -> Bools:
 
 
 def _repeats(held: Held) -> Bools:
-    """Rows that repeat the number before them. Late rows are not compared: a late number may come again."""
-    rows = np.flatnonzero(~held.late) if held.late.any() else np.arange(len(held))
-    group, sequence = held.group[rows], held.sequence[rows]
+    """Rows that repeat the number before them. Late rows are compared with late rows: a number may be valid again."""
     again = np.zeros(len(held), np.bool_)
-    again[rows[1:]] = (sequence[1:] == sequence[:-1]) & (group[1:] == group[:-1])
+    for rows in _kinds(held):
+        group, sequence = held.group[rows], held.sequence[rows]
+        again[rows[1:]] = (sequence[1:] == sequence[:-1]) & (group[1:] == group[:-1])
     return again
+
+
+def _kinds(held: Held) -> list[Ints]:
+    """The rows that are not late, and those that are, if there are any."""
+    if not held.late.any():
+        return [np.arange(len(held))]
+    return [np.flatnonzero(~held.late), np.flatnonzero(held.late)]
 
 
 def release(
@@ -351,7 +392,8 @@ def _clocks(
 def settle(policy: Standard, state: State, now: Ints) -> tuple[State, Decided, Events]:
     """After an operator's action: late messages leave, then others that may, and the clocks of the holes begin anew."""
     state, late = free_late(state, now)
-    state = state.with_groups(clock=np.maximum(state.groups.clock, now))
+    skipped, _ = state.skipped.without(late.group, late.sequence, policy.increment, state.groups.next)
+    state = State(state.groups.with_columns(clock=np.maximum(state.groups.clock, now)), state.held, skipped)
     before = np.full(len(state.held), -1, np.int64)
     state, released = release(policy, state, before, Arrivals.empty(), now=now)
     return state, Decided.concat([late, released]), no_events()

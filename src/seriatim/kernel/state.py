@@ -6,9 +6,11 @@ in the module of each policy. A group is named by its row number here; the engin
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
+from operator import itemgetter
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -148,8 +150,8 @@ class Ranges(Columns):
         kept[behind] = ends[group] - np.arange(len(behind)) <= self.KEPT
         return self.take(kept)
 
-    def without(self, numbers: Ints, step: int) -> Ranges:
-        """The ranges of the only group without some numbers, which are on the step."""
+    def put_back(self, numbers: Ints, step: int) -> Ranges:
+        """The ranges of the only group without some numbers, which are on the step; however many ranges that makes."""
         hit = np.unique(numbers[self.contain(empty_ints(len(numbers)), numbers)])
         if not len(hit):
             return self
@@ -157,6 +159,45 @@ class Ranges(Columns):
         last = np.sort(np.concatenate([self.last, hit - step]))
         rest = Ranges(empty_ints(len(first)), first, last)
         return rest.take(first <= last)
+
+    def without(self, group: Ints, sequence: Ints, step: int, following: Ints) -> tuple[Ranges, Bools]:
+        """Take numbers out of their groups' ranges, one after another.
+
+        A number in the middle of a range cuts the range in two. If the group has as many ranges below `next` as are
+        remembered, such a number stays in its range.
+
+        Args:
+            group: the group of each number.
+            sequence: the numbers.
+            step: the distance of two numbers.
+            following: the `next` of each group; the numbers are below it.
+
+        Returns:
+            the remaining ranges, and a mask of the numbers that were in a range when their turn came.
+        """
+        was_in = np.zeros(len(group), np.bool_)
+        if not len(self) or not len(group):
+            return self, was_in
+        touched = np.unique(group)
+        mine = np.isin(self.group, touched)
+        ranges: dict[int, list[tuple[int, int]]] = {one: [] for one in touched.tolist()}
+        for one, first, last in zip(*self.take(mine).lists(), strict=True):
+            ranges[one].append((first, last))
+        for place, (one, number) in enumerate(zip(group.tolist(), sequence.tolist(), strict=True)):
+            its = ranges[one]
+            at = bisect_left(its, number, key=itemgetter(1))
+            if at == len(its) or its[at][0] > number:
+                continue
+            was_in[place] = True
+            first, last = its[at]
+            pieces = [(first, number - step)] * (first < number) + [(number + step, last)] * (number < last)
+            behind = bisect_left(its, int(following[one]), key=itemgetter(0))
+            if behind - 1 + len(pieces) <= self.KEPT:
+                its[at : at + 1] = pieces
+        rows = [(one, *its) for one, all_its in ranges.items() for its in all_its]
+        cut = Ranges(*np.array(rows, np.int64).reshape(-1, 3).T)
+        both = Ranges.concat([self.take(~mine), cut])
+        return both.take(order_by(both.group, both.first)), was_in
 
     def below(self, group: int, number: int) -> Ranges:
         """The ranges, with one group's ranges cut off at a number; other groups' ranges are untouched."""

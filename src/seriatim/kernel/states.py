@@ -8,7 +8,18 @@ from enum import StrEnum
 from seriatim.errors import ActionRefused
 from seriatim.kernel.state import Flag
 
-__all__ = ["ALLOWED", "STOPPED", "Action", "GroupState", "Situation", "refusal", "require", "shown_state"]
+__all__ = [
+    "ALLOWED",
+    "RETRIED_IN",
+    "STOPPED",
+    "TRIED_AGAIN",
+    "Action",
+    "GroupState",
+    "Situation",
+    "refusal",
+    "require",
+    "shown_state",
+]
 
 
 class GroupState(StrEnum):
@@ -39,6 +50,8 @@ class Action(StrEnum):
 
 #: In these states a group hands nothing out until something happens: an operator's action, or a missing message.
 STOPPED = frozenset({GroupState.SUSPENDED, GroupState.FAULTED, GroupState.TIMED_OUT, GroupState.WAITING})
+#: The states of a group whose message waits for its next attempt, unless something else stops it.
+TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT})
 #: Actions whose object isn't the group, in the words of an error.
 _ON_A_GROUP = {
     Action.SKIP_MESSAGE: "skip the message of a group",
@@ -61,6 +74,9 @@ ALLOWED: dict[Action, frozenset[GroupState]] = {
     Action.CLOSE: _ALL - {GroupState.LOCKED},
     Action.REQUEUE: _ALL - {GroupState.CLOSED},
 }
+
+#: The states of a group that a message may stop so that it can be retried: for good, or until its next attempt.
+RETRIED_IN = ALLOWED[Action.RETRY] | TRIED_AGAIN
 
 
 def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked: bool = False) -> GroupState:

@@ -24,7 +24,7 @@ def micros(value: float | str) -> int:
     """Microseconds of a duration or a time.
 
     Args:
-        value: seconds as a number, or text such as ``"100s"``, ``"5m"``, ``"1.5h"``, ``"250ms"``, ``"7d"``.
+        value: seconds as a number, or text with a unit, such as ``"100s"``, ``"5m"``, ``"1.5h"``, ``"250ms"``, ``"7d"``.
 
     Raises:
         UsageError: it isn't a number, isn't finite, is out of range, or has an unknown unit.
@@ -38,9 +38,7 @@ def micros(value: float | str) -> int:
                 remedy=f"write {written}s for seconds, or {written}m, {written}h, {written}d",
             )
         if match is None:
-            raise UsageError(
-                f"{shown(value)} is not a duration", remedy='write seconds, or "100s", "5m", "1.5h", "250ms"'
-            )
+            raise UsageError(f"{shown(value)} is not a duration", remedy='write "100s", "5m", "1.5h", "250ms" or "7d"')
         length = float(match[1]) * _UNITS[match[2]]
         if length > FOREVER:
             raise UsageError(f"{shown(value, 80)} is out of range", remedy="at most 50,000,000 days")

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.route import broken_in
+from seriatim.box.views.clocks import ahead_s, apart
 from seriatim.box.views.invariants import broken_within
 from seriatim.operations import invariants, schedules
 from seriatim.operations.faults import kept_faults
 from seriatim.operations.finding import Finding, State
+from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.secret import secret_in
 
 __all__ = ["CHECKS", "audit"]
@@ -25,7 +27,7 @@ def _definitions(box: MessageBox) -> Finding:
     definitions = box.definitions()
     broken = [str(one) for one in broken_in(definitions)]
     if broken:
-        remedy = "the definition is ignored until you define it again or drop it: seriatim box apply FILE, with --prune what the file lacks, or box.drop(…)"
+        remedy = "the definition is ignored until you define it again or drop it: seriatim box apply FILE, with --prune what the file lacks, or box.drop"
         return Finding("definitions", State.WRONG, "; ".join(broken), remedy)
     told = [
         f"queue {name!r}: {what}"
@@ -76,7 +78,7 @@ def _tickets(box: MessageBox) -> Finding:
     silent = invariants.silent_triggers(box)
     if silent:
         what = f"these triggers are switched off, or off in replication sessions: {', '.join(silent)}"
-        return Finding("tickets", State.WRONG, what, "ALTER TABLE … ENABLE ALWAYS TRIGGER …, then seriatim box tick")
+        return Finding("tickets", State.WRONG, what, f"{_switched_on(silent)}; then seriatim box tick")
     lost = invariants.never_numbered(box)
     if not lost:
         return Finding("tickets", State.OK, "every message got its ticket with the commit that published it")
@@ -85,12 +87,28 @@ def _tickets(box: MessageBox) -> Finding:
     return Finding("tickets", State.WRONG, found, remedy)
 
 
+def _switched_on(silent: Sequence[str]) -> str:
+    """The statements that switch triggers on, each given as "NAME of TABLE"."""
+    parted = (one.partition(" of ") for one in silent)
+    return "; ".join(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}" for name, _, table in parted)
+
+
 def _faults(box: MessageBox) -> Finding:
     """Count the recorded faults of handlers; for information, since old faults are normal."""
     kept = kept_faults(box)
     since = "" if kept.since is None else f", the oldest of {kept.since.astimezone().isoformat(' ', 'seconds')}"
-    found = f"{kept.faults:,} kept{since}; the clean-up keeps faults for {kept.kept_for.days:,} days"
+    found = f"{kept.faults:,} kept{since}; the clean-up keeps faults for {counted(kept.kept_for.days, 'day')}"
     return Finding("faults", State.OK, found)
+
+
+def _clock(box: MessageBox) -> Finding:
+    """Compare this machine's clock with the database's."""
+    with box.access.transaction() as transaction:
+        found = apart(ahead_s(transaction))
+    if found is None:
+        return Finding("clock", State.OK, "this machine's clock goes with the database's")
+    remedy = "set the clock that is wrong by a time server: timedatectl set-ntp true"
+    return Finding("clock", State.WARNING, f"{found}; the box goes by the database's", remedy)
 
 
 def _leases(box: MessageBox) -> Finding:
@@ -116,7 +134,7 @@ def _schedules(box: MessageBox) -> Finding:
         what = f"these were due minutes ago, and nobody publishes for them: {', '.join(overdue)}"
         return Finding("schedules", State.WRONG, what, "start seriatim serve, as the owner of the box")
     paused = sum(one.paused_at is not None for one in found)
-    return Finding("schedules", State.OK, f"{len(found):,}, of which {paused:,} are paused")
+    return Finding("schedules", State.OK, f"{len(found):,}, of which paused: {paused:,}")
 
 
 #: The checks by the names of their findings, in the order of the report.
@@ -126,6 +144,7 @@ CHECKS: dict[str, Callable[[MessageBox], Finding]] = {
     "laws": _laws,
     "tickets": _tickets,
     "faults": _faults,
+    "clock": _clock,
     "leases": _leases,
     "schedules": _schedules,
 }

@@ -16,10 +16,11 @@ from seriatim.box.operators.actions import Operation
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
-from seriatim.box.views.groups import TRIED_AGAIN, GroupFilter, GroupView, groups_of
+from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError
-from seriatim.kernel.states import ALLOWED, Action
+from seriatim.kernel.states import ALLOWED, RETRIED_IN, Action
 from seriatim.operations import groups
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["BULK", "Refused", "chosen", "each", "put_back"]
 
@@ -63,7 +64,7 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupVie
     """
     if action not in BULK:
         raise UsageError(f"cannot {action} many groups at once", remedy=f"one of {', '.join(BULK)}")
-    states = ALLOWED[action] | (TRIED_AGAIN if action is Action.RETRY else frozenset())
+    states = RETRIED_IN if action is Action.RETRY else ALLOWED[action]
     fitting = states if where.states is None else where.states & states
     if not fitting:
         return []
@@ -105,7 +106,7 @@ def put_back(
     Args:
         box: the box.
         found: the messages; messages of one group are adjacent and in order.
-        what: the word for the messages in errors.
+        what: the word for a message in errors.
         into_group: puts messages of one group back, in a session; leaves out messages that are gone.
     """
     for (queue, group), of_group in groupby(found, key=lambda one: (one.queue, one.group)):
@@ -116,7 +117,7 @@ def put_back(
                 with box.session() as tx, translated(place_of(box.dsn, box.schema)):
                     done = into_group(tx, some)
             except (UsageError, Unavailable) as error:
-                yield Refused(str(queue), str(group), f"{len(some):,} {what}: {_why(error)}")
+                yield Refused(str(queue), str(group), f"{counted(len(some), what)}: {_why(error)}")
             else:
                 yield from done
 

@@ -130,7 +130,7 @@ def requeue_each(
     def into_group(tx: Session, some: Sequence[DeadLetter]) -> list[Requeued]:
         return letters.requeue(tx.transaction, some, by)
 
-    yield from put_back(box, sorted(found, key=_in_order), "dead letters", into_group)
+    yield from put_back(box, sorted(found, key=_in_order), "dead letter", into_group)
 
 
 def delete(box: MessageBox, entry_ids: Sequence[int], *, actor: str, reason: str) -> int:

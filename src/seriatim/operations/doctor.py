@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -23,11 +24,12 @@ from typing import TYPE_CHECKING, Any
 from seriatim.errors import SeriatimError
 from seriatim.extras import installation, is_chosen
 from seriatim.operations.finding import PAGE, Finding, State
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Finding", "State", "examine"]
+__all__ = ["Finding", "State", "examine", "is_project"]
 
 _GIB = 2**30
 _LEAST_PYTHON = (3, 11)
@@ -76,6 +78,8 @@ def examine(
         yield _memory()
     yield _writable(folder)
     yield _disk(folder)
+    if has_spark:
+        yield _with_page(_tried("ports", partial(_ports, folder)))
     yield from _boxes(dsn, schema, audit=audit)
     if not pipelines:
         return
@@ -162,14 +166,42 @@ def _disk(folder: Path) -> Finding:
     return Finding("disk", state, found, "make room: checkpoints and delivered files grow")
 
 
+def _ports(folder: Path) -> Finding:
+    """The ports that fail of the pipelines whose checkpoints are in this folder. Spark is imported only if batches wait."""
+    roots = sorted({batch.parent for batch in folder.glob("pipelines/*/waiting/*/batch=*")})
+    told = []
+    for root in roots:
+        from seriatim.spark.deliver.outbox import kept_in  # noqa: PLC0415 -- imports Spark, which is slow
+
+        destination, kept = kept_in(root)
+        failed = [one for one in kept if one.reason]
+        if failed:
+            since = datetime.fromtimestamp(failed[0].since).astimezone().isoformat(" ", "seconds")
+            rows = counted(sum(one.rows for one in kept), "row")
+            told.append(
+                f"pipeline {root.parents[1].name!r}: {rows} for {destination} since {since}: {failed[-1].reason}"
+            )
+    if not told:
+        return Finding("ports", State.OK, "nothing waits for the port of a pipeline in this folder")
+    remedy = "mend what it names; a pipeline that runs delivers by itself then, else seriatim run FILE"
+    return Finding("ports", State.WRONG, "; ".join(told), remedy)
+
+
 def _standing(folder: Path) -> Path:
     """The folder, or its nearest existing parent."""
     return next(one for one in (folder, *folder.absolute().parents) if one.exists())
 
 
+def is_project() -> bool:
+    """Whether pipelines have run in this folder, or a box was there: what there is to look at isn't elsewhere."""
+    return _FOLDER.exists()
+
+
 def _boxes(dsn: str | None, schema: str, *, audit: bool = False) -> Iterator[Finding]:
     """The message box, if there is one: none is made, and the embedded PostgreSQL is started only for one."""
-    if not _is_named(dsn):
+    from seriatim.operations.box_here import is_here  # noqa: PLC0415 -- the driver, when it is needed
+
+    if not is_here(dsn):
         yield _tried("box", _none)
         return
     found = _tried("box", partial(_box, dsn, schema))
@@ -193,25 +225,18 @@ def _with_page(finding: Finding) -> Finding:
     return replace(finding, page=f"{PAGE}#{finding.name.replace(' ', '-')}")
 
 
-def _is_named(dsn: str | None) -> bool:
-    from seriatim.box.connection.connections import FOLDER, VARIABLE  # noqa: PLC0415 -- the driver, when it is needed
-
-    if dsn is not None or VARIABLE in os.environ:
-        return True
-    try:
-        return (FOLDER / "data").exists()
-    except PermissionError:  # somebody else's, which is told when it is opened
-        return True
-
-
 def _none() -> Finding:
-    from seriatim.box.connection.connections import FOLDER  # noqa: PLC0415
+    from seriatim.box.connection.connections import FOLDER  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.box.server.binaries import find_binaries  # noqa: PLC0415 -- what is told may be that it is missing
     from seriatim.box.server.private_folder import PrivateFolder  # noqa: PLC0415
+    from seriatim.operations.box_here import NO_BOX, no_box  # noqa: PLC0415
 
     with suppress(FileNotFoundError):  # where there is a folder for it, it has to be of use
         PrivateFolder(FOLDER.absolute(), make=False)
-    return Finding("box", State.OK, f"none yet; the embedded one will be of PostgreSQL {find_binaries().major}")
+    major = find_binaries().major
+    if is_project():
+        return Finding("box", State.OK, f"none here; an embedded one would be of PostgreSQL {major}")
+    return Finding("box", State.WARNING, no_box(), NO_BOX)
 
 
 def _box(dsn: str | None, schema: str) -> Finding:

@@ -136,7 +136,7 @@ def stopped(
     after: tuple[str, str] | None = None,
     limit: int = 1000,
 ) -> list[GroupView]:
-    """List the groups that are stopped: suspended, faulted, timed out or waiting for a missing number.
+    """List the groups that stand still: suspended, faulted, timed out or waiting for a missing number.
 
     They hand nothing out until something happens. The arguments and errors are the same as for `groups`.
     """

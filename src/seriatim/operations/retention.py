@@ -8,7 +8,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.operators import purge as cleaning
 from seriatim.box.operators.purge import Purgeable, Purged
 
-__all__ = ["Purgeable", "Purged", "keep_faults", "keep_message_ids", "purge", "purgeable"]
+__all__ = ["Purgeable", "Purged", "keep_events", "keep_faults", "keep_message_ids", "purge", "purgeable"]
 
 
 def purge(
@@ -45,6 +45,11 @@ def purgeable(box: MessageBox, *, queue: str | None = None, older_than: float | 
 def keep_message_ids(box: MessageBox, period: float | str) -> None:
     """Recognise repeated messages for at least this many seconds (or ``"7d"``, the default)."""
     cleaning.keep_message_ids(box.access, period)
+
+
+def keep_events(box: MessageBox, period: float | str) -> None:
+    """Keep events of groups for this many seconds (or ``"30d"``, the default)."""
+    cleaning.keep_events(box.access, period)
 
 
 def keep_faults(box: MessageBox, period: float | str) -> None:

@@ -88,7 +88,7 @@ def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reas
     def into_group(tx: Session, some: Sequence[SetAside]) -> list[PutBack]:
         return aside.requeue(tx.transaction, some, by)
 
-    yield from put_back(box, sorted(found, key=_in_order), "messages", into_group)
+    yield from put_back(box, sorted(found, key=_in_order), "message", into_group)
 
 
 def delete(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: str) -> int:

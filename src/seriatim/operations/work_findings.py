@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 
@@ -18,7 +19,9 @@ from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
 from seriatim.box.views.workers import workers_of
 from seriatim.operations.finding import Finding, State
+from seriatim.operations.groups import groups_by_error
 from seriatim.operations.period import period_of
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["CHECKS", "Work"]
 
@@ -32,6 +35,9 @@ FORGOTTEN_S = 60.0
 OLD_S = 3600.0
 #: A finding names at most that many queues or transactions.
 _MOST = 5
+#: And at most that many errors.
+_MOST_ERRORS = 3
+_LONGEST_ERROR = 120
 _SET_ASIDE = ("late", "invalid", "rejected")
 
 
@@ -65,7 +71,19 @@ class Work:
 
 
 def _faulted(work: Work) -> Finding:
-    return _stopped(work, "faulted", "no handler has stopped a group")
+    found = _stopped(work, "faulted", "no handler has stopped a group")
+    if found.state is State.OK:
+        return found
+    errors = groups_by_error(work.box, state="faulted")
+    told = [f"{one.error} in {counted(one.count, 'group')}{_example(one.example)}" for one in errors[:_MOST_ERRORS]]
+    more = len(errors) - len(told)
+    return replace(found, found=f"{found.found}: {'; '.join(told)}{f'; and {more:,} more errors' if more else ''}")
+
+
+def _example(text: str | None) -> str:
+    """The first line of an error, as far as it fits."""
+    line = "" if text is None else text.partition("\n")[0]
+    return "" if not line else f" ({line if len(line) <= _LONGEST_ERROR else line[: _LONGEST_ERROR - 1] + '…'})"
 
 
 def _suspended(work: Work) -> Finding:
@@ -82,7 +100,7 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
     if not found:
         return Finding(name, State.OK, none)
     told = _listed([
-        f"queue {one.queue!r}: {_many(one.groups, 'group')} ({one.group!r} since {_moment(one.since)})" for one in found
+        f"queue {one.queue!r}: {counted(one.groups, 'group')} ({one.group!r} since {_moment(one.since)})" for one in found
     ])  # fmt: skip
     needing = [one for one in found if one.needing]
     if not needing:
@@ -110,7 +128,7 @@ def _unrouted(work: Work) -> Finding:
     for one in found:
         why = "published through SQL and not routed yet" if one.is_waiting else one.problem or "no subscription matches"
         kind = "" if one.type is None else f", such as type {one.type!r}"
-        told.append(f"{_many(one.messages, 'message')}{kind}, since {_moment(one.since)}: {why}")
+        told.append(f"{counted(one.messages, 'message')}{kind}, since {_moment(one.since)}: {why}")
     stays = any(not one.is_waiting for one in found)
     remedy = (
         "define what is missing, then seriatim unrouted --resubmit; or seriatim messages delete --all --status unrouted"
@@ -139,7 +157,7 @@ def _off(work: Work) -> Finding:
     off = [one for one in work.counts if not one.enabled]
     if not off:
         return Finding("queues off", State.OK, "all queues are on")
-    told = [f"queue {one.queue!r}, with {_many(_there(one), 'message')}" for one in off]
+    told = [f"queue {one.queue!r}, with {counted(_there(one), 'message')}" for one in off]
     having = [one for one in off if _there(one)]
     remedy = _command("queue", "on", *(one.queue for one in (having or off)[:_MOST]))
     return Finding("queues off", State.WRONG if having else State.WARNING, _listed(told), remedy)
@@ -149,7 +167,7 @@ def _full(work: Work) -> Finding:
     full = [one for one in work.counts if one.is_full]
     if not full:
         return Finding("queues full", State.OK, "no queue is full")
-    told = [f"queue {one.queue!r}, with {_many(_there(one), 'message')}" for one in full]
+    told = [f"queue {one.queue!r}, with {counted(_there(one), 'message')}" for one in full]
     remedy = f"{_command('groups', queue=full[0].queue)}; if none of them is stopped, start more workers"
     return Finding("queues full", State.WRONG, _listed(told), remedy)
 
@@ -202,7 +220,7 @@ def _subscriptions(work: Work) -> Finding:
     if not found:
         return Finding("subscriptions", State.OK, "all are started")
     told = [
-        f"{one.subscription!r} is {one.state}, and {_many(one.messages, 'message')} in queue {one.queue!r} wait for it"
+        f"{one.subscription!r} is {one.state}, and {counted(one.messages, 'message')} in queue {one.queue!r} wait for it"
         for one in found
     ]
     behind = [one for one in found if one.messages]
@@ -213,7 +231,7 @@ def _subscriptions(work: Work) -> Finding:
 def _transactions(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
         found, hidden = needs.open_transactions(transaction, LONG_TURN_S)
-    unseen = f"; {_many(hidden, 'session')} of other roles can't be seen: GRANT pg_read_all_stats" if hidden else ""
+    unseen = f"; {counted(hidden, 'session')} of other roles can't be seen: GRANT pg_read_all_stats" if hidden else ""
     if not found:
         return Finding("transactions", State.OK, f"none is older than {LONG_TURN_S:g} s{unseen}")
     told = _listed([_transaction(one) for one in found]) + unseen
@@ -223,7 +241,7 @@ def _transactions(work: Work) -> Finding:
         return Finding("transactions", State.WARNING, told, remedy)
     first = held[0]
     if first.gid is not None:
-        remedy = f"it keeps its locks until somebody ends it: COMMIT PREPARED '{first.gid}' or ROLLBACK PREPARED …"
+        remedy = f"it keeps its locks until somebody ends it: ROLLBACK PREPARED '{first.gid}' or COMMIT PREPARED '{first.gid}'"
     else:
         who = (
             "the process of that name has forgotten it, or is frozen: look at it"
@@ -251,13 +269,13 @@ def _pipelines(work: Work) -> Finding:
         return Finding("pipelines", State.OK, "no queue belongs to a pipeline")
     told = [
         f"queue {one.queue!r} belongs to {one.pipeline!r}, which {'reads it' if one.runs else 'does not run'}, "
-        f"with {_many(one.messages, 'message')}"
+        f"with {counted(one.messages, 'message')}"
         for one in found
     ]
     still = [one for one in found if not one.runs and one.messages and (one.age_s or 0) > PATIENCE_S]
     if not still:
         return Finding("pipelines", State.OK, _listed(told))
-    remedy = f"start it: seriatim run FILE; if it is gone for good: {_command('queue', 'release', still[0].queue)} --reason …"
+    remedy = f"start it: seriatim run FILE; if it is gone for good: {_command('queue', 'release', still[0].queue)}"
     return Finding("pipelines", State.WRONG, _listed(told), remedy)
 
 
@@ -279,10 +297,6 @@ def _of_group(group: str, queue: str) -> str:
 def _listed(told: Sequence[str]) -> str:
     more = "" if len(told) <= _MOST else f"; and {len(told) - _MOST:,} more"
     return "; ".join(told[:_MOST]) + more
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _moment(at: datetime | None) -> str:

@@ -16,6 +16,7 @@ from seriatim.operations import (
     bulk,
     dead_letters,
     dialogs,
+    events,
     faults,
     groups,
     instances,
@@ -31,15 +32,15 @@ from tests.box.shop import define, publish
 
 BY = {"actor": "ann", "reason": "test"}
 OPERATIONS = (
-    bulk, dead_letters, dialogs, faults, groups, instances, invariants, messages, queues, retention, set_aside,
+    bulk, dead_letters, dialogs, events, faults, groups, instances, invariants, messages, queues, retention, set_aside,
     subscriptions, trace,
 )  # fmt: skip
 MESSAGE = sq.Message(type="order", context={"customer": "c1", "version": 9})
 #: How each method of a box is called; None: it asks nothing of PostgreSQL.
 BOX = {
     "apply": None, "check": None, "close": None, "define": [sq.Queue("other", policy=sq.Unordered())], "definitions": [],
-    "drop": {"queue": "shop"}, "grant": ["pg_monitor", {"route": True}], "grants": [], "migrate": None, "more": None,
-    "open": None, "peek": ["shop"], "publish": [MESSAGE], "revoke": ["pg_monitor"], "session": None, "sessions": None,
+    "drop": {"queue": "shop"}, "events": [], "grant": ["pg_monitor", {"route": True}], "grants": [], "migrate": None,
+    "more": None, "open": None, "peek": ["shop"], "publish": [MESSAGE], "revoke": ["pg_monitor"], "session": None, "sessions": None,
     "status": [], "status_of": ["x"], "tick": [],
 }  # fmt: skip
 SESSION = {
@@ -52,7 +53,15 @@ SESSION = {
     "send_many": [[("00000000-0000-0000-0000-000000000000", "x", b"")]],
     "set_timer": ["00000000-0000-0000-0000-000000000000", 1.0],
 }  # fmt: skip
-DELIVERY = {"done": [], "done_through": [1], "part": None, "put_back": [], "settle": None}
+DELIVERY = {
+    "done": [],
+    "done_through": [1],
+    "part": None,
+    "put_back": [],
+    "settle": None,
+    "happens": None,
+    "lent": None,
+}
 VERBS = [name for name, given in (DELIVERY | {"__iter__": []}).items() if given is not None]
 
 

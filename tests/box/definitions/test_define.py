@@ -336,7 +336,7 @@ def test_a_location_goes_if_it_has_given_no_number(box):
 def test_a_subscription_with_messages_that_only_it_collected(box):
     box.define(ORDER, QUEUE, replace(QUEUE, name="other"), replace(ALL, state="stopped"))
     publish(box, 1)
-    with pytest.raises(sq.ActionRefused, match="is stopped and can't be dropped: 1 messages that it collected wait"):
+    with pytest.raises(sq.ActionRefused, match="is stopped and can't be dropped: collected messages wait: 1"):
         box.drop(subscription="all")
     with pytest.raises(sq.ActionRefused, match="can't lead elsewhere"):
         box.define(replace(ALL, to="other", state="stopped"))

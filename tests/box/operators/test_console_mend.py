@@ -54,13 +54,13 @@ def test_retried_with_another_body_the_original_is_kept(box):
     assert deliveries(box) == [(1, 1, False, b'{"mended": "again"}'), (2, 2, False, b"{}")]
     message, _ = messages.message(box, first)
     assert (message.body, dict(message.context)["version"]) == (b"{}", 1)
-    edits = rows(box, "SELECT body, edited_by FROM {schema}.edited_bodies ORDER BY edit_id")
+    edits = rows(box, "SELECT body, edited_by FROM {schema}.edits ORDER BY edit_id")
     assert edits == [(b'{"mended": true}', "ann"), (b'{"mended": "again"}', "ann")]
     retention.purge(box)
-    assert len(rows(box, "SELECT FROM {schema}.edited_bodies")) == 2  # the history has it
+    assert len(rows(box, "SELECT FROM {schema}.edits")) == 2  # the history has it
     retention.purge(box, queue="shop", older_than=0)
     retention.purge(box)
-    assert rows(box, "SELECT FROM {schema}.edited_bodies") == []
+    assert rows(box, "SELECT FROM {schema}.edits") == []
 
 
 def test_a_body_that_is_not_what_its_type_says_is_refused(box):

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.postgres.statements import SEEN, right_of_look, template
 from seriatim.cli.main import main
-from seriatim.operations import dead_letters, faults, find, groups, messages, queues, trace
+from seriatim.operations import dead_letters, events, faults, find, groups, messages, queues, trace
 from tests.box.roles import as_role, dsn_of, in_sql, make, rows
 from tests.databases import box_with
 from tests.runtime.workers.test_worker import work
@@ -82,6 +82,32 @@ def test_a_role_looks_at_its_queue_and_at_no_other(box, role):
             messages.message(own, "v1-1") if role == "reader" else trace.trace_message(own, "v1-1")
 
 
+def test_a_role_that_sees_a_queue_sees_its_events(box):
+    given = {"actor": "ann", "reason": "lost"}
+    groups.skip_hole(box, "shop", "c1", **given)
+    groups.skip_hole(box, "vault", "v1", **given)
+    with as_role(box, "mender") as own:
+        groups.suspend(own, "shop", "c1", **given)
+        assert [(one.group, one.kind) for one in own.events()] == [("c1", "hole_skipped"), ("c1", "suspended")]
+    for role in RIGHTS:
+        with as_role(box, role) as own:
+            assert {one.by for one in own.events(queue="shop")} == {"ann: lost"}
+            assert [one.kind for one in events.events(own)] == ["suspended", "hole_skipped"]
+            for look in (lambda: own.events(queue="vault"), lambda: events.events(own, "vault")):
+                with pytest.raises(sq.EnvironmentProblem, match=f'"{role}" may not see the queue "vault"'):
+                    look()
+    with as_role(box, "stranger") as own, pytest.raises(sq.EnvironmentProblem, match='"stranger" may not see'):
+        own.events()
+    assert [one.group for one in box.events()] == ["c1", "v1", "c1"]
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        in_sql(
+            box,
+            "watcher",
+            "SELECT box.record_events(queue_id, '{c1}', '{closed}', '{NULL}', '{NULL}', '{1}', '{0}', NULL)"
+            " FROM box.seen_queues",
+        )
+
+
 def test_bodies_are_seen_with_a_right_of_their_own(box):
     for role in ("watcher", "mender"):
         with as_role(box, role) as own:
@@ -119,7 +145,7 @@ def test_an_operator_mends_a_group_and_the_log_says_who_it_was(box):
     for role in ("watcher", "reader", "stranger"):
         with as_role(box, role) as own, pytest.raises(sq.EnvironmentProblem, match="may not") as caught:
             groups.suspend(own, "shop", "c1", **given)
-        assert f"seriatim box grant {role} --{'see' if role == 'stranger' else 'operate'} " in caught.value.remedy
+        assert f"seriatim box grant {role} --operate " in caught.value.remedy
 
 
 def test_an_operator_retries_and_edits_only_what_it_sees(box):

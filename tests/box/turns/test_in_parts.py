@@ -90,7 +90,7 @@ def turn(box, queue, key, limit=1):
         if not locked.keys:
             return 0, 0
         judged = own.look(place, locked, limit, wary=False, begun=begun)
-        for one in own.deliver(place, judged, definitions) or ():
+        for one in own.deliver(place, locked, judged, definitions) or ():
             assert one.context["key"] == key
         return read_by(tx) - before, judged.arrived
 

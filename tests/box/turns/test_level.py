@@ -245,7 +245,9 @@ queues:
     file.write_text(file.read_text().replace("hole_timeout: 10ms", "window: 10ms"))
     with pytest.raises(sq.DeclarationError, match="standard takes no window"):
         shop.apply(file)
-    file.write_text(file.read_text().replace("window: 10ms, ", "").replace("level: type", "level: queue"))
+    file.write_text(
+        file.read_text().replace("window: 10ms", "hole_timeout: 10ms").replace("level: type", "level: queue")
+    )
     with pytest.raises(sq.DeclarationError, match="policies are by type"):
         shop.apply(file)
 

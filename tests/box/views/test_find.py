@@ -94,7 +94,7 @@ def test_the_command(box):
     assert "more: seriatim group show --queue copy -- 4711" in lines
     told = json.loads(call(box, "find", "4711", "--since", "1h", "--json").stdout)
     assert [one["matched"] for one in told["messages"]].count("message id") == 1
-    assert "stopped at 1 messages" in call(box, "find", "4711", "--limit", "1").stderr
+    assert "stopped at 1 message" in call(box, "find", "4711", "--limit", "1").stderr
 
 
 def test_what_cannot_be_asked_is_said(box):

@@ -126,7 +126,7 @@ def test_the_law_behind_the_release_holds(waiting):
             "UPDATE {0}.entries SET ordinal = 7 WHERE ordinal = 5",
             "two messages have one ordinal, or one that was never",
         ),
-        ("UPDATE {0}.entries SET ordinal = 2 WHERE ordinal = 3", "1 messages are done, and wait once more"),
+        ("UPDATE {0}.entries SET ordinal = 2 WHERE ordinal = 3", "1 message is done and waits once more"),
         ("UPDATE {0}.known_groups SET ordinal = 7", "the last 5 aren't done, but 4 are queued"),
         (
             "DELETE FROM {0}.entries; UPDATE {0}.known_groups SET ordinal = 7",

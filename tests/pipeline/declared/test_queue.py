@@ -64,6 +64,7 @@ WRONG = [
     ({"max_messages": 0}, "queue 'q': max_messages can't be 0"),
     ({"max_messages": True}, "queue 'q': max_messages can't be True"),
     ({"max_messages": 1.5}, "queue 'q': max_messages can't be 1.5"),
+    ({"events": "none"}, "queue 'q': events can't be 'none'"),
     ({"when_full": "drop"}, "queue 'q': when_full can't be 'drop'"),
     ({"when_full": "refuse"}, "queue 'q': when_full is refuse, and nothing makes it full"),
     ({"enabled": 1}, "queue 'q': enabled can't be 1"),

@@ -41,6 +41,7 @@ queues:
     priority: rank
     keep: everything
     keep_for: 7d
+    events: all
     max_messages: 1000
     when_full: refuse
     enabled: false
@@ -127,6 +128,7 @@ def test_a_whole_file_becomes_declarations():
                 priority="rank",
                 keep="everything",
                 keep_for="7d",
+                events="all",
                 max_messages=1000,
                 when_full="refuse",
                 enabled=False,
@@ -319,11 +321,18 @@ def test_names_of_a_type_with_a_fault_are_not_missed():
     assert fault(text).startswith("2:43: 'int' is not a type")
 
 
+def test_a_hole_is_skipped_only_where_there_is_a_time_for_it():
+    place = FULL[: FULL.index("on_hole: skip")].count("\n") + 1
+    told = fault("".join(line for line in FULL.splitlines(keepends=True) if "hole_timeout" not in line or "{" in line))
+    assert told.startswith(f"{place - 1}:")
+    assert 'on_hole="skip" requires a hole_timeout' in told
+
+
 def test_all_faults_are_told_at_once_in_the_order_of_lines():
     text = FULL.replace("999999", "0").replace("$.customer.id", "$..id").replace("100s", "soon")
     text = text.replace("errors: continue", "errors: no").replace("7d", "-1").replace("amount >=", "amount >= >=")
-    assert [int(one.split(":")[1]) for one in faults(text)] == [1, 4, 15, 17, 20, 27]
-    with pytest.raises(DeclarationError, match=r"(?s)^box.yaml: the file has 6 faults:.*:1:32: .*:4:31: .*:27:"):
+    assert [int(one.split(":")[1]) for one in faults(text)] == [1, 4, 15, 17, 20, 28]
+    with pytest.raises(DeclarationError, match=r"(?s)^box.yaml: the file has 6 faults:.*:1:32: .*:4:31: .*:28:"):
         box_file.load(written(text), {})
     with pytest.raises(DeclarationError, match=r"^box.yaml:1:32: locations.crm.last_number must"):
         box_file.load(written(FULL.replace("999999", "0")), {})

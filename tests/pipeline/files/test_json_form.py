@@ -16,7 +16,7 @@ from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWor
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.activation import MOST_READERS, Activation
 from seriatim.pipeline.declared.location import Location
-from seriatim.pipeline.declared.queue import ERRORS, KEEP, LONGEST_DAYS, MOST_MESSAGES, WHEN_FULL, Queue
+from seriatim.pipeline.declared.queue import ERRORS, EVENTS, KEEP, LONGEST_DAYS, MOST_MESSAGES, WHEN_FULL, Queue
 from seriatim.pipeline.declared.subscription import STATES, Subscription
 from seriatim.pipeline.declared.work_limits import MOST_RUN, Mode
 from seriatim.pipeline.files.json_form import from_json, storable, to_json
@@ -38,15 +38,15 @@ WORDS = st.from_regex(r"[a-z]{1,9}", fullmatch=True)
 
 
 def policies() -> st.SearchStrategy[Policy]:
-    standard = st.builds(
-        Standard,
-        start=st.just("first") | WIDE,
-        increment=st.integers(1, 2**62),
-        hole_timeout=st.none() | PERIODS,
-        hole_retries=st.integers(0, 10_000),
-        on_hole=st.sampled_from(["wait", "skip"]),
-        late=LATE,
-        capacity=st.none() | st.integers(1, 2**62),
+    others = {
+        "start": st.just("first") | WIDE,
+        "increment": st.integers(1, 2**62),
+        "hole_retries": st.integers(0, 10_000),
+        "late": LATE,
+        "capacity": st.none() | st.integers(1, 2**62),
+    }
+    standard = st.builds(Standard, hole_timeout=st.none() | PERIODS, **others) | st.builds(
+        Standard, hole_timeout=PERIODS, on_hole=st.just("skip"), **others
     )
     windows = st.builds(BestEffort, window=PERIODS, buffer=st.floats(0, 100) | st.integers(0, 100), late=LATE)
     rounds = st.builds(
@@ -92,6 +92,7 @@ def queues(draw: st.DrawFn) -> Queue:
         "priority": draw(st.none() | NAMES),
         "keep": keep,
         "keep_for": draw(st.none() | PERIODS) if keep != "nothing" else None,
+        "events": draw(st.sampled_from(EVENTS)),
         "max_messages": most,
         "when_full": draw(st.sampled_from(WHEN_FULL)) if most else "wait",
         "enabled": draw(st.booleans()),
@@ -205,6 +206,7 @@ def test_the_format_does_not_change_unnoticed():
         "rollbacks": 5,
         "level": "queue",
         "policies": {},
+        "events": "usual",
     }
     by_type = to_json(Queue("q", Standard(), "key", "n", level="type", policies={"note": Fifo()}))
     assert (by_type["level"], by_type["policies"]) == ("type", {"note": {"name": "fifo"}})

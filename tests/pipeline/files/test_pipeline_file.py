@@ -203,6 +203,11 @@ FAULTS = [
         "key: {path: $.key, type: decimal}",
         "5:40: 'decimal' is not a type (write decimal(precision,scale)",
     ),
+    (
+        "type: long",
+        "type: decimal(12,2)",
+        "5:53: 'decimal(12' is not a type (inside { } put it in quotes: 'decimal(12,2)')",
+    ),
     ("key: $.key", "key: {path: $.key, type: 'decimal(39,2)'}", "5:40: 'decimal(39,2)': the precision is 1 to 38"),
     ("key: $.key", "key: {path: $.key, type: 'decimal(2,3)'}", "5:40: 'decimal(2,3)': the precision is 1 to 38"),
     ("key: $.key", "key: $.key, ticket: $.t", "5:27: 'ticket' is the name of a column that seriatim adds"),
@@ -436,3 +441,10 @@ def test_more_destinations_than_can_be_run_are_refused():
     head, entry = SMALL.split("  - to: all\n")
     entries = "".join(f"  - to: d{n}\n{entry.replace('out/all', f'out/{n}')}" for n in range(1001))
     assert "a pipeline has at most 1,000 destinations" in fault(head + entries)
+
+
+def test_a_hole_is_skipped_only_where_there_is_a_time_for_it():
+    line = next(one for one in FULL.splitlines(keepends=True) if "hole_timeout" in one)
+    told = fault(FULL.replace(line, ""))
+    assert 'on_hole="skip" requires a hole_timeout' in told
+    assert "add a hole_timeout" in told

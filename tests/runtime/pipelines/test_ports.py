@@ -16,6 +16,7 @@ from seriatim.runtime.pipelines.progress import Ports, Routing, Running, RunSumm
 from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.stop_signal import Stop
 from tests.delivered import table_of
+from tests.night import command, leads
 
 FILE = """
 name: orders
@@ -102,13 +103,23 @@ def test_a_port_breaks_and_is_mended_while_the_run_goes_on(tmp_path, file, stop)
     assert delivered(tmp_path, "ordered", "json") == delivered(tmp_path, "archive", "parquet") == [1, 2, 3, 4]
 
 
-def test_a_port_that_cannot_be_written_at_the_start_delays_nobody_else(tmp_path, file):
+def test_a_port_that_cannot_be_written_at_the_start_delays_nobody_else(tmp_path, file, monkeypatch):
     (tmp_path / "archive").write_text("")
     put(tmp_path, 1, 2)
     result = CliRunner().invoke(main, ["run", str(file), "--once"])
     assert result.exit_code == 3
-    assert "archive: 2 rows of 1 batches wait since 20" in result.stderr
+    assert "archive: 2 rows of 1 batch waiting since 20" in result.stderr
     assert f"{tmp_path}/archive: can't deliver: File exists" in result.stderr
+    row = leads("ports", result.stderr)
+    (tmp_path / ".seriatim" / "pipelines").mkdir(parents=True)  # where the checkpoint would be by default
+    (tmp_path / ".seriatim" / "pipelines" / "orders").symlink_to(tmp_path / "checkpoint")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SERIATIM_DSN", raising=False)
+    asked = CliRunner().invoke(main, ["doctor"])
+    assert asked.exit_code == 1
+    assert "wrong   ports         pipeline 'orders': 2 rows for archive since 20" in asked.stdout
+    assert leads("ports", asked.stdout) == row
+    assert command(row, "seriatim run", FILE=str(file)) == ["seriatim", "run", str(file)]  # as below
     assert delivered(tmp_path, "ordered", "json") == [1, 2]
 
     put(tmp_path, 3)
@@ -125,6 +136,7 @@ def test_a_port_that_cannot_be_written_at_the_start_delays_nobody_else(tmp_path,
     mended = CliRunner().invoke(main, ["run", str(file), "--once"])
     assert mended.exit_code == 0, mended.output
     assert delivered(tmp_path, "archive", "parquet") == [1, 2, 3]
+    assert "ok      ports " in CliRunner().invoke(main, ["doctor"]).stdout
 
 
 def test_a_batch_that_takes_long_is_told_of(tmp_path, file, monkeypatch):

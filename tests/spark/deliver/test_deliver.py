@@ -186,7 +186,7 @@ def test_a_destination_that_drops_does_not_forget_what_waits_for_its_former_port
     deliver, _ = sink(tmp_path, destination(tmp_path))
     deliver(frame(spark, [row(1)]), 0)
     deliver.close()
-    with pytest.raises(CheckpointMismatch, match="1 batches wait for orders, which has no port any more"):
+    with pytest.raises(CheckpointMismatch, match="1 batch waits for orders, which has no port any more"):
         sink(tmp_path, Destination(STANDARD, Deliver("drop")))
 
 

@@ -180,7 +180,7 @@ def test_what_waits_in_another_format_is_not_delivered(spark, tmp_path):
     (tmp_path / "bad").write_text("")
     with Delivery(spark, tmp_path) as delivery:
         delivery.batch(0)
-    with pytest.raises(CheckpointMismatch, match="1 batches wait for bad that were written otherwise"):
+    with pytest.raises(CheckpointMismatch, match="waiting for bad: 1 batch in another format"):
         Delivery(spark, tmp_path, Deliver("csv", tmp_path / "bad")).__enter__()
 
 

@@ -547,13 +547,16 @@ def _row_class(names: tuple[bytes | None, ...]) -> Any:
 def _as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> _Sent:
     """A statement with numbers for the names of its parameters, and their values in that order."""
     (text, names, formats), given = _numbered(asked[0]), asked[1]
+    dumps = _DUMPS if adapter.encoding == "utf-8" else {}  # an application may have set another
     others = partial(_dumped, adapter)
-    values = [_DUMPS.get(type(value), others)(value) for value in map(given.__getitem__, names)]
+    values = [dumps.get(type(value), others)(value) for value in map(given.__getitem__, names)]
     return _Sent(text, values, formats, kept)
 
 
 def _dumped(adapter: abc.Transformer, value: Any) -> abc.Buffer | None:
     """A value as PostgreSQL reads it: a list of bytes as an array in the binary format, others as text."""
+    if value is None or isinstance(value, bytes):
+        return value
     if isinstance(value, list):
         return adapter.dump_sequence([value], [PyFormat.BINARY])[0]
     return str(value).encode(adapter.encoding)

@@ -32,12 +32,15 @@ def check_fit(redefined: Redefinition) -> None:
         UsageError: two types disagree, or a queue or a filter names a missing definition.
     """
     after = redefined.after
+    clashing, unfit = list(clashes(after.types.values())), router_of(after).unfit
+    if not (clashing or unfit):
+        return  # what didn't fit before is of no interest then; to find it takes a router, as many filters as there are
     known = {(one.kind, one.name) for one in broken_in(redefined.before)} - set(redefined.given)
-    for clash in clashes(after.types.values()):
+    for clash in clashing:
         if ("type", clash.type) not in known:
             raise clash.error()
     for kind in ("type", "queue", "subscription"):
-        for (its_kind, name), error in router_of(after).unfit.items():
+        for (its_kind, name), error in unfit.items():
             if its_kind == kind and (kind, name) not in known:
                 raise error
 

@@ -80,7 +80,7 @@ def check_collected(statements: Statements, before: Definitions, name: str, doin
     waiting = statements.value("collected", **parameters)
     if waiting:
         raise ActionRefused(
-            f"subscription {name!r} is {state_of(before, name)} and can't {doing}: {_counted(waiting)} messages that it collected wait",
+            f"subscription {name!r} is {state_of(before, name)} and can't {doing}: collected messages wait: {_counted(waiting)}",
             remedy="start it, or abort the groups",
         )
 

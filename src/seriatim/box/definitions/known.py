@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, BrokenDefinition, Definitions
@@ -22,6 +23,8 @@ from seriatim.pipeline.types.message_type import MessageType
 __all__ = ["Known", "read_definitions"]
 
 _LONGEST_WHY = 500
+#: How many parsed declarations a process remembers.
+_MOST_PARSED = 20_000
 _SETTINGS = "settings"
 #: Of these there is one row, and not one for each definition.
 _SINGLE = ("version", _SETTINGS)
@@ -106,8 +109,9 @@ def _settings(definition: str, unreadable: dict[tuple[str, str], BrokenDefinitio
         return None
 
 
+@lru_cache(maxsize=_MOST_PARSED)
 def _read(kind: type[_Kind], name: str, definition: str) -> _Kind:
-    """Parse the JSON text of a declaration.
+    """Parse the JSON text of a declaration. After a change of one definition, the others have the same texts as before.
 
     Raises:
         SchemaMismatch: it can't be read, or has another name.

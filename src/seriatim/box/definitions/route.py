@@ -173,6 +173,10 @@ class Router:
             return None
         return columns(self.typed([message]), {name: kind})[name].values[0]
 
+    def leading(self, queue: str) -> tuple[str, ...]:
+        """The properties that lead messages to the instances of a queue, besides the group."""
+        return self._correlation.names.get(queue, ())
+
     @property
     def needs_time(self) -> bool:
         """Whether a filter reads the time when a message is received."""

@@ -13,6 +13,7 @@ from seriatim.pipeline.declared.contract import DEFAULT, Contract, default_contr
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.declared.service import Service, queue_of
+from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 
 __all__ = [
@@ -105,7 +106,7 @@ def check_unused_contract(
         )
     if open_dialogs := _dialogs(statements, contract=name, service=None):
         raise ActionRefused(
-            f"contract {name!r} can't be dropped: {open_dialogs:,} dialogs go by it",
+            f"contract {name!r} can't be dropped: {counted(open_dialogs, 'dialog goes', 'dialogs go')} by it",
             remedy="end them: seriatim dialogs",
         )
 
@@ -114,7 +115,8 @@ def check_unused_service(statements: Statements, name: str, doing: str) -> None:
     """Refuse a change of a service that has open dialogs; closed dialogs are deleted."""
     if open_dialogs := _dialogs(statements, contract=None, service=name):
         raise ActionRefused(
-            f"service {name!r} can't {doing}: it has {open_dialogs:,} dialogs", remedy="end them: seriatim dialogs"
+            f"service {name!r} can't {doing}: it has {counted(open_dialogs, 'dialog')}",
+            remedy="end them: seriatim dialogs",
         )
     statements.do("forget_dialogs_of", service=name)
 

@@ -285,6 +285,7 @@ class _Noting:
             return Then.DEAD
         if self._group is not None:
             acted = self._turns.act(self.queue, self._locked, lambda state: fault(state, self._locked.now_us))
+            self._turns.record(self.queue, self._locked.keys, acted.caused)
             self._transaction.notice(*acted.judged.notices(self.queue, self._locked.keys))
         if errors == "stop":
             why = f"the handler failed for good at {which}: {what.error_class}: {what.error}"

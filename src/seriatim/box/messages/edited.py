@@ -1,4 +1,4 @@
-"""Bodies that operators have edited. The published bodies stay in the spool."""
+"""Bodies and properties that operators have edited. What was published stays in the spool."""
 
 from __future__ import annotations
 
@@ -14,17 +14,25 @@ __all__ = ["with_edits"]
 def with_edits(
     transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int], rows: Sequence[Any]
 ) -> Sequence[Any]:
-    """Put the edited bodies into rows of messages that are handed out.
+    """Put the edited bodies and properties into rows of messages that are handed out.
 
     Only failed messages are edited, so nothing is read for messages that are handed out for the first time.
     """
     tried = [entry_id for entry_id, row in zip(entry_ids, rows, strict=True) if row.attempt]
     if not tried:
         return rows
-    bodies: dict[int, bytes] = dict(transaction.rows("edited", of_queue=queue.queue_id, of_entries=tried))
-    if not bodies:
+    edited = {one.entry_id: one for one in transaction.rows("edited", of_queue=queue.queue_id, of_entries=tried)}
+    if not edited:
         return rows
     return [
-        row._replace(body=bodies[entry_id]) if entry_id in bodies else row
+        _edited(row, edited[entry_id]) if entry_id in edited else row
         for entry_id, row in zip(entry_ids, rows, strict=True)
     ]
+
+
+def _edited(row: Any, edit: Any) -> Any:
+    if edit.body is not None:
+        row = row._replace(body=edit.body)
+    if edit.context is not None:
+        row = row._replace(context=edit.context, property_types=edit.property_types)
+    return row

@@ -31,14 +31,14 @@ from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel import actions
-from seriatim.kernel.outcome import EventKind, Events
+from seriatim.kernel.outcome import EventKind, Events, no_events, no_messages
 from seriatim.kernel.policy import Policy, Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import Action, GroupState, require
 
-__all__ = ["ActionRequest", "Operation", "act", "require_of", "take_out"]
+__all__ = ["ActionRequest", "Operation", "act", "require_of", "take_out", "unlocked"]
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
 _BRIEFLY_MS = 250
@@ -144,12 +144,11 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
     """
     queue = read_definitions(transaction).queue(asked.queue)
     turns = Turns(transaction, now_us)
-    found = group_of(transaction, asked.queue, asked.group)
     locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
     if not locked.keys and asked.action is Action.ABORT and fence_off(transaction, queue, asked.group):
         locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
+    found = group_of(transaction, asked.queue, asked.group)
     if not locked.keys:
-        found = group_of(transaction, asked.queue, asked.group)
         # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.
         require_of(found, asked.action, named=asked.message is not None)
         if asked.action in _REQUESTED:
@@ -161,7 +160,8 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
                 where=f"queue {asked.queue!r}, group {asked.group!r}",
                 remedy="try again after that session has ended",
             )
-    return _done(transaction, turns, queue, locked, asked)
+        found = group_of(transaction, asked.queue, asked.group)  # as that session has left it
+    return _done(transaction, turns, queue, locked, asked, found)
 
 
 def take_out(transaction: Transaction, queue: BoxQueue, message_id: str, by: Operator) -> Operation:
@@ -202,18 +202,22 @@ def _requested(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, 
 
 
 def _done(
-    transaction: Transaction, turns: Turns, queue: BoxQueue, locked: LockedGroups, asked: ActionRequest
+    transaction: Transaction,
+    turns: Turns,
+    queue: BoxQueue,
+    locked: LockedGroups,
+    asked: ActionRequest,
+    found: GroupView,
 ) -> Operation:
+    """Perform the action on the group, which is locked, and was found so under the lock."""
     taken_out = None
     if asked.message is not None:
         taken_out = take_out_of_group(transaction, turns, queue, locked, asked.message)
-    mended, policy = _mended(transaction, queue, asked, taken_out), queue.declared.policy_of(asked.group)
+    mended, policy = _mended(transaction, queue, asked, found, taken_out), queue.declared.policy_of(asked.group)
     if taken_out is not None and taken_out.acted is not None:
         acted = replace(taken_out.acted, before=taken_out.before)
     elif mended.early is not None:
-        judged = turns.judge(queue, locked, 0)
-        after = group_of(transaction, asked.queue, asked.group)
-        acted = ActionResult(judged, mended.early, _unlocked(after))
+        acted = replace(turns.act(queue, locked, _nothing), before=mended.early)
     else:
         effect = _effect(asked, policy, locked.now_us)
         try:
@@ -238,6 +242,7 @@ def _done(
         "set_aside": acted.set_aside + len(mended.entry_ids), **_passed_over(asked, policy, acted), **mended.details,
     }  # fmt: skip
     number = _log(transaction, asked, details)
+    turns.record(queue, [asked.group], acted.caused, number)
     return Operation(
         number,
         asked.action,
@@ -266,7 +271,11 @@ class _Mended:
 
 
 def _mended(
-    transaction: Transaction, queue: BoxQueue, asked: ActionRequest, taken_out: TakenOut | None = None
+    transaction: Transaction,
+    queue: BoxQueue,
+    asked: ActionRequest,
+    view: GroupView,
+    taken_out: TakenOut | None = None,
 ) -> _Mended:
     """Change the failed message of a group, which the kernel doesn't have because it was released before.
 
@@ -280,7 +289,7 @@ def _mended(
     found = failed(transaction, queue, asked.group)
     if found is None:
         return _Mended()
-    state = _unlocked(group_of(transaction, asked.queue, asked.group))
+    state = unlocked(view)
     retries = asked.action is Action.RETRY
     waits = retries and found.waits and state in (GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT)
     if state is not GroupState.FAULTED and not waits:
@@ -289,7 +298,7 @@ def _mended(
     if not retries:
         set_dead(transaction, queue, asked.group, found)
         return _Mended(found.entry_ids, details=details)
-    see_now(transaction, queue, found)
+    see_now(transaction, queue, found.entry_ids)
     if asked.body is not None:
         edit(transaction, read_definitions(transaction), queue, found, asked.body, asked.actor)
         details["edited_bytes"] = len(asked.body)
@@ -302,7 +311,7 @@ def _noticed_holes(action: Action) -> tuple[EventKind, ...]:
     return (EventKind.TIMED_OUT,) if passed_over else (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
 
 
-def _unlocked(view: GroupView) -> GroupState:
+def unlocked(view: GroupView) -> GroupState:
     """The state of a group apart from this transaction's own lock."""
     if view.state is not GroupState.LOCKED:
         return view.state
@@ -310,12 +319,12 @@ def _unlocked(view: GroupView) -> GroupState:
 
 
 def _told(events: Events, group: str) -> tuple[Event, ...]:
-    events = events.take(np.argsort(events.at, kind="stable"))
-    rows = zip(events.kind.tolist(), events.first.tolist(), events.last.tolist(), strict=True)
-    return tuple(
-        Event(EventKind(kind).word, group, *((None, None) if kind == EventKind.CLOSED else (first, last)))
-        for kind, first, last in rows
-    )
+    return tuple(Event(one.kind.word, group, one.first, one.last) for one in events.rows())
+
+
+def _nothing(state: State) -> Outcome:
+    """The kernel's action where a retry begins early: its message was released before, and nothing stops the group."""
+    return Outcome(state, no_messages(), no_events())
 
 
 def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State], Outcome]:

@@ -5,18 +5,30 @@ The caller holds the group's lock. The kernel changes the group's state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.definitions.route import router_of
+from seriatim.box.messages.dialog import dialog_of
 from seriatim.box.messages.received import context_of
 from seriatim.box.publishing.batch import distinct
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.pipeline.types.message import Message
-from seriatim.pipeline.types.typed_message import MessageTypes
 
-__all__ = ["FailedMessage", "edit", "failed", "see_now", "set_dead"]
+__all__ = [
+    "EditedEntry",
+    "FailedMessage",
+    "Stopping",
+    "edit",
+    "failed",
+    "failed_of",
+    "see_now",
+    "set_dead",
+    "write_edits",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +43,24 @@ class FailedMessage:
     waits: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """What stops a group: its entries, and whether the first of them waits for the time of its retry."""
+
+    entry_ids: list[int]
+    waits: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EditedEntry:
+    """An edit of an entry: its new properties as the box stores them, and its new body; None: it stays as it is."""
+
+    entry_id: int
+    context: str | None
+    property_types: str | None
+    body: bytes | None
+
+
 def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessage | None:
     """The message that stops a faulted group, or that the group retries next; None if the group has released nothing."""
     parameters = {"queue_id": queue.queue_id, "group_key": group, "at_most": queue.at_most(1)}
@@ -38,19 +68,41 @@ def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessa
     if not rows:
         return None
     first = rows[0]
+    context = context_of(first.context or "{}", first.property_types)  # without the right to see it, none
+    dialog_of(context, first.type)  # which is no property
     message = Message(
-        message_id=first.message_id,
-        type=first.type,
-        content_type=first.content_type,
-        context=context_of(first.context or "{}", first.property_types),  # without the right to see it, none
-        body=b"",
+        message_id=first.message_id, type=first.type, content_type=first.content_type, context=context, body=b""
     )
     return FailedMessage(message, [row.entry_id for row in rows], first.waits)
 
 
-def see_now(transaction: Transaction, queue: BoxQueue, what: FailedMessage) -> None:
-    """Allow the message to be handed out at once."""
-    transaction.do("see_now", of_queue=queue.queue_id, of_entries=what.entry_ids)
+def failed_of(transaction: Transaction, queue: BoxQueue, groups: Sequence[str]) -> dict[str, Stopping]:
+    """The messages that stop each of some groups, as `failed` finds them, in one statement; without groups that have none."""
+    parameters = {"queue_id": queue.queue_id, "group_keys": list(groups), "at_most": queue.at_most(1)}
+    found: dict[str, Stopping] = {}
+    for row in transaction.rows("failed_of_groups", **parameters):
+        found.setdefault(row.group, Stopping([], row.waits)).entry_ids.append(row.entry_id)
+    return found
+
+
+def see_now(transaction: Transaction, queue: BoxQueue, entry_ids: Sequence[int]) -> None:
+    """Allow messages to be handed out at once."""
+    transaction.do("see_now", of_queue=queue.queue_id, of_entries=list(entry_ids))
+
+
+def write_edits(transaction: Transaction, queue: BoxQueue, edited: Sequence[EditedEntry], actor: str) -> None:
+    """Write new bodies and properties of messages beside what was published, in one statement."""
+    bodies = [(one.entry_id, one.body) for one in edited if one.body is not None]
+    parameters = {
+        "of_queue": queue.queue_id,
+        "of_entries": [one.entry_id for one in edited],
+        "of_contexts": [one.context for one in edited],
+        "of_property_types": [one.property_types for one in edited],
+        "body_entries": [entry_id for entry_id, _ in bodies],
+        "of_bodies": [body for _, body in bodies] or None,
+        "its_actor": actor,
+    }
+    transaction.do("edit_entries", **parameters)
 
 
 def edit(
@@ -65,21 +117,16 @@ def edit(
     transaction.check_sight("see_bodies", queue.queue_id)
     if len(what.entry_ids) > 1:
         raise UsageError(
-            "a set of several messages failed, so it isn't known which to edit", where=where, remedy="retry it as it is"
+            "a set of several messages failed, so it isn't known which to edit",
+            where=where,
+            remedy="export its messages, and retry with --edits",
         )
-    edited = Message(
-        message_id=what.message.message_id,
-        type=what.message.type,
-        content_type=what.message.content_type,
-        context=what.message.context,
-        body=body,
-    )
+    edited = replace(what.message, body=body)
     distinct([edited])  # a body that can be one at all
-    (problem,) = MessageTypes(definitions.types.values()).typed([edited]).problems
+    (problem,) = router_of(definitions).typed([edited]).problems
     if problem is not None:
         raise UsageError(f"the body is not what type {edited.type!r} says: {problem}", where=where)
-    parameters = {"of_queue": queue.queue_id, "of_entry": what.entry_ids[0], "of_body": body, "its_actor": actor}
-    transaction.do("edit_body", **parameters)
+    write_edits(transaction, queue, [EditedEntry(what.entry_ids[0], None, None, body)], actor)
 
 
 def set_dead(transaction: Transaction, queue: BoxQueue, group: str, what: FailedMessage) -> None:

@@ -15,6 +15,7 @@ from seriatim.box.views.groups import GroupFilter, groups_of
 from seriatim.box.views.instances import instances_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel.states import GroupState
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["forget"]
 
@@ -41,7 +42,7 @@ def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) 
         )
     if left := transaction.value("group_left", queue_id=queue.queue_id, group_key=group):
         raise ActionRefused(
-            f"it has {left:,} messages that are neither done nor set aside", where=where, remedy="abort it first"
+            f"it has {counted(left, 'message')} neither done nor set aside", where=where, remedy="abort it first"
         )
     _check_let_go(transaction, queue.declared.name, group)
     fresh = fresh_row(queue.declared.policy_of(group))

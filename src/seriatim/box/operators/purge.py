@@ -24,7 +24,7 @@ from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.queue import LONGEST_DAYS, Queue
 
-__all__ = ["Purgeable", "Purged", "keep_faults", "keep_message_ids", "purgeable", "run"]
+__all__ = ["Purgeable", "Purged", "keep_events", "keep_faults", "keep_message_ids", "purgeable", "run"]
 
 #: Rows that a transaction deletes at most.
 _BATCH = 10_000
@@ -56,6 +56,7 @@ class Purged:
         groups: expired groups that were forgotten.
         arrivals: messages that got a number now, because their publishing transactions gave none.
         faults: faults older than their keeping time.
+        events: events older than their keeping time.
         complete: whether the clean-up finished; False if its time was over before.
     """
 
@@ -69,6 +70,7 @@ class Purged:
     arrivals: int = 0
     groups: int = 0
     faults: int = 0
+    events: int = 0
     complete: bool = True
 
 
@@ -83,6 +85,7 @@ class Purgeable:
         size_bytes: their bytes in tables and indexes, by the mean size of a row. PostgreSQL reuses them for new rows.
         groups: an upper bound of the expired groups, if they are to be forgotten.
         faults: an upper bound of the faults; the newest fault of a present message stays.
+        events: events older than their keeping time.
     """
 
     messages: int
@@ -91,6 +94,7 @@ class Purgeable:
     size_bytes: int
     groups: int = 0
     faults: int = 0
+    events: int = 0
 
 
 def run(
@@ -131,7 +135,7 @@ def purgeable(
         UsageError: there is no such queue, or the period is invalid.
     """
     with access.transaction() as transaction:
-        moment, remembered, _, kept = _keeping(transaction)
+        moment, remembered, _, kept, told = _keeping(transaction)
         moment = now or moment
         befores = _befores(transaction, queue, _period(older_than), moment, kept)
         parameters = {
@@ -139,6 +143,7 @@ def purgeable(
             "befores": list(befores.values()),
             "ids_before": moment - remembered,
             "faults_before": moment - kept,
+            "events_before": moment - told,
         }
         found = transaction.one("purgeable", Purgeable, **parameters)
         groups = 0
@@ -173,6 +178,18 @@ def keep_faults(access: Access, period: float | str) -> None:
         transaction.do("keep_faults", period=wanted)
 
 
+def keep_events(access: Access, period: float | str) -> None:
+    """Set how long events are kept: seconds, or ``"30d"``.
+
+    Raises:
+        UsageError: the period is invalid.
+    """
+    if (wanted := _period(period)) is None:
+        raise UsageError("events have to be kept for some time", remedy='such as "30d"')
+    with access.transaction() as transaction:
+        transaction.do("keep_events", period=wanted)
+
+
 class _CleanUp:
     """One run of the clean-up."""
 
@@ -187,7 +204,7 @@ class _CleanUp:
     ) -> Purged:
         """Do all steps, in the order in which each frees rows for the next."""
         with self._access.transaction() as transaction:
-            moment, remembered, swept, kept = _keeping(transaction)
+            moment, remembered, swept, kept, told = _keeping(transaction)
             moment = now or moment
             befores = _befores(transaction, queue, older_than, moment, kept)
             expired = _expired(transaction, queue, moment) if forget_expired else []
@@ -202,6 +219,7 @@ class _CleanUp:
             lambda: self._tickets(swept),
             lambda: self._groups(expired),
             lambda: self._faults(moment - kept),
+            lambda: self._events(moment - told),
             self._rest,
         )
         for step in steps:
@@ -276,6 +294,14 @@ class _CleanUp:
         while self._goes_on():
             looked, after, faults = self._row("purge_faults", after=after, before=before)
             self._count(faults=faults)
+            if looked < _BATCH:
+                return
+
+    def _events(self, before: datetime) -> None:
+        after = 0
+        while self._goes_on():
+            looked, after, events = self._row("purge_events", after=after, before=before)
+            self._count(events=events)
             if looked < _BATCH:
                 return
 
@@ -396,9 +422,9 @@ def _period(value: float | str | None) -> timedelta | None:
     return timedelta(microseconds=period)
 
 
-def _keeping(transaction: Transaction) -> tuple[datetime, timedelta, int, timedelta]:
-    moment, remembered, swept, kept = transaction.one("keeping")
-    return moment, remembered, swept, kept
+def _keeping(transaction: Transaction) -> tuple[datetime, timedelta, int, timedelta, timedelta]:
+    moment, remembered, swept, kept, told = transaction.one("keeping")
+    return moment, remembered, swept, kept, told
 
 
 def _history_queues(transaction: Transaction) -> list[int]:

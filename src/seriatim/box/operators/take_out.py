@@ -126,7 +126,7 @@ def take_out_of_group(
     if stopping is not None and found.entry_id in stopping.entry_ids:
         return TakenOut(None)
     transaction.do("set_dead", of_queue=queue.queue_id, of_group=group, of_entries=[found.entry_id], why=_WHY)
-    numbers = np.array([] if found.late or found.sequence is None else [found.sequence], np.int64)
+    numbers = np.array([] if found.sequence is None else [found.sequence], np.int64)
     acted = turns.act(queue, locked, lambda state: actions.take_out(policy, state, locked.now_us, group, numbers))
     return TakenOut(acted, (found.entry_id,), judged.before)
 

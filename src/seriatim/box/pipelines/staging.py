@@ -39,6 +39,7 @@ from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.declared.queue_level import TYPE
+from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.types.message import Message, Part
 from seriatim.pipeline.types.typed_message import Typed
 
@@ -171,7 +172,7 @@ class Staging(Closing):
             left_s = until - time.monotonic()
             if left_s <= 0 or full.declared.when_full == "refuse":
                 raise QueueFull(
-                    f"batch {batch} waits outside: it may have {full.declared.max_messages:,} messages, and has them",
+                    f"batch {batch} waits outside: it may have {counted(full.declared.max_messages or 0, 'message')}, and has them",
                     where=f"queue {full.declared.name!r}",
                     remedy="let something receive from it, or raise max_messages; the next run goes on where this one stopped",
                 )

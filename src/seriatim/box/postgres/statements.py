@@ -48,7 +48,7 @@ SEEN = (
     *("entries", "known_groups", "queues", "aside", "history", "known_subscriptions", "leases", "requests", "faults"),
     *("operator_log", "queue_counts", "message_places", "spool", "stored_messages", "tickets", "message_parts"),
     *("unrouted", "to_route", "message_ids", "keeping", "instances", "stopped_groups", "not_done", "waiters"),
-    *("workers", "known_workers"),
+    *("workers", "known_workers", "edits", "events"),
 )
 _SEEN_TABLE = re.compile(rf"\{{schema\}}\.({'|'.join(SEEN)})\b(?!\()")
 _ROOMS_OF_LOOKS = ("views", "operators", "faults")
@@ -106,7 +106,11 @@ class Statements:
             return cursor.execute(self._of_value(name, parameters), written(parameters)).fetchone()
 
     def portions(self, name: str, size: int, /, **parameters: Any) -> Iterator[list[Any]]:
-        """The rows of a large result, at most `size` at once; the server keeps the rest."""
+        """The rows of a large result, at most `size` at once; the server keeps the rest.
+
+        All rows are read, so the plan has to be the best for all; PostgreSQL would plan a cursor for its first tenth.
+        """
+        self.do("plan_for_all_rows")
         with self.connection.cursor(name, row_factory=namedtuple_row, binary=True) as cursor:
             cursor.execute(self._of_rows(name, parameters), written(parameters))
             while rows := cursor.fetchmany(size):

@@ -16,6 +16,7 @@ import numpy as np
 from seriatim.box.connection.fast_paths import SINGLE_MESSAGE, RoutedPart
 from seriatim.box.definitions.route import Routed
 from seriatim.errors import UsageError, shown
+from seriatim.kernel.reading import unwrapped
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.types.message import Message, Property, Received
 
@@ -32,6 +33,7 @@ __all__ = [
     "parameters_of_one",
     "portions",
     "routing_of",
+    "stored_context",
 ]
 
 #: The largest body, with the parts. PostgreSQL's own limit is 1 GiB for a whole statement's parameter.
@@ -194,6 +196,15 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
     }
 
 
+def stored_context(message: Message, context: Mapping[str, Property]) -> tuple[str, str | None]:
+    """The properties of a message as the box stores them: JSON, and the types that JSON doesn't have; None: there are none.
+
+    Raises:
+        UsageError: the box can't store a property.
+    """
+    return _json(message, context), _types(context)
+
+
 def _entries_of(routed: Routed, begin: int, end: int) -> slice:
     """The entries of some messages."""
     return slice(bisect_left(routed.entries.places, begin), bisect_left(routed.entries.places, end))
@@ -250,7 +261,7 @@ def _json(message: Message, context: Mapping[str, Property]) -> str:
     return written
 
 
-def _value(name: str, value: Property, message: Message) -> str:
+def _value(name: str, value: Property, message: Message) -> str:  # noqa: PLR0911 - one return a type
     match value:
         case None | bool():
             return json.dumps(value)
@@ -273,6 +284,8 @@ def _value(name: str, value: Property, message: Message) -> str:
             except OverflowError:
                 raise _wrong(name, value, message) from None
             return json.dumps(moment.isoformat(timespec="microseconds"))
+    if (plain := unwrapped(value)) is not value:  # a scalar of NumPy or Arrow
+        return _value(name, plain, message)
     raise _wrong(name, value, message)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.entries import Entries
+from seriatim.box.definitions.route import router_of
 
 __all__ = ["Destinations", "Published"]
 
@@ -24,6 +25,19 @@ def _queues_of(ids: Sequence[str], entries: Entries, definitions: Definitions) -
         if problem is None and place < len(ids):
             found[ids[place]].append(names[queue_id])
     return {one: tuple(sorted(queues)) for one, queues in found.items()}
+
+
+def _invalid_of(ids: Sequence[str], entries: Entries, definitions: Definitions) -> dict[str, dict[str, str]]:
+    """The messages that are invalid in queues: why, by queue. Subscriptions of roles are no business of the publisher's."""
+    names = {one.queue_id: name for name, one in definitions.queues.items()}
+    router = router_of(definitions)
+    found: dict[str, dict[str, str]] = {}
+    for place, queue_id, problem, by in zip(
+        entries.places, entries.queue_ids, entries.problems, entries.subscriptions, strict=True
+    ):
+        if problem is not None and place < len(ids) and not router.is_roles_own(by):
+            found.setdefault(ids[place], {})[names[queue_id]] = problem
+    return found
 
 
 class Published(list[str]):
@@ -44,7 +58,7 @@ class Published(list[str]):
             that waits; empty if all were taken in.
     """
 
-    __slots__ = ("_destinations", "_queues", "left_out", "waiting")
+    __slots__ = ("_destinations", "_invalid", "_queues", "left_out", "waiting")
 
     def __init__(
         self,
@@ -58,17 +72,23 @@ class Published(list[str]):
         self.waiting: Mapping[str, str] = waiting or {}
         self._destinations = destinations
         self._queues: dict[str, tuple[str, ...]] | None = None
+        self._invalid: dict[str, dict[str, str]] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled without the definitions that tell the queues, and with the queues."""
-        return (Published._rebuilt, (list(self), self.left_out, dict(self.queues), self.waiting))
+        told = (dict(self.queues), dict(self.invalid))
+        return (Published._rebuilt, (list(self), self.left_out, told, self.waiting))
 
     @classmethod
     def _rebuilt(
-        cls, ids: list[str], left_out: list[str], queues: dict[str, tuple[str, ...]], waiting: Mapping[str, str]
+        cls,
+        ids: list[str],
+        left_out: list[str],
+        told: tuple[dict[str, tuple[str, ...]], dict[str, dict[str, str]]],
+        waiting: Mapping[str, str],
     ) -> Published:
         published = cls(ids, left_out, (), waiting)
-        published._queues = queues
+        published._queues, published._invalid = told
         return published
 
     @property
@@ -80,3 +100,10 @@ class Published(list[str]):
         if self._queues is None:
             self._queues = {id_: queues for one in self._destinations for id_, queues in _queues_of(*one).items()}
         return self._queues
+
+    @property
+    def invalid(self) -> Mapping[str, Mapping[str, str]]:
+        """The messages that are invalid in a queue, by their own ids: the reason, by the name of the queue."""
+        if self._invalid is None:
+            self._invalid = {id_: why for one in self._destinations for id_, why in _invalid_of(*one).items()}
+        return self._invalid

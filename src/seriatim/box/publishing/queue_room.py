@@ -11,6 +11,7 @@ from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.errors import QueueFull
 from seriatim.kernel.policy import Standard, UnitOfWork
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["NO_ROOM", "FullQueue", "full", "full_for_batch", "refuse_for_batch"]
 
@@ -38,7 +39,7 @@ class FullQueue:
 
     def error(self) -> QueueFull:
         """The error for a publisher."""
-        what = f"{self.messages:,} more don't fit: it may have {self.most:,} messages, and has room for {self.room:,}"
+        what = f"{self.messages:,} more don't fit: it may have {counted(self.most, 'message')}, and has room for {self.room:,}"
         remedy = "publish them again later" if self.messages <= self.most else "publish fewer at once"
         return QueueFull(what, where=f"queue {self.queue.declared.name!r}", remedy=remedy)
 

@@ -94,7 +94,8 @@ class HeldPart(Columns):
         match policy:
             case Standard():
                 many = policy.capacity is not None and len(state) > 1
-                return many or bool((self.late & (goes | acts)).any())
+                # A late number that arrives may be among the held ones that were left out.
+                return many or bool((self.late & (goes | acts | (come.messages > 0))).any())
             case BestEffort(window=None, max_rows=int(most)):
                 short = goes & ((come.messages == 0) | (np.bincount(state.held.group, minlength=len(state)) <= most))
             case BestEffort(window=None):

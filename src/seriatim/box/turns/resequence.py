@@ -7,7 +7,7 @@ knows no connections.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,7 +36,7 @@ from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["ActionResult", "Entries", "GroupRow", "HandedMessages", "Request", "Turn", "TurnResult"]
+__all__ = ["ActedGroup", "ActionResult", "Entries", "GroupRow", "HandedMessages", "Request", "Turn", "TurnResult"]
 
 _ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
 #: Fewer than that are judged with all that arrived: another turn would cost more than to write what stays.
@@ -179,7 +179,7 @@ class ActionResult:
     """The effect of an operator's action on a group: all decisions, and its state before and after.
 
     `next`: its next number before the action. `more`: whether a long run has begun to leave, and goes on in the next
-    turns.
+    turns. `due`: events before the action; `caused`: events that the action caused.
     """
 
     judged: TurnResult
@@ -189,6 +189,21 @@ class ActionResult:
     set_aside: int = 0
     next: int = 0
     more: bool = False
+    due: Events = field(default_factory=no_events)
+    caused: Events = field(default_factory=no_events)
+
+
+@dataclass(frozen=True, slots=True)
+class ActedGroup:
+    """The effect of an action on one of several groups: its state before and after, and what was released.
+
+    `more`: whether a long run has begun to leave, and goes on in the next turns.
+    """
+
+    before: GroupState
+    after: GroupState
+    released: int
+    more: bool
 
 
 class Turn:
@@ -322,12 +337,54 @@ class Turn:
             aside = len(judged.changes["aside_ids"]) - _set_aside(first.decided)
         after = actions.state_of(self._policy, then.state)
         more = bool(then.state.groups.has(Flag.LEAVING)[0])
-        return ActionResult(judged, before, after, released, aside, int(first.state.groups.next[0]), more)
+        passed = int(first.state.groups.next[0])
+        return ActionResult(judged, before, after, released, aside, passed, more, first.events, then.events)
+
+    def act_each(
+        self, action_of: Sequence[Callable[[State], kernel.Outcome] | None]
+    ) -> tuple[TurnResult, list[ActedGroup | ActionRefused]]:
+        """Perform an operator's action on each group of the turn, after judging as in `judge`.
+
+        Args:
+            action_of: for each group the function that changes its state; None: the group is only judged.
+
+        Returns:
+            all decisions; and for each group the effect, or the refusal of the kernel, with which it is only judged.
+        """
+        first = self._called()
+        parts: list[kernel.Outcome] = []
+        done: list[ActedGroup | ActionRefused] = []
+        for place, action in enumerate(action_of):
+            state = first.state.select(np.array([place], np.int64))
+            before = actions.state_of(self._policy, state)
+            part = kernel.Outcome(state, no_messages(), no_events())
+            try:
+                part = part if action is None else action(state)
+            except ActionRefused as error:
+                done.append(error)
+            else:
+                released = int(np.count_nonzero(part.decided.disposition == Disposition.RELEASED))
+                done.append(ActedGroup(before, actions.state_of(self._policy, part.state), released, more=False))
+            decided = part.decided.with_columns(group=np.full(len(part.decided), place, np.int64))
+            events = part.events.with_columns(group=np.full(len(part.events), place, np.int64))
+            parts.append(kernel.Outcome(part.state, decided, events))
+        whole = kernel.Outcome(
+            State.join([part.state for part in parts]),
+            Decided.concat([part.decided for part in parts]),
+            Events.concat([part.events for part in parts]),
+        )
+        then = self._marked(whole, first.state)
+        leaving = then.state.groups.has(Flag.LEAVING).tolist()
+        told = [
+            replace(one, more=more) if isinstance(one, ActedGroup) else one
+            for one, more in zip(done, leaving, strict=True)
+        ]
+        return self._written(_one_after(first, then)), told
 
     def _emptied(self, first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
         """The result of an action with which queued messages become dead: their numbers count as skipped."""
         line = self._line(Decided.concat([first.decided, then.decided]))
-        numbers = self._entries.sequence[line.row[~line.late]]
+        numbers = self._entries.sequence[line.row]
         state = actions.take_out(self._policy, then.state, self._now, self._keys[0], numbers).state
         return kernel.Outcome(state, then.decided, then.events)
 

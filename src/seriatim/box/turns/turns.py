@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -20,10 +20,21 @@ from seriatim.box.publishing.unrouted_range import where_unrouted
 from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus, Mark
 from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.group_row import fresh_row
-from seriatim.box.turns.resequence import ActionResult, Entries, GroupRow, HandedMessages, Request, Turn, TurnResult
-from seriatim.errors import UsageError
-from seriatim.kernel.policy import BestEffort, Fifo
+from seriatim.box.turns.resequence import (
+    ActedGroup,
+    ActionResult,
+    Entries,
+    GroupRow,
+    HandedMessages,
+    Request,
+    Turn,
+    TurnResult,
+)
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel.outcome import Events
+from seriatim.kernel.policy import BestEffort, Fifo, Standard
 from seriatim.kernel.resequence import Outcome
+from seriatim.kernel.state import State
 from seriatim.pipeline.declared.queue_level import type_of
 
 __all__ = ["PORTION", "LockedGroups", "Portion", "TurnStart", "Turns"]
@@ -118,6 +129,20 @@ class Turns:
         }  # fmt: skip
         return self._lock("lock_groups", parameters)
 
+    def lock_many(self, queue: BoxQueue, groups: Sequence[str], patience_ms: int) -> LockedGroups:
+        """Lock these groups, with or without work, for an operator; groups that others keep are left out.
+
+        Args:
+            queue: the queue.
+            groups: the keys, sorted, so that two operators who want the same groups don't wait for each other.
+            patience_ms: how long to wait for each of them, milliseconds.
+
+        Raises:
+            UsageError: the transaction reads by a snapshot older than the lock would be.
+        """
+        named = {"queue_id": queue.queue_id, "group_keys": list(groups), "patience_ms": patience_ms}
+        return self._lock("lock_many_for_operator", named | {"now_us": self._now_us})
+
     def lock_due(self, queue: BoxQueue, how_many: int) -> LockedGroups:
         """Lock groups with a due timer; groups that others have locked are skipped.
 
@@ -163,7 +188,7 @@ class Turns:
         if put_back:
             turn.put_back(np.array(put_back, np.int64))
         judged = turn.judge()
-        self._decide(queue, judged, [])
+        self._decide(queue, locked.keys, judged, [])
         return judged
 
     def judge_all(self, queue: BoxQueue, locked: LockedGroups) -> None:
@@ -218,18 +243,52 @@ class Turns:
             turn, unrouted = self._turn(queue, locked, queue.at_most(limit), all_held=True)
         return None if unrouted and wary else turn.judge()
 
-    def deliver(self, queue: BoxQueue, judged: TurnResult, definitions: Definitions) -> Delivery | None:
+    def deliver(
+        self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult, definitions: Definitions
+    ) -> Delivery | None:
         """Write the result of `look`, and hand out its messages; None if there are none."""
         if not judged.handed:
-            self._decide(queue, judged, [])
+            self._decide(queue, locked.keys, judged, [])
             return None
         handed = judged.handed[0]
-        rows = self._decide(queue, judged, handed.entry_ids)
+        rows = self._decide(queue, locked.keys, judged, handed.entry_ids)
         return self._delivery(queue, handed, rows, definitions)
 
-    def _decide(self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int]) -> list[Any]:
+    def _decide(self, queue: BoxQueue, keys: Sequence[str], judged: TurnResult, handed_ids: list[int]) -> list[Any]:
+        """Write the result of a turn and its events; returns the messages that are handed out."""
+        rows = self._written(queue, judged, handed_ids)
+        self.record(queue, keys, judged.events)
+        return rows
+
+    def _written(self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int]) -> list[Any]:
         parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
         return self._transaction.rows("decide", **parameters)
+
+    def record(self, queue: BoxQueue, keys: Sequence[str], events: Events, operation_id: int | None = None) -> None:
+        """Put events on record, as many as the queue keeps. If there are none, nothing is executed.
+
+        Args:
+            queue: the queue of the groups.
+            keys: the groups of the turn.
+            events: their events.
+            operation_id: the number of the operator's action that caused them.
+        """
+        if not len(events):
+            return
+        if queue.declared.events != "all":
+            events = events.take(events.kept)
+        if rows := list(events.rows()):
+            self._transaction.do(
+                "record_events",
+                of_queue=queue.queue_id,
+                of_groups=[keys[one.group] for one in rows],
+                its_kinds=[one.kind.word for one in rows],
+                its_firsts=[one.first for one in rows],
+                its_lasts=[one.last for one in rows],
+                its_counts=[one.count for one in rows],
+                its_times=[one.at for one in rows],
+                of_operation=operation_id,
+            )
 
     def act(
         self,
@@ -243,6 +302,8 @@ class Turns:
         entry_id: int | None = None,
     ) -> ActionResult:
         """Perform an operator's action on one locked group, after judging it; nothing is handed out.
+
+        The events that it causes are left to the caller to `record`.
 
         Args:
             queue: the queue of the group.
@@ -262,8 +323,38 @@ class Turns:
         if turn.is_short(acts=True):
             turn, _ = reads(all_held=True)
         acted = turn.act(action, empties=empties, entry_id=entry_id)
-        self._decide(queue, acted.judged, [])
+        self._written(queue, acted.judged, [])
+        self.record(queue, locked.keys, acted.due)
         return acted
+
+    def act_each(
+        self, queue: BoxQueue, locked: LockedGroups, action_of: Mapping[str, Callable[[State], Outcome] | None]
+    ) -> dict[str, ActedGroup | ActionRefused]:
+        """Perform an operator's action on each of some locked groups, after judging them; nothing is handed out.
+
+        The number of statements doesn't depend on the number of groups.
+
+        Args:
+            queue: the queue of the groups.
+            locked: the groups.
+            action_of: for each group the function that changes its state; None: the group is only judged.
+
+        Returns:
+            for each group the effect, or the refusal of the kernel.
+        """
+        done: dict[str, ActedGroup | ActionRefused] = {}
+        for one in locked.by_policy(queue) if locked.keys else ():
+            policy = queue.declared.policy_of(one.keys[0])
+            reads = partial(self._turn, queue, one, 0, all_arrived=True)
+            # A capacity counts what a group holds, read or not.
+            turn, _ = reads(all_held=isinstance(policy, Standard) and policy.capacity is not None)
+            if turn.is_short(acts=True):
+                turn, _ = reads(all_held=True)
+            judged, effects = turn.act_each([action_of[key] for key in one.keys])
+            self._decide(queue, one.keys, judged, [])
+            self._transaction.notice(*judged.notices(queue, one.keys))
+            done |= dict(zip(one.keys, effects, strict=True))
+        return done
 
     def _turn(
         self,

@@ -12,6 +12,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.views.at_work import ready_work
+from seriatim.box.views.events import EventView, events_of_group
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.box.views.operations_done import Logged, logged
 from seriatim.kernel.policy import BestEffort, Standard
@@ -25,6 +26,8 @@ _ELSEWHERE = frozenset({Action.REQUEUE})
 _MOMENT_S = 5.0
 #: So many entries of the operator log are shown.
 _LOGGED = 10
+#: So many events are shown.
+_EVENTS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class Standing:
         helps: the actions that let it go on, best first.
         operations: the operators' newest actions on it, newest first.
         processed: the last processed message; None: none has been processed.
+        events: the newest events of the group, newest first.
     """
 
     view: GroupView
@@ -105,6 +109,7 @@ class Standing:
     helps: tuple[Action, ...]
     operations: tuple[Logged, ...] = field(default=())
     processed: Processed | None = None
+    events: tuple[EventView, ...] = field(default=())
 
 
 def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
@@ -134,6 +139,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         ((Action.RETRY,) if view.tries_again else ()) + _helping(view, blocks),
         tuple(logged(transaction, queue=queue, group=group, limit=_LOGGED)),
         _processed(transaction.one("group_processed", **parameters), found, view, heads),
+        tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
     )
 
 

@@ -1,8 +1,14 @@
-"""List groups and their states. Reads without locks, in one statement that counts no entry twice."""
+"""List groups and their states. Reads without locks; one statement reads all of a group, so that it counts no entry twice.
+
+A page reads the next groups by queue and key, and of these those that fit; where that fills no page, it reads on. Groups that
+may be stopped have an index of their own.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,13 +16,11 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.filters import Narrowed
 from seriatim.errors import UsageError
-from seriatim.kernel.states import Action, GroupState, Situation
+from seriatim.kernel.sequence import MAX_KEY_BYTES
+from seriatim.kernel.states import STOPPED, TRIED_AGAIN, Action, GroupState, Situation
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["TRIED_AGAIN", "GroupFilter", "GroupView", "containing", "count_groups", "fitting", "group_of", "groups_of"]
-
-#: The states of a group whose message waits for its next attempt, unless something else stops it.
-TRIED_AGAIN = frozenset({GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT})
+__all__ = ["GroupFilter", "GroupView", "containing", "count_groups", "fitting", "group_of", "groups_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +187,12 @@ def containing(text: str) -> str:
     return f"%{''.join(_ESCAPED.get(one, one) for one in text)}%"
 
 
+#: How many groups one statement reads; where few of them fit, the next reads four times as many.
+_MOST_READ = 20_000
+#: Groups that are named are all read at once.
+_ALL_NAMED = 2**31 - 1
+#: No key is above that, or above the same after the key's beginning.
+_ABOVE_KEYS = chr(sys.maxunicode) * (MAX_KEY_BYTES // 4 + 1)
 _ESCAPED = {"%": r"\%", "_": r"\_", "\\": r"\\"}
 
 
@@ -194,18 +204,46 @@ def _views(
     after: tuple[str, str] | None = None,
     groups: Sequence[str] | None = None,
 ) -> list[GroupView]:
-    after_queue, after_group = after or (None, None)
     parameters: dict[str, Any] = {
         "queue": chosen.queue,
         "group_keys": None if groups is None else list(groups),
+        "among": _among(chosen.states),
         "pattern": None if chosen.key is None else fitting(chosen.key),
         "states": None if chosen.states is None else list(chosen.states),
         "older_than": chosen.older_than,
         "text": None if chosen.error is None else containing(chosen.error),
-        "after_queue": after_queue,
-        "after_group": after_group,
-        "limit": limit,
+        **_bounds(chosen.key),
         **chosen.narrowed.parameters(),
     }
-    rows = transaction.rows("groups", dict, **parameters)
-    return [GroupView(**row | {"state": GroupState(row["state"])}) for row in rows]
+    found: list[GroupView] = []
+    most = limit if groups is None else _ALL_NAMED
+    while True:
+        after_queue, after_group = after or (None, None)
+        place = {"after_queue": after_queue, "after_group": after_group, "most": most, "limit": limit - len(found)}
+        rows = transaction.rows("groups", dict, **parameters, **place)
+        found += [_view(row) for row in rows if row["group"] is not None]
+        if len(found) == limit or not rows or rows[0]["read"] < most:
+            return found
+        after = (rows[0]["last_queue"], rows[0]["last_group"])
+        most = min(most * 4, _MOST_READ)
+
+
+def _view(row: Mapping[str, Any]) -> GroupView:
+    its = {name: value for name, value in row.items() if name not in ("last_queue", "last_group", "read")}
+    return GroupView(**its | {"state": GroupState(row["state"])})
+
+
+def _among(states: frozenset[GroupState] | None) -> str:
+    """The groups among which those in these states are: there is an index of groups that may be stopped, or are faulted."""
+    if not states or not states <= STOPPED:
+        return "all"
+    return "faulted" if states == {GroupState.FAULTED} else "standing"
+
+
+def _bounds(glob: str | None) -> dict[str, str]:
+    """The lowest key that a pattern can match, and a key above all that it can match."""
+    beginning = re.split(r"[*?]", glob or "", maxsplit=1)[0]
+    last = ord(beginning[-1]) if beginning else sys.maxunicode
+    if last in (ord("\ud7ff"), sys.maxunicode):  # the next character isn't simply the next number
+        return {"lowest": beginning, "below": beginning + _ABOVE_KEYS}
+    return {"lowest": beginning, "below": beginning[:-1] + chr(last + 1)}

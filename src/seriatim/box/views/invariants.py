@@ -6,6 +6,7 @@ from psycopg import errors
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.spool_audit import audit
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["broken", "broken_within", "leases_run_out", "long_transactions", "never_numbered", "silent_triggers"]
 
@@ -30,7 +31,7 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
         ]
         + told
         + [
-            f"queue {queue!r}, group {group!r}: {messages:,} messages are queued, and nothing says when they are next"
+            f"queue {queue!r}, group {group!r}: {counted(messages, 'message is', 'messages are')} queued, and nothing says when they are next"
             for queue, group, messages in asleep
         ]
         + [
@@ -52,19 +53,19 @@ def broken_within(transaction: Transaction, seconds: float) -> list[str] | None:
 
 
 def _released(
-    queue: str, group: str, released: int, counted: int, waiting: int, dead: int, expected: int, twice: int
+    queue: str, group: str, released: int, passed: int, waiting: int, dead: int, expected: int, twice: int
 ) -> str:
     """A row of ``audit_released.sql`` in words."""
     where = f"queue {queue!r}, group {group!r}"
     if twice:
-        return f"{where}: {twice:,} messages are done, and wait once more"
+        return f"{where}: {counted(twice, 'message is done and waits', 'messages are done and wait')} once more"
     if waiting + dead != expected:
         return (
             f"{where}: of {released:,} released messages the last {expected:,} aren't done, but {waiting:,} are queued "
             f"or in hand and {dead:,} dead"
         )
-    if counted != released:
-        return f"{where}: released {counted:,} messages, and gave {released:,} ordinals"
+    if passed != released:
+        return f"{where}: released {counted(passed, 'message')}, and gave {counted(released, 'ordinal')}"
     return f"{where}: two messages have one ordinal, or one that was never given"
 
 
@@ -87,13 +88,13 @@ def never_numbered(transaction: Transaction, most: int = 5) -> list[str]:
     """Messages without a ticket though their transactions have ended, in words: no turn sees them, and later messages pass them."""
     rows = transaction.rows("never_numbered", most=most)
     return [
-        f"location {location!r}: {messages:,} messages"
+        f"location {location!r}: {counted(messages, 'message')}"
         + ("" if since is None else f", the first of {since.astimezone().isoformat(' ', 'seconds')}")
         for location, messages, since in rows
     ]
 
 
 def silent_triggers(transaction: Transaction) -> list[str]:
-    """The triggers of the box that are switched off, or off in replication sessions: by table and name."""
+    """The triggers of the box that are switched off, or off in replication sessions: the name, and the table."""
     rows = transaction.rows("silent_triggers")
     return [f"{name} of {table}" for table, name in rows]

@@ -34,7 +34,7 @@ class NotDone:
         queue: the queue's name.
         why: a key of `REASONS`.
         messages: how many.
-        until: when the first of them is due; None if no time is known.
+        until: when the first of them is due, or the time-out ends for which the first of them waits; None if no time is known.
     """
 
     queue: str

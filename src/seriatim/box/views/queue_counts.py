@@ -27,8 +27,8 @@ class QueueCounts:
         late: messages set aside as late; likewise `duplicate`, `invalid`, `rejected` and `dead`.
         oldest: the publishing time of its oldest message; None if it is empty.
         max_messages: the number of messages at which it is full; None: no limit.
-        stopped: the number of groups that hand nothing out until something happens: suspended, faulted, or waiting for a
-            missing number.
+        stopped: the number of its groups that are stopped: suspended or faulted.
+        waiting_groups: the number of its groups that wait for a missing number.
         age_s: the age of its oldest message in seconds, by the database's clock; None if it is empty.
         processes: the number of processes that work on it, by their heartbeats.
         is_idle: whether it has messages to work on, and nobody is at work.
@@ -50,6 +50,7 @@ class QueueCounts:
     oldest: datetime | None
     max_messages: int | None
     stopped: int = 0
+    waiting_groups: int = 0
     age_s: float | None = None
     processes: int = 0
     is_idle: bool = False

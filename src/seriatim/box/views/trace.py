@@ -5,18 +5,22 @@ The steps are found in data that the box has anyway. Steps that a queue doesn't 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
+from seriatim.box.views.events import EventView, events_of_group, skips_of
 from seriatim.box.views.faults import FaultFilter, FaultView, faults_of
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.box.views.message_places import check_one_space
 from seriatim.box.views.operations_done import Logged, logged
 from seriatim.errors import UsageError
+from seriatim.kernel.outcome import EventKind
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["Step", "StepKind", "trace_group", "trace_message"]
 
@@ -36,6 +40,7 @@ class StepKind(StrEnum):
     RELEASED = "released"
     FAULT = "fault"
     OPERATION = "operation"
+    EVENT = "event"
     DONE = "done"
     SET_ASIDE = "set_aside"
     #: What the box can't say, because nobody keeps it.
@@ -87,6 +92,7 @@ class _Known:
     subscriptions: list[str]
     since: datetime | None
     id_space: str
+    done_by: str | None
 
 
 def trace_message(transaction: Transaction, message_id: str, id_space: str | None = None) -> list[Step]:
@@ -110,16 +116,17 @@ def trace_message(transaction: Transaction, message_id: str, id_space: str | Non
             lines.append(_unplaced(one))
             continue
         view = _view(transaction, one.queue, one.group)
+        skips = _skips(transaction, read_definitions(transaction).queues.get(one.queue), one.group, [one])
         said = [
             entry
             for entry in logged(transaction, queue=one.queue, group=one.group, limit=_MOST)
             if entry.at >= one.received_at and entry.details.get("message_id") in (None, message_id)
         ]
         mine = [fault for fault in faults if fault.queue == one.queue]
-        lines.append([*_way(one, view), *map(_fault, mine), *map(_operation, said)])
+        lines.append([*_way(one, view, skips), *map(_fault, mine), *map(_operation, said)])
     missing = first.destinations - sum(one.queue is not None for one in places)
     if missing > 0:
-        text = f"{missing} more {'queue' if missing == 1 else 'queues'} had it, and kept nothing of what was done there"
+        text = f"{counted(missing, 'more queue')} had it, and kept nothing of what was done there"
         lines.append([Step(None, StepKind.UNKNOWN, text, message_id)])
     return _in_time(lines)
 
@@ -138,7 +145,10 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
         limit=limit,
     )
     faults = faults_of(transaction, FaultFilter(queue=queue, group=group), limit=_MOST)
-    lines = [[*_received(one), *_way(one, view)] for one in places]
+    skips = _skips(transaction, found, group, places)
+    lines = [[*_received(one), *_way(one, view, skips)] for one in places]
+    happened = events_of_group(transaction, found.queue_id, group, _MOST)
+    lines += [[_event(one)] for one in reversed(happened)] + _open_hole(view, happened)
     lines.append([_fault(one) for one in reversed(faults)])
     lines.append([_operation(one) for one in reversed(logged(transaction, queue=queue, group=group, limit=_MOST))])
     gone = view.ordinal - sum(one.ordinal is not None for one in places)
@@ -149,7 +159,7 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
             if found.declared.keeps in keep
             else "they are not shown, or purged"
         )
-        text = f"of {view.ordinal:,} messages that were released {gone:,} have left no trace here: {why}"
+        text = f"of {counted(view.ordinal, 'released message')} {gone:,} left no trace here: {why}"
         lines.insert(0, [Step(None, StepKind.UNKNOWN, text, None, queue, group)])
     return _in_time(lines)
 
@@ -199,12 +209,53 @@ def _unplaced(one: _Known) -> list[Step]:
     return []
 
 
-def _way(one: _Known, view: GroupView | None) -> list[Step]:
+def _skips(
+    transaction: Transaction, queue: BoxQueue | None, group: str, places: Sequence[_Known]
+) -> Mapping[int, EventView]:
+    """The skips that made messages of a group late, by their numbers."""
+    late = {one.sequence for one in places if one.sequence is not None and (one.late or one.status == "late")}
+    return {} if queue is None else skips_of(transaction, queue, group, late)
+
+
+def _open_hole(view: GroupView, happened: Sequence[EventView]) -> list[list[Step]]:
+    """The hole that is open now, unless it is among the events."""
+    if view.hole_through is None or view.hole_since is None:
+        return []
+    if any(one.kind == EventKind.HOLE_OPENED.word and one.at == view.hole_since for one in happened):
+        return []
+    text = f"hole opened: {_numbers(view.next, view.hole_through)}"
+    return [[Step(view.hole_since, StepKind.EVENT, text, None, view.queue, view.group)]]
+
+
+def _event(one: EventView) -> Step:
+    return Step(one.at, StepKind.EVENT, _happened(one), None, one.queue, one.group)
+
+
+def _happened(one: EventView) -> str:
+    """An event in words."""
+    numbers = "" if one.numbers is None else f": {one.numbers}"
+    count = f", {one.count:,} of them" if one.count > 1 else ""
+    return f"{one.kind.replace('_', ' ')}{numbers}{count}{_because(one)}"
+
+
+def _because(one: EventView) -> str:
+    """What caused an event, as far as that isn't clear from its kind."""
+    if one.by is not None:
+        return f", {str(one.action).replace('_', ' ')} by {one.by}"
+    match one.kind:
+        case EventKind.HOLE_SKIPPED.word:
+            return ", its time was over"
+        case EventKind.SUSPENDED.word if one.first is not None:
+            return ", a late message"
+    return ""
+
+
+def _way(one: _Known, view: GroupView | None, skips: Mapping[int, EventView]) -> list[Step]:
     """The steps of a message in one queue: from the matching subscriptions to its present place."""
     step = Step(None, StepKind.ROUTED, _routed(one), one.message_id, one.queue, one.group)
     return [
         replace(step, at=one.received_at),
-        *(replace(step, at=at, kind=k, text=t) for at, k, t in _further(one, view)),
+        *(replace(step, at=at, kind=k, text=t) for at, k, t in _further(one, view, skips)),
     ]
 
 
@@ -214,24 +265,29 @@ def _routed(one: _Known) -> str:
     return f"into queue {one.queue}, group {one.group}, {by}{number}"
 
 
-def _further(one: _Known, view: GroupView | None) -> Iterator[tuple[datetime | None, StepKind, str]]:
+def _further(
+    one: _Known, view: GroupView | None, skips: Mapping[int, EventView]
+) -> Iterator[tuple[datetime | None, StepKind, str]]:
+    skip = None if one.sequence is None else skips.get(one.sequence)
+    why = "" if skip is None else f" ({skip.numbers} skipped {skip.at.isoformat(' ', 'seconds')}{_because(skip)})"
     if one.ordinal is not None:
-        late = ", late" if one.late else ""
+        late = f", late{why}" if one.late else ""
         yield None, StepKind.RELEASED, f"with ordinal {one.ordinal}{late}; when, nobody keeps"
-    tried = f", handed out {one.attempt} times before" if one.attempt else ""
+    tried = f", handed out {counted(one.attempt, 'time')} before" if one.attempt else ""
     match one.status:
         case "arrived":
             yield None, StepKind.WAITS, "nobody has judged it yet"
         case "held":
-            yield None, StepKind.HELD, _held(one, view)
+            yield None, StepKind.HELD, f"{_held(one, view)}{why}"
         case "queued" | "in_hand":
             seen = f", not before {one.visible_at.isoformat(' ', 'seconds')}" if one.visible_at else ""
             state = f"; its group is {view.state}" if view else ""
             yield None, StepKind.WAITS, f"to be handed out{seen}{tried}{state}"
         case "done":
-            yield one.since, StepKind.DONE, f"done{tried}"
+            by = f", by {one.done_by}" if one.done_by else ""
+            yield one.since, StepKind.DONE, f"done{by}{tried}"
         case _:
-            yield one.since, StepKind.SET_ASIDE, f"{one.status}: {one.reason}{tried}"
+            yield one.since, StepKind.SET_ASIDE, f"{one.status}: {one.reason}{why}{tried}"
 
 
 def _held(one: _Known, view: GroupView | None) -> str:
@@ -257,7 +313,10 @@ def _fault(one: FaultView) -> Step:
 def _operation(one: Logged) -> Step:
     about = one.details.get("message_id")
     place = f" to {'the end' if one.details['place'] == 'end' else 'its place'}" if "place" in one.details else ""
-    edited = f", with another body of {one.details['edited_bytes']:,} bytes" if "edited_bytes" in one.details else ""
+    edits = [f"another body of {counted(one.details['edited_bytes'], 'byte')}"] if "edited_bytes" in one.details else []
+    names = one.details.get("edited_properties")
+    edits += [f"other properties ({', '.join(names)})"] if names else []
+    edited = f", with {' and '.join(edits)}" if edits else ""
     passed = f", past {_numbers(*one.details['skipped'])}" if "skipped" in one.details else ""
     text = f"{one.action} by {one.actor}{place}{edited}{passed}: {one.reason}"
     return Step(one.at, StepKind.OPERATION, text, str(about) if about else None, one.queue, one.group)

@@ -18,6 +18,8 @@ import numpy as np
 
 from seriatim.errors import shown
 from seriatim.kernel.filter import Kind, type_from
+from seriatim.kernel.outcome import Reason
+from seriatim.kernel.reading import whole_number
 
 __all__ = [
     "Converter",
@@ -45,7 +47,6 @@ Find = Callable[[Any], Value]
 #: wrong, of all properties that are (None: nothing).
 Promoted = tuple[list[Value], str | None]
 
-_LONG = re.compile(r"[+-]?\d{1,64}", re.ASCII)
 # What can be cut in one way only is looked at once, however long it is.
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,5})?", re.ASCII)
 _EXACT = Context(prec=100)
@@ -169,16 +170,13 @@ def _message_type(value: Value) -> str:
 
 
 def _long(value: Value) -> int:
-    number = value
-    if isinstance(value, str):
-        number = int(value) if _LONG.fullmatch(value) else value
-    elif isinstance(value, Decimal):
-        # A large exponent is a number of that many digits: it is looked at before it is written out.
-        number = int(value) if value.adjusted() < 20 and value == value.to_integral_value() else value
-    if isinstance(number, bool) or not isinstance(number, int):
-        raise _wrong(value, "a long")
-    if not -(2**63) <= number < 2**63:
+    number = whole_number(value)
+    if number is Reason.SEQUENCE_OVERFLOWS:
         raise ValueError(f"{value_text(value)} is beyond the range of a long")
+    if number is Reason.SEQUENCE_INEXACT:
+        raise ValueError(f"{value_text(value)} is a float too large to be an exact long")
+    if isinstance(number, Reason):
+        raise _wrong(value, "a long")
     return number
 
 

@@ -193,6 +193,7 @@ class Pipeline:
         set_aside: the folder for messages that were not released.
         unrouted: the folder for messages that match no destination.
         box: the message box whose queues the pipeline reads, and to whose queues it delivers.
+        remarks: what is no fault of the file, but may not mean what its author thinks.
     """
 
     name: str
@@ -211,6 +212,7 @@ class Pipeline:
     spark: Mapping[str, str] = field(default_factory=dict)
     box: BoxPlace = field(default_factory=BoxPlace)
     source_file: Path | None = None
+    remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def needs_box(self) -> bool:

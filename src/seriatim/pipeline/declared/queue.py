@@ -18,6 +18,7 @@ from seriatim.pipeline.text.name import checked_name
 __all__ = [
     "CONVERSATION_GROUP",
     "ERRORS",
+    "EVENTS",
     "KEEP",
     "LONGEST_DAYS",
     "MOST_ATTEMPTS",
@@ -30,6 +31,7 @@ __all__ = [
 CONVERSATION_GROUP = "conversation_group"
 ERRORS = ("suspend", "continue", "stop")
 KEEP = ("nothing", "faults", "everything")
+EVENTS = ("usual", "all")
 WHEN_FULL = ("wait", "refuse")
 #: A queue's `max_messages` is at most that.
 MOST_MESSAGES = 2**53
@@ -64,6 +66,8 @@ class Queue:
         keep_for: seconds (or ``"7d"``) for which done messages are kept, at most 10,000 days; None: with ``"faults"`` as long
             as the box keeps faults (30 days, unless `retention.keep_faults` says otherwise), with ``"everything"`` until they
             are purged.
+        events: which events of its groups are on record: ``"usual"`` (among them overdue and skipped holes, suspended and closed
+            groups) or ``"all"`` (each hole that opens or is filled, too).
         max_messages: the largest number of messages in the queue; None: no limit.
         when_full: whether a publisher to a full queue waits (``"wait"``) or gets `QueueFull` at once (``"refuse"``).
         enabled: whether messages are handed out. The queue accepts messages in either case.
@@ -100,6 +104,7 @@ class Queue:
     priority: str | None = None
     keep: Literal["nothing", "faults", "everything"] | None = None
     keep_for: float | str | None = None
+    events: Literal["usual", "all"] = "usual"
     max_messages: int | None = None
     when_full: Literal["wait", "refuse"] = "wait"
     enabled: bool = True
@@ -131,6 +136,7 @@ class Queue:
         self._check_choice("errors", ERRORS)
         if self.keep is not None:
             self._check_choice("keep", KEEP)
+        self._check_choice("events", EVENTS)
         self._check_choice("when_full", WHEN_FULL)
         object.__setattr__(self, "keep_for", self._period("keep_for"))
         if self.keep_for is not None and self.keep == "nothing":

@@ -39,6 +39,7 @@ _QUEUE = (
     *("recoveries", "recover_delay", "recover_factor"),
     *("activation", "rollbacks"),
     *("level", "policies"),
+    "events",
 )
 #: Keys that came later; a declaration from before has what is their default.
 _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])

@@ -116,6 +116,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
         spark=spark,
         box=place,
         source_file=path,
+        remarks=section.problems.remarks(),
     )
 
 

@@ -16,6 +16,8 @@ __all__ = ["read_policy"]
 _POLICIES: Mapping[str, type[Policy]] = {
     kind.name: kind for kind in (BestEffort, Fifo, Standard, UnitOfWork, Unordered)
 }
+#: The parameters that are durations.
+_PERIODS = {"hole_timeout", "timeout", "window"}
 
 
 def read_policy(section: Section) -> tuple[type[Policy] | None, Policy | None]:
@@ -34,24 +36,30 @@ def _policy(section: Section, kind: type[Policy]) -> Policy | None:
     parameters: dict[str, Any] = {
         key: value for key in known if section.has(key) and (value := section.plain(key)) is not None
     }
-    faultless = True
+    wrong: set[str] = set()
     while True:
         try:
             policy = policy_from(kind.name, **parameters)
         except PolicyError as error:
             blamed = _blamed(error, parameters)
-            section.fault(blamed or "policy", error.what, error.remedy)
+            if wrong.isdisjoint(_words(error)):  # or it is missing only because its value was wrong
+                section.fault(blamed or "policy", error.what, error.remedy)
             if blamed is None:
                 return None
-            faultless = False
+            wrong.add(blamed)
             del parameters[blamed]
         else:
-            return policy if faultless else None
+            for key in _PERIODS & parameters.keys():
+                section.remark_unit(key)
+            return None if wrong else policy
 
 
 def _blamed(error: PolicyError, parameters: Mapping[str, Any]) -> str | None:
-    words = re.findall(r"\w+", error.what)
-    return next((word for word in words if word in parameters), None)
+    return next((word for word in _words(error) if word in parameters), None)
+
+
+def _words(error: PolicyError) -> list[str]:
+    return re.findall(r"\w+", error.what)
 
 
 def _foreign_parameters(section: Section, kind: type[Policy], known: list[str]) -> None:

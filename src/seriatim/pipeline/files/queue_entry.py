@@ -8,7 +8,7 @@ from typing import Any
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import Policy
 from seriatim.pipeline.declared.activation import MOST_READERS, Activation
-from seriatim.pipeline.declared.queue import ERRORS, KEEP, MOST_ATTEMPTS, MOST_MESSAGES, WHEN_FULL, Queue
+from seriatim.pipeline.declared.queue import ERRORS, EVENTS, KEEP, MOST_ATTEMPTS, MOST_MESSAGES, WHEN_FULL, Queue
 from seriatim.pipeline.declared.queue_level import LEVELS
 from seriatim.pipeline.declared.work_limits import MOST_RUN, Mode, rate_of
 from seriatim.pipeline.files.policy import read_policy
@@ -31,6 +31,7 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "priority": entry.text("priority"),
         "keep": entry.choice("keep", KEEP),
         "keep_for": entry.duration_s("keep_for"),
+        "events": entry.choice("events", EVENTS),
         "max_messages": entry.whole("max_messages", 1, MOST_MESSAGES),
         "when_full": entry.choice("when_full", WHEN_FULL),
         "enabled": entry.flag("enabled"),

@@ -100,12 +100,21 @@ class Problems:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._found: dict[tuple[Place, str], str] = {}
+        self._remarks: list[tuple[Place, str]] = []
         self._unset: set[str] = set()
         self._secrets: dict[str, str] = {}
 
     def add(self, place: Place | None, what: str, remedy: str = "") -> None:
         """Add a fault; `place` None: the file as a whole."""
         self._found.setdefault((place or Place(0, 0), what), remedy)
+
+    def remark(self, place: Place, what: str) -> None:
+        """Add something that is no fault, but may not mean what its author thinks."""
+        self._remarks.append((place, what))
+
+    def remarks(self) -> tuple[str, ...]:
+        """The remarks, in the order of the file."""
+        return tuple(f"{self._where(place)}: {self._shown(what)}" for place, what in sorted(self._remarks))
 
     def unset(self, place: Place, name: str) -> None:
         """Take in that an environment variable isn't set: once, where it stands first."""

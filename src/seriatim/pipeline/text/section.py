@@ -152,13 +152,24 @@ class Section:
             return None
         try:
             period = micros(value)
-        except UsageError:
+        except UsageError as error:
+            if isinstance(value, str):
+                self.fault(key, f"{self.full(key)}: {error.what}", error.remedy)
+                return None
             period = -1
         if period >= 0:
+            self.remark_unit(key)
             return seconds(period)
-        example = 'write seconds, or "100s", "5m", "1.5h", "250ms"'
-        self.fault(key, f"{self.full(key)}: {_shown(value)} is not a duration", example)
+        self.fault(key, f"{self.full(key)}: {_shown(value)} is not a duration", 'write "100s", "5m", "1.5h" or "250ms"')
         return None
+
+    def remark_unit(self, key: str) -> None:
+        """Remark on a duration without a unit: it counts as seconds."""
+        value = self._table.entries.get(key)
+        if isinstance(value, Scalar) and isinstance(value.value, int | float) and value.value:
+            written = _shown(value.value)
+            what = f"{self.full(key)}: {written} has no unit and counts as seconds: write {written}s"
+            self.problems.remark(value.place, what)
 
     def section(self, key: str, *, required: bool = False) -> Section | None:
         """A mapping below this one."""

@@ -117,7 +117,10 @@ def checked_type(written: object) -> str:
             return f"decimal({precision},{scale})"
         raise UsageError(f"{written!r}: the precision is 1 to 38 digits, the scale at most the precision")
     if written.startswith("decimal"):
-        raise UsageError(f"{shown(written)} is not a type", remedy="write decimal(precision,scale), e.g. decimal(12,2)")
+        remedy = "write decimal(precision,scale), e.g. decimal(12,2)"
+        if "(" in written and ")" not in written:  # YAML has cut it at its comma
+            remedy = "inside { } put it in quotes: 'decimal(12,2)'"
+        raise UsageError(f"{shown(written)} is not a type", remedy=remedy)
     meant = _MEANT.get(written.casefold())
     remedy = f"did you mean {meant}?" if meant else likely(written, (*_TYPES, "decimal(p,s)"))
     raise UsageError(f"{shown(written)} is not a type", remedy=remedy)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 
 from seriatim.kernel.filter import MOST_DIGITS, Kind, type_from
+from seriatim.kernel.reading import unwrapped
 from seriatim.pipeline.bodies.property_values import Converter, Value, as_in_json, converter, shortened, value_text
 
 __all__ = ["given_converter", "kept", "without_nul"]
@@ -17,11 +18,15 @@ _INT64 = 2**63
 def given_converter(written: str) -> Converter:
     """A function that converts values to a property's type; it raises `ValueError` or `ArithmeticError`.
 
-    The rules are those of values in a body. A `datetime` without a time zone is in UTC.
+    The rules are those of values in a body; also a scalar of NumPy or Arrow is one. A `datetime` without a time zone is
+    in UTC.
     """
     kind, convert = type_from(written).kind, converter(written)
 
     def converted(value: Value) -> Value:
+        if kind is Kind.LONG:
+            return convert(value)
+        value = unwrapped(value)
         if isinstance(value, float | datetime):
             if kind is Kind.TIMESTAMP and isinstance(value, datetime):
                 return _utc(value)
@@ -47,6 +52,7 @@ def kept(value: Value) -> Value:
         ValueError: a property can't.
         ArithmeticError: a timestamp is out of range.
     """
+    value = unwrapped(value)
     match value:
         case str():
             return value if _is_plain(value) else without_nul(value)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Literal, Self
 
 from seriatim.errors import InvariantBroken
+from seriatim.kernel.held_groups import missing_numbers
 from seriatim.spark.calls.register import Call
 from seriatim.spark.deliver.outgoing import Waiting
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
+from seriatim.spark.resequence.bucket import MOST_SKIPPED
 
 __all__ = [
     "Account",
@@ -25,6 +28,8 @@ __all__ = [
     "RunSummary",
     "Running",
     "SetAsideReason",
+    "SkippedHole",
+    "SkippedHoles",
     "Spread",
     "Tell",
     "Waiting",
@@ -38,14 +43,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The law of conservation for one destination and one run, in messages.
+    """The law of conservation for one destination, and one batch or run, in messages.
 
     Args:
         destination: its name.
-        held_before: held when the run began.
-        arrived: received during the run.
+        held_before: held before it.
+        arrived: received during it.
         released: left in order, or late and delivered; likewise for the other dispositions.
-        held: held now.
+        held: held after it.
     """
 
     destination: str
@@ -72,10 +77,10 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Routing:
-    """The law of conservation for the router and one run, in messages.
+    """The law of conservation for the router, and one batch or run, in messages.
 
     Args:
-        received: received during the run.
+        received: received during it.
         routed: went to one destination or several.
         unrouted: matched no destination, and are in the unrouted port.
         invalid: were invalid and matched no destination, and are set aside.
@@ -135,12 +140,53 @@ class HeldGroup:
     @property
     def missing(self) -> str:
         """The numbers that it misses, as people write them; empty: it misses none."""
-        if self.missing_first is None:
-            return ""
-        if self.missing_last is None:
-            return f"{self.missing_first} and higher"
-        run = self.missing_first, self.missing_last
-        return str(run[0]) if run[0] == run[1] else f"{run[0]} to {run[1]}"
+        return missing_numbers(self.missing_first, self.missing_last)
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedHole:
+    """A hole that was skipped: a run of numbers that were missing for too long.
+
+    Args:
+        destination: the destination.
+        group: the group's key.
+        first: the first of the missing numbers.
+        last: the last of them.
+    """
+
+    destination: str
+    group: str
+    first: int
+    last: int
+
+    @property
+    def numbers(self) -> str:
+        """The missing numbers, as people write them."""
+        return missing_numbers(self.first, self.last)
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedHoles:
+    """The holes that were skipped during a run.
+
+    Args:
+        holes: how many holes.
+        numbers: how many missing numbers they had.
+        first: the first of these holes, at most ten.
+    """
+
+    holes: int = 0
+    numbers: int = 0
+    first: tuple[SkippedHole, ...] = ()
+
+    @classmethod
+    def of(cls, holes: int, numbers: int, first: Iterable[tuple[str, str, int, int]]) -> Self:
+        """From what an operator reports; see `Bucket.report`."""
+        return cls(holes, numbers, tuple(SkippedHole(*one) for one in islice(first, MOST_SKIPPED)))
+
+    def __add__(self, later: SkippedHoles) -> SkippedHoles:
+        first = (*self.first, *later.first)[:MOST_SKIPPED]
+        return SkippedHoles(self.holes + later.holes, self.numbers + later.numbers, first)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,16 +241,16 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The state of a run after a micro-batch.
+    """A micro-batch of a run.
 
     Args:
         batch: its id.
         seconds: its duration.
         rows: the rows that it read.
         rows_per_s: the rows that it read per second.
-        accounts: the account of each destination since the run began.
-        holes: the number of open holes.
-        routing: the account of the router since the run began.
+        accounts: the account of each destination.
+        holes: the number of open holes after it.
+        routing: the account of the router.
         waiting: destinations that haven't got all their released messages, or whose ports fail.
         spread: the distribution of the batch over tasks.
     """
@@ -241,6 +287,7 @@ class RunSummary:
         held_groups: how many groups hold messages at the end.
         longest: those of them that have waited longest, at most ten.
         reasons: why messages were set aside during the run, the most frequent reason first.
+        skipped: the holes that were skipped during the run.
     """
 
     pipeline: str
@@ -254,6 +301,7 @@ class RunSummary:
     held_groups: int = 0
     longest: tuple[HeldGroup, ...] = ()
     reasons: tuple[SetAsideReason, ...] = ()
+    skipped: SkippedHoles = SkippedHoles()
 
     @property
     def invalid(self) -> int:

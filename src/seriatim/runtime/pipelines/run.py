@@ -27,6 +27,7 @@ from seriatim.runtime.pipelines.progress import (
     Routing,
     Running,
     RunSummary,
+    SkippedHoles,
     Spread,
     Tell,
     Waiting,
@@ -271,7 +272,7 @@ class _Watch:
         self._standing: Standing | None = None
         self._received = self._routed = 0
         self._reasons: dict[tuple[str, str, str], SetAsideReason] = {}
-        self._told: tuple[tuple[Account, ...], Routing] = ((), Routing())
+        self._skipped = SkippedHoles()
         self._cared = self._timed = 0.0
         self._failing: tuple[tuple[str, str], ...] = ()
 
@@ -351,16 +352,16 @@ class _Watch:
         standing = self._tally.after(event["batchId"])
         if standing is None or standing is self._standing:
             return False  # Spark looked for new messages and ran nothing
-        self._standing = standing
+        before, self._standing = self._standing or self._tally.opening, standing
         self._reasons = merged([*self._reasons.values(), *self._tally.reasons_through(event["batchId"])])
-        for name, rows in arrived_in(event, self._pipeline).items():
-            self._arrived[name] += rows
+        self._skipped += self._tally.skipped_through(event["batchId"])
+        arrived = dict.fromkeys(self._arrived, 0) | arrived_in(event, self._pipeline)
+        self._arrived = {name: rows + arrived[name] for name, rows in self._arrived.items()}
         received, routed = received_in(event)
         self._received, self._routed = self._received + received, self._routed + routed
-        accounts, routing = self.accounts(), self.routing()
-        if (accounts, routing) == self._told:
+        accounts, routing = _accounts(arrived, before, standing), _routing(received, routed, before, standing)
+        if routing == Routing() and not any(one.arrived or one.released or one.set_aside for one in accounts):
             return True
-        self._told = accounts, routing
         self._batches += 1
         if self._report is not None:
             seconds = event["durationMs"].get("triggerExecution", 0) / 1000
@@ -375,19 +376,6 @@ class _Watch:
             )
         return True
 
-    def accounts(self) -> tuple[Account, ...]:
-        """The account of each destination since the run began."""
-        before = self._tally.opening
-        now = self._standing or before
-        return tuple(_account(name, arrived, before, now) for name, arrived in self._arrived.items())
-
-    def routing(self) -> Routing:
-        """The account of the router since the run began."""
-        before = self._tally.opening
-        now = self._standing or before
-        unrouted, invalid = (now.count("", one) - before.count("", one) for one in ("unrouted", "invalid"))
-        return Routing(self._received, self._routed, unrouted, invalid)
-
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
         """The summary of the run.
 
@@ -399,22 +387,35 @@ class _Watch:
             InvariantBroken: the law of conservation doesn't hold.
         """
         seconds = time.monotonic() - self._began
-        now = self._standing or self._tally.opening
+        before = self._tally.opening
+        now = self._standing or before
         summary = RunSummary(
             self._pipeline.name,
             ending,
             seconds,
             self._batches,
-            self.accounts(),
+            _accounts(self._arrived, before, now),
             now.holes(),
-            self.routing(),
+            _routing(self._received, self._routed, before, now),
             waiting,
             now.held_groups(),
             now.longest(),
             by_frequency(self._reasons.values()),
+            self._skipped,
         )
         summary.check()
         return summary
+
+
+def _accounts(arrived: Mapping[str, int], before: Standing, now: Standing) -> tuple[Account, ...]:
+    """The account of each destination between two standings, with what arrived for it in between."""
+    return tuple(_account(name, rows, before, now) for name, rows in arrived.items())
+
+
+def _routing(received: int, routed: int, before: Standing, now: Standing) -> Routing:
+    """The account of the router between two standings."""
+    unrouted, invalid = (now.count("", one) - before.count("", one) for one in ("unrouted", "invalid"))
+    return Routing(received, routed, unrouted, invalid)
 
 
 def _account(name: str, arrived: int, before: Standing, now: Standing) -> Account:

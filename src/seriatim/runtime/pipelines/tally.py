@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.runtime.pipelines.progress import HeldGroup
+from seriatim.runtime.pipelines.progress import HeldGroup, SkippedHoles
 from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.deliver.stage import Delivered
@@ -58,14 +58,13 @@ class Standing:
         told = [group for report in self.reports.values() for group in report.get("longest", [])]
         return tuple(HeldGroup.of(*group) for group in sorted(told, key=waited_since)[:LONGEST])
 
-    def after(self, delivered: Delivered) -> Standing:
-        """The counts with one more batch."""
+    def after(self, delivered: Delivered, reports: Iterable[Mapping[str, Any]]) -> Standing:
+        """The counts with one more batch, and what the operator reports of it."""
         counts = {destination: Counter(by) for destination, by in self.counts.items()}
         for (destination, disposition), rows in delivered.counts.items():
             counts.setdefault(destination, Counter())[disposition] += rows
-        told = [json.loads(report) for report in delivered.reports]
-        reports = {**self.reports, **{str(report["bucket"]): report for report in told}}
-        return Standing(delivered.batch, {name: dict(by) for name, by in counts.items()}, reports)
+        standing = {**self.reports, **{str(report["bucket"]): report for report in reports}}
+        return Standing(delivered.batch, {name: dict(by) for name, by in counts.items()}, standing)
 
 
 def _whole(value: int | Mapping[str, int], destination: str) -> int:
@@ -97,6 +96,7 @@ class Tally:
         self._counted: dict[int, Standing] = {}
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._reasons: dict[int, tuple[SetAsideReason, ...]] = {}
+        self._skipped: dict[int, SkippedHoles] = {}
 
     def add(self, delivered: Delivered) -> None:
         """Count a batch; it replaces itself if it was the last counted batch."""
@@ -104,12 +104,15 @@ class Tally:
         before = self._before if replayed else self.standing
         if not self._opened:
             self.opening, self._opened = before, True
-        after = before.after(delivered)
+        reports = [json.loads(report) for report in delivered.reports]
+        skipped = _skipped(reports)
+        after = before.after(delivered, reports)
         changed = after.counts != self.standing.counts or after.reports != self.standing.reports
         self._before, self.standing = before, after
         self._counted[delivered.batch] = after
         self._tasks[delivered.batch] = delivered.tasks
         self._reasons[delivered.batch] = delivered.reasons
+        self._skipped[delivered.batch] = skipped
         if changed or replayed:
             write_synced(self._file, json.dumps({"standing": _plain(after), "before": _plain(before)}).encode())
 
@@ -130,6 +133,17 @@ class Tally:
     def reasons_through(self, batch: int) -> list[SetAsideReason]:
         """Why messages were set aside in the batches up to this one; each batch is told once."""
         return [one for old in sorted(self._reasons) if old <= batch for one in self._reasons.pop(old)]
+
+    def skipped_through(self, batch: int) -> SkippedHoles:
+        """The holes that were skipped in the batches up to this one; each batch is told once."""
+        return sum((self._skipped.pop(old) for old in sorted(self._skipped) if old <= batch), start=SkippedHoles())
+
+
+def _skipped(reports: Iterable[dict[str, Any]]) -> SkippedHoles:
+    """The holes that a batch has skipped, which are taken out of its reports: those tell what stands."""
+    told = [report.pop("skipped") for report in reports if "skipped" in report]
+    first = sorted(tuple(hole) for one in told for hole in one["first"])
+    return SkippedHoles.of(sum(one["holes"] for one in told), sum(one["numbers"] for one in told), first)
 
 
 def _plain(standing: Standing) -> dict[str, object]:

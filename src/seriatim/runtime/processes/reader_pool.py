@@ -14,6 +14,7 @@ from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.work_limits import Mode
+from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.processes.reader_count import Readers, after_look
 from seriatim.runtime.processes.supervisor import Supervisor
 from seriatim.runtime.workers.worker import Limits
@@ -90,7 +91,7 @@ class ReaderPool:
                 self._dismiss()
         slots.leave(seen.queue_id, max(here, alive))
         if here != self._told and (here or self._told > 0):
-            _LOG.info("queue %r: %d reader%s here", self._queue, here, "" if here == 1 else "s")
+            _LOG.info("queue %r: %s here", self._queue, counted(here, "reader"))
         self._told = here
 
     def end(self) -> None:

@@ -10,6 +10,7 @@ import os
 import random
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from typing import Protocol
 from uuid import UUID, uuid4
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
+from seriatim.box.views.clocks import ahead_s, apart
 from seriatim.box.workers.heartbeat import Answer, Process, Report, beat, forget
 from seriatim.errors import SeriatimError, Unavailable
 from seriatim.runtime.workers.scoreboard import Scoreboard
@@ -32,6 +35,8 @@ _AGAIN_S = 1.0
 #: A worker that begins waits so long for what is set for its queue.
 _FIRST_S = 2.0
 _PATIENCE_S = 2.0
+#: How often this machine's clock is compared with the database's.
+_CLOCK_EVERY_S = 600.0
 
 
 class Member(Protocol):
@@ -66,6 +71,7 @@ class Heartbeat:
         self._wakes = threading.Event()
         self._thread: threading.Thread | None = None
         self._told = ""
+        self._clock_seen = -_CLOCK_EVERY_S
 
     @contextmanager
     def of(self, member: Member) -> Iterator[None]:
@@ -110,6 +116,7 @@ class Heartbeat:
         try:
             with self._box.access.transaction() as transaction:
                 answers = beat(transaction, self.process, [one.report() for one in members])
+                self._look_at_clock(transaction)
             self._told = ""
         except Unavailable:  # which is told by those who need it
             rest_s = min(rest_s, _AGAIN_S)
@@ -121,6 +128,15 @@ class Heartbeat:
         for answered in members.values():
             answered.set()
         return _SOON_S if any(changed) else rest_s
+
+    def _look_at_clock(self, transaction: Transaction) -> None:
+        """Log, from time to time, that this machine's clock is apart from the database's."""
+        now = time.monotonic()
+        if now - self._clock_seen < _CLOCK_EVERY_S:
+            return
+        self._clock_seen = now
+        if (found := apart(ahead_s(transaction))) is not None:
+            _LOG.warning("%s; the box goes by the database's", found)
 
     def _tell(self, text: str) -> None:
         if text != self._told:

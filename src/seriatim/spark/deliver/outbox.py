@@ -20,12 +20,14 @@ import shutil
 import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from urllib.parse import quote
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+from seriatim.pipeline.text.counted import counted
 from seriatim.spark.deliver.port import Port
 
-__all__ = ["Kept", "Outbox", "folder_name"]
+__all__ = ["Kept", "Outbox", "folder_name", "kept_in"]
 
 _ABOUT = ".about.json"
 _LONGEST = 120
@@ -56,6 +58,26 @@ def folder_name(destination: str) -> str:
     return f"{plain[: _LONGEST - 33]}+{hashlib.sha256(destination.encode()).hexdigest()[:32]}"
 
 
+def kept_in(folder: Path) -> tuple[str, tuple[Kept, ...]]:
+    """The destination of an outbox's folder, and the batches that wait there, oldest first. Changes nothing.
+
+    Raises:
+        CheckpointMismatch: the folder is damaged.
+    """
+    port = Port("", folder, "")
+    destination = str((port.manifest() or {}).get("destination", folder.name))
+    return destination, tuple(_about(port, batch) for batch in port.batches())
+
+
+def _about(port: Port, batch: int) -> Kept:
+    file = port.folder(batch) / _ABOUT
+    try:
+        found = json.loads(file.read_bytes())
+        return Kept(batch, found["rows"], found["since"], found["reason"])
+    except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
+        raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
+
+
 class Outbox:
     """The batches that wait for one destination. One thread puts them in while another takes them away.
 
@@ -83,7 +105,7 @@ class Outbox:
     def _open(self) -> None:
         try:
             self.port.sweep()
-            self.kept = tuple(self._about(batch) for batch in self.port.batches())
+            self.kept = tuple(_about(self.port, batch) for batch in self.port.batches())
             if not self.kept:
                 shutil.rmtree(self.port.root)  # an empty one may be of a format that the port had before
                 return
@@ -92,17 +114,9 @@ class Outbox:
         try:
             self._claim()
         except CheckpointMismatch as error:
-            what = f"{len(self.kept)} batches wait for {self.port.destination} that were written otherwise"
+            what = f"waiting for {self.port.destination}: {counted(len(self.kept), 'batch')} in another format"
             remedy = "give the port the format that it had until they are delivered"
             raise CheckpointMismatch(what, where=str(self.port.root), remedy=remedy) from error
-
-    def _about(self, batch: int) -> Kept:
-        file = self.port.folder(batch) / _ABOUT
-        try:
-            found = json.loads(file.read_bytes())
-            return Kept(batch, found["rows"], found["since"], found["reason"])
-        except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
-            raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
 
     def _claim(self) -> None:
         if self._claimed:

@@ -87,7 +87,7 @@ class Port:
         }
         try:
             self.root.mkdir(parents=True, exist_ok=True)
-            found = self._manifest()
+            found = self.manifest()
             if found is None and next(self.root.glob("batch=*"), None) is not None:
                 raise CheckpointMismatch(
                     "the folder has batches, but no manifest that names their pipeline",
@@ -105,14 +105,21 @@ class Port:
             ("format", "format"),
         ):
             if found is not None and found.get(key) != wanted[key]:
+                remedy = "deliver to another folder, or remove this one if it is not needed"
+                if key == "identity" and all(found.get(one) == wanted[one] for one in ("pipeline", "destination")):
+                    remedy = (
+                        "if the checkpoint was lost, restore it from a backup; to deliver everything anew, remove this folder, or "
+                        "deliver to another one"
+                    )
                 raise CheckpointMismatch(
                     f"the folder has batches of another {what}: pipeline {found.get('pipeline')!r}, "
                     f"destination {found.get('destination')!r}, {found.get('format')}",
                     where=str(self.root),
-                    remedy="deliver to another folder, or remove this one if it is not needed",
+                    remedy=remedy,
                 )
 
-    def _manifest(self) -> dict[str, object] | None:
+    def manifest(self) -> dict[str, object] | None:
+        """What the folder says of its owner; None: nothing. Raises `CheckpointMismatch` if that is damaged."""
         try:
             text = (self.root / _MANIFEST).read_bytes()
         except FileNotFoundError:

@@ -27,6 +27,7 @@ from pyspark.sql.types import StructField, StructType
 
 from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline
+from seriatim.pipeline.text.counted import counted
 from seriatim.spark.deliver.file_formats import FORMATS, check_options
 from seriatim.spark.deliver.file_parts import ANSWER, Outlet, Parts
 from seriatim.spark.deliver.layout import Layout
@@ -300,7 +301,7 @@ def _check_dropped(waiting: Port) -> None:
     """
     if batches := waiting.batches():
         raise CheckpointMismatch(
-            f"{len(batches)} batches wait for {waiting.destination}, which has no port any more",
+            f"{counted(len(batches), 'batch waits', 'batches wait')} for {waiting.destination}, which has no port any more",
             where=str(waiting.root),
             remedy="give it its former port until they are delivered",
         )

@@ -17,13 +17,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from seriatim.errors import UsageError
+from seriatim.errors import ColumnError, UsageError
 from seriatim.pipeline.declared.function import Function
 from seriatim.pipeline.declared.pipeline import BOX, Promotion, Receive
 from seriatim.pipeline.files.source import column_of, in_body
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.frames.columns import quoted
 from seriatim.spark.frames.property_types import ddl_of
+from seriatim.spark.frames.readings import whole_numbers
 from seriatim.spark.receive.body_reader import OWN_COLUMNS, Found, Reader, Reading
 from seriatim.spark.receive.promotion import Returned
 from seriatim.spark.receive.row_formats import Block, Documents
@@ -341,9 +342,9 @@ def _column(entry: Receive, schema: T.StructType, item: Promotion) -> tuple[Colu
     (name,) = item.paths
     kind = _type_of(entry, schema, name)
     found, ddl = F.col("_row").getField(name), ddl_of(item.type)
-    value = found.try_cast(ddl)
+    value = _whole(kind, found) if ddl == "bigint" else found.try_cast(ddl)
     lossy = value.isNull()
-    if ddl.startswith(("bigint", "decimal")) and isinstance(kind, T.NumericType):
+    if ddl.startswith("decimal") and isinstance(kind, T.NumericType):
         lossy = lossy | (value != found)
     shown, said = found.cast("string"), f" is not a {item.type}"
     if item.name == "type":
@@ -352,3 +353,11 @@ def _column(entry: Receive, schema: T.StructType, item: Promotion) -> tuple[Colu
     wrong = F.concat(F.lit(f"{item.name}: "), shown, F.lit(said))
     fault = F.when(found.isNotNull() & lossy, wrong)
     return F.when(found.isNotNull() & ~lossy, value).alias(item.name), fault
+
+
+def _whole(kind: T.DataType, found: Column) -> Column:
+    """The whole numbers of a column; of a type that has none, such as boolean, nothing is a number."""
+    try:
+        return whole_numbers(kind, found, "", "").number
+    except ColumnError:
+        return F.lit(None).cast("bigint")

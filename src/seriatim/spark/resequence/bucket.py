@@ -19,20 +19,23 @@ from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Ints, empty_ints, order_by, order_by_group
 from seriatim.kernel.held_groups import HeldGroups, held_groups
-from seriatim.kernel.outcome import REASONS, Decided, Disposition, Reason, no_messages
-from seriatim.kernel.policy import Fifo, Policy, Standard, Unordered
+from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.state import NOTHING, State
 from seriatim.kernel.time import FOREVER, NEVER
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.state.packets import contiguous, slices
 
-__all__ = ["LONGEST", "Bucket", "Plan", "waited_since"]
+__all__ = ["LONGEST", "MOST_SKIPPED", "Bucket", "Plan", "waited_since"]
 
 #: How many of the groups that hold messages a report names.
 LONGEST = 10
+#: How many of the holes that a call has skipped a report names.
+MOST_SKIPPED = 10
 
 # Columns that travel with a message through the operator where they are needed.
 KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
@@ -85,6 +88,9 @@ class Bucket:
         self._chunk = index.chunk
         self._refs = first_ref(index.chunk)
         self._out: list[_Decision] = []
+        self._skipped: list[tuple[str, str, int, int]] = []
+        self._skipped_holes = self._skipped_numbers = 0
+        self._counts = empty_ints(len(Disposition))
         self._found = self._queues_of_rows()
         self._refused = self._why_refused()
 
@@ -120,7 +126,9 @@ class Bucket:
         """The content of the bucket with that id, by queue, as JSON, for monitoring.
 
         ``longest`` are the groups that have waited longest: queue, group, how many messages it holds, the first run of
-        numbers that it misses, since when (microseconds), and why; see `HeldGroups`.
+        numbers that it misses, since when (microseconds), and why; see `HeldGroups`. ``skipped``, only if there are any: the
+        holes that this call has skipped, how many and how many numbers, and the first of them: queue, group, first and last
+        number.
         """
         known = self._index.queues
         held = {name: len(queue.state.held) for name, queue in known.items()}
@@ -135,7 +143,7 @@ class Bucket:
             for queue in self._plan.queues
             if held.get(queue.name)
         }
-        told = {
+        told: dict[str, object] = {
             "bucket": bucket,
             "held": held,
             "holes": holes,
@@ -143,7 +151,29 @@ class Bucket:
             "held_groups": {name: len(found) for name, (_, found) in waiting.items()},
             "longest": _longest(waiting),
         }
+        if self._skipped_holes:
+            told["skipped"] = {
+                "holes": self._skipped_holes,
+                "numbers": self._skipped_numbers,
+                "first": self._skipped,
+            }
         return json.dumps(told)
+
+    def share(self) -> Share:
+        """What became of the messages that arrived, and which groups hold some, for the log."""
+        counts = self._counts.copy()
+        groups, first = 0, None
+        for queue in self._plan.queues:
+            known = self._index.queues.get(queue.name)
+            if known is None or not len(known.state.held):
+                continue
+            counts[Disposition.HELD] += len(known.state.held)
+            found = held_groups(queue.policy, known.state)
+            groups += len(found)
+            if first is None:
+                run = [None if number == NOTHING else int(number) for number in (found.first[0], found.last[0])]
+                first = queue.name, known.keys[int(found.group[0])].as_py().decode(), run[0], run[1]
+        return dict(enumerate(counts.tolist())), groups, first
 
     # ---- one queue
 
@@ -160,8 +190,9 @@ class Bucket:
         )
         state, all_keys, group = _enrol(queue.policy, known, keys, group)
         group, arrivals = self._arrivals(queue.policy, rows, group, now)
-        state, decided = self._judge(queue.policy, state, arrivals, now, finish=finish)
+        state, decided, events = self._judge(queue.policy, state, arrivals, now, finish=finish)
         self._index.queues[queue.name] = QueueState(all_keys, state)
+        self._note_skipped(queue, all_keys, events)
         self._decide(decided)
 
     def _queues_of_rows(self) -> pa.Array | None:
@@ -218,6 +249,8 @@ class Bucket:
                 problem = self._numbers(PROBLEM)[rows]
                 null = pc.is_null(missing).to_numpy()[rows]
                 reason = np.where(null, np.where(problem > 0, problem, Reason.SEQUENCE_MISSING), reason)
+            if isinstance(queue.policy, UnitOfWork):  # a size may have a problem where the sequence has none
+                reason = np.maximum(reason, self._numbers(PROBLEM)[rows])
         if self._plan.clock == "event" and self._arrived.column(TIME).null_count:
             null = pc.is_null(self._arrived.column(TIME)).to_numpy()[rows]
             reason = np.where(null, Reason.TIME_MISSING, reason)
@@ -287,11 +320,11 @@ class Bucket:
 
     def _judge(
         self, policy: Policy, state: State, arrivals: Arrivals, now: int, *, finish: bool
-    ) -> tuple[State, Decided]:
+    ) -> tuple[State, Decided, Events]:
         """Call the kernel for the groups with arrivals or due timers."""
         due = np.flatnonzero(kernel.due(policy, state) <= now)
         concerned = np.union1d(arrivals.group, due)
-        decided = no_messages()
+        decided, events = no_messages(), no_events()
         if len(concerned):
             some = len(concerned) < len(state)
             part = state.select(concerned) if some else state
@@ -300,14 +333,29 @@ class Bucket:
             outcome = judge(policy, part, arrivals, now)
             state = state.replace(concerned, outcome.state) if some else outcome.state
             decided = outcome.decided.with_columns(group=concerned[outcome.decided.group])
+            events = outcome.events.with_columns(group=concerned[outcome.events.group])
         if finish:
             last = kernel.advance(policy, state, FOREVER)
             state, decided = last.state, Decided.concat([decided, last.decided])
-        return state, decided
+            events = Events.concat([events, last.events])
+        return state, decided, events
 
     # ---- what was decided
 
+    def _note_skipped(self, queue: Queue, keys: pa.BinaryArray, events: Events) -> None:
+        """Count the holes that were skipped, and remember the first of them, by group and number."""
+        gone = events.take(events.kind == EventKind.HOLE_SKIPPED)
+        if not len(gone) or not isinstance(queue.policy, Standard):
+            return
+        gone = gone.take(order_by(gone.group, gone.first))
+        self._skipped_holes += len(gone)
+        self._skipped_numbers += int(((gone.last - gone.first) // queue.policy.increment + 1).sum())
+        few = gone.take(np.arange(min(len(gone), MOST_SKIPPED - len(self._skipped))))
+        for group, first, last in zip(few.group.tolist(), few.first.tolist(), few.last.tolist(), strict=True):
+            self._skipped.append((queue.name, keys[group].as_py().decode(), first, last))
+
     def _decide(self, decided: Decided) -> None:
+        self._counts += np.bincount(decided.disposition, minlength=len(Disposition))
         if self._plan.output == "released":
             decided = decided.take(decided.disposition == Disposition.RELEASED)
         if len(decided):
@@ -315,6 +363,7 @@ class Bucket:
 
     def _emit(self, rows: Ints, disposition: Disposition, reasons: pa.Array) -> None:
         """Decide rows that never become arrivals."""
+        self._counts[disposition] += len(rows)
         if len(rows) and (self._plan.output == "all" or disposition is Disposition.RELEASED):
             refs = self._refs + np.arange(len(rows))
             self._refs += len(rows)

@@ -11,16 +11,16 @@ from pyspark.sql import types as T
 from seriatim.errors import ColumnError
 from seriatim.kernel.outcome import Reason
 from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
-from seriatim.kernel.sequence import LAST_NUMBER, MAX_KEY_BYTES
+from seriatim.kernel.reading import of_size
+from seriatim.kernel.sequence import MAX_KEY_BYTES
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.frames.columns import NESTED, TURN_OVER, located, microseconds, quoted, type_of
+from seriatim.spark.frames.columns import NESTED, located, microseconds, quoted, type_of
+from seriatim.spark.frames.readings import Numbers, moments, sequence_numbers, whole_numbers
 from seriatim.spark.resequence import bucket as names
 from seriatim.spark.route.filter_expressions import Properties, condition
 from seriatim.spark.state.packets import EACH
 
 __all__ = ["arrival_of", "prepared"]
-
-_INTEGRAL = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 
 
 def _key(df: DataFrame, queue: Queue) -> Column | None:
@@ -42,76 +42,59 @@ def _key(df: DataFrame, queue: Queue) -> Column | None:
     return F.when(F.coalesce(fits, F.lit(False)), key).otherwise(F.lit(queue.default_group).cast("binary"))
 
 
-def _sequence(df: DataFrame, queue: Queue) -> tuple[Column | None, Column | None]:  # noqa: PLR0911 - one return a type
-    """The number of a sequence, and the `Reason` if it isn't one (null: it is missing)."""
+def _sequence(df: DataFrame, queue: Queue) -> Numbers | None:
+    """The numbers of the sequences; None if the queue needs none."""
     if queue.sequence is None or isinstance(queue.policy, Fifo | Unordered):
-        return None, None
+        return None
     field, column = located(df, queue.sequence, "sequence")
-    kind = field.dataType
     if isinstance(queue.policy, BestEffort) and queue.policy.by == "time":
-        if isinstance(kind, T.StringType):
-            moment = F.try_to_timestamp(column)
-            return F.unix_micros(moment), _problem(column, moment, F.lit(False))
-        return microseconds(kind, column, queue.sequence, "sequence"), None
-    match kind:
-        case T.ByteType() | T.ShortType() | T.IntegerType() | T.LongType():
-            return column.cast("long"), None
-        case T.StringType():
-            whole = F.trim(column).rlike(r"\A[+-]?[0-9]+\z")
-            number = F.when(whole, F.trim(column).try_cast("long"))
-            return number, _problem(column, number, whole)
-        case T.DecimalType() | T.FloatType() | T.DoubleType():
-            wide = column.cast("double") if isinstance(kind, T.FloatType) else column
-            # Not by comparison with a rounded decimal: their common type may have fewer places, and 10.01 become 10.
-            finite = (F.rint(wide) == wide) & (F.abs(wide) < F.lit(float("inf")))
-            whole = F.coalesce(wide % 1 == 0 if isinstance(kind, T.DecimalType) else finite, F.lit(False))
-            number = F.when(whole, wide.try_cast("long"))
-            return number, _problem(column, number, whole)
-        case T.StructType() if {"epoch", "number"} <= set(kind.fieldNames()):
-            epoch, last_number = column["epoch"].cast("long"), _last_number(field, column)
-            number = F.try_add(F.try_multiply(epoch, last_number), column["number"])
-            whole_ticket = F.when(column["epoch"].isNotNull() & column["number"].isNotNull(), column)
-            return number, _problem(whole_ticket, number, F.lit(True))
-    raise ColumnError(
-        f"a sequence can't be a {kind.simpleString()}",
-        where=f"column {queue.sequence!r}",
-        remedy='whole numbers, text with whole numbers, a ticket, or timestamps with BestEffort(by="time")',
-    )
+        return moments(field.dataType, column, queue.sequence)
+    return sequence_numbers(field, column, queue.sequence)
 
 
-def _last_number(ticket: T.StructField, column: Column) -> Column:
-    """The last number of a column's tickets."""
-    told = (ticket.metadata or {}).get(TURN_OVER, LAST_NUMBER)
-    if not isinstance(told, dict):
-        return F.lit(told)
-    found = F.lit(LAST_NUMBER)
-    for location, last_number in told.items():
-        found = F.when(column["location"] == location, F.lit(last_number)).otherwise(found)
-    return found
+def _number(df: DataFrame, queue: Queue) -> Column | None:
+    numbers = _sequence(df, queue)
+    return None if numbers is None else numbers.number
 
 
-def _problem(column: Column, number: Column, whole: Column) -> Column:
-    reason = F.when(whole, F.lit(int(Reason.SEQUENCE_OVERFLOWS))).otherwise(F.lit(int(Reason.SEQUENCE_NOT_A_NUMBER)))
-    return F.when(column.isNotNull() & number.isNull(), reason)
+def _problem(df: DataFrame, queue: Queue) -> Column | None:
+    """The `Reason` if a sequence or a size isn't a number; null if there is no problem, or the value is missing."""
+    told = [numbers.problem for numbers in (_sequence(df, queue),) if numbers and numbers.problem is not None]
+    sizes = _sizes(df, queue)
+    if sizes is not None and sizes.problem is not None:
+        reasons = [Reason.SEQUENCE_NOT_A_NUMBER, Reason.SEQUENCE_INEXACT, Reason.SEQUENCE_OVERFLOWS]
+        of_sizes = F.lit(None).cast("int")
+        for reason in reasons:
+            of_sizes = F.when(sizes.problem == int(reason), F.lit(int(of_size(reason)))).otherwise(of_sizes)
+        number = _number(df, queue)
+        # A message whose sequence is missing is invalid for that, whatever its size.
+        told.append(of_sizes if number is None else F.when(number.isNotNull(), of_sizes))
+    return F.coalesce(*told) if told else None
+
+
+def _sizes(df: DataFrame, queue: Queue) -> Numbers | None:
+    """The numbers of the sizes; None if no message contains one."""
+    if not isinstance(queue.policy, UnitOfWork) or not isinstance(queue.policy.size, str):
+        return None
+    field, column = located(df, queue.policy.size, "size")
+    return whole_numbers(field.dataType, column, queue.policy.size, "size")
 
 
 def _size(df: DataFrame, queue: Queue) -> Column | None:
     """The size of its set that a message contains, null if it has none; None if no message has one."""
-    if isinstance(queue.policy, UnitOfWork):
-        policy = queue.policy
-        if isinstance(policy.last, str):
-            properties = Properties.of(df)
-            last = properties.parsed(policy.last, f"queue {queue.name!r}: last")
-            return F.when(condition(last, properties.columns), _sequence(df, queue)[0])
-        if isinstance(policy.size, str):
-            field, column = located(df, policy.size, "size")
-            if not isinstance(field.dataType, _INTEGRAL):
-                raise ColumnError("a size must be a whole number", where=f"column {policy.size!r}", remedy="cast it")
-            return column.cast("long")
-        if not isinstance(policy.size, int):
-            raise ColumnError(
-                "on Spark, size must be the name of a column and last a filter; functions are not supported"
-            )
+    policy = queue.policy
+    if not isinstance(policy, UnitOfWork):
+        return None
+    if isinstance(policy.last, str):
+        properties = Properties.of(df)
+        last = properties.parsed(policy.last, f"queue {queue.name!r}: last")
+        return F.when(condition(last, properties.columns), _number(df, queue))
+    sizes = _sizes(df, queue)
+    if sizes is not None:
+        # What is below 1 is invalid, however far: the lowest number has another meaning in the kernel.
+        return F.when(sizes.number.isNotNull(), F.greatest(sizes.number, F.lit(0)))
+    if not isinstance(policy.size, int):
+        raise ColumnError("on Spark, size must be the name of a column and last a filter; functions are not supported")
     return None
 
 
@@ -202,8 +185,8 @@ def _ours(
     """Seriatim's columns of a message for the destination `where`."""
     ours: dict[str, Column | None] = {
         names.KEY: _of_any(where, queues, _key_source, lambda queue: _key(df, queue), "binary"),
-        names.SEQUENCE: _of_any(where, queues, _sequence_source, lambda queue: _sequence(df, queue)[0], "long"),
-        names.PROBLEM: _of_any(where, queues, _sequence_source, lambda queue: _sequence(df, queue)[1], "int"),
+        names.SEQUENCE: _of_any(where, queues, _sequence_source, lambda queue: _number(df, queue), "long"),
+        names.PROBLEM: _of_any(where, queues, _problem_source, lambda queue: _problem(df, queue), "int"),
         names.SIZE: _of_any(where, queues, _size_source, lambda queue: _size(df, queue), "long"),
         names.TIME: None,
     }
@@ -233,6 +216,10 @@ def _sequence_source(queue: Queue) -> object:
     if queue.sequence is None or isinstance(queue.policy, Fifo | Unordered):
         return None
     return queue.sequence, isinstance(queue.policy, BestEffort) and queue.policy.by == "time"
+
+
+def _problem_source(queue: Queue) -> object:
+    return _sequence_source(queue), _size_source(queue)
 
 
 def _size_source(queue: Queue) -> object:

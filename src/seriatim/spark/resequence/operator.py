@@ -15,6 +15,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.time import FOREVER, NEVER
 from seriatim.spark.resequence.bucket import Bucket, Plan
+from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
 from seriatim.spark.state.packets import from_bytes, to_bytes
@@ -143,12 +144,13 @@ def enrol_first(plan: Plan, index: Index, rows: pa.Table) -> None:
 
 
 def resequence_to_the_end(
-    plan: Plan, until: str | None, *, finish: bool
+    plan: Plan, until: str | None, *, finish: bool, left_out: Callable[[dict[int, Share]], None] | None = None
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow`` on a batch frame: all buckets of a partition, from an empty state to the end.
 
     Packets come as (bucket, packet, first), `first` a packet of first numbers. `until` names a column of the
-    packets' rows with the time to which the clock moves at the end (microseconds).
+    packets' rows with the time to which the clock moves at the end (microseconds). `left_out` is called at the end of
+    a partition, with the share of each of its buckets.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -158,6 +160,7 @@ def resequence_to_the_end(
             for bucket, packet, first in zip(*(batch.column(n) for n in range(3)), strict=True):
                 into = firsts if first.as_py() else packets
                 into[bucket.as_py()].append(from_bytes(packet.as_buffer()))
+        shares: dict[int, Share] = {}
         for bucket in sorted(packets):
             tables = packets.pop(bucket)
             index = Index(plan.fingerprint)
@@ -168,6 +171,9 @@ def resequence_to_the_end(
             call = Bucket(plan, index, Bodies(MemoryChunks({}), index.chunks, schema), tables)
             for table in call.take(now, finish=finish, final=True):
                 yield from table.to_batches()
+            shares[bucket] = call.share()
+        if left_out is not None:
+            left_out(shares)
 
     return run
 

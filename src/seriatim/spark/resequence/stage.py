@@ -21,6 +21,7 @@ from seriatim.spark.frames.columns import check_columns, check_frame, microsecon
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.decided_packets import decided_schema
 from seriatim.spark.resequence.input_columns import arrival_of, prepared
+from seriatim.spark.resequence.left_out import LeftOut, counting
 from seriatim.spark.resequence.operator import START_KEY, START_NEXT, START_QUEUE, Resequencer, resequence_to_the_end
 from seriatim.spark.session.requirements import arrow_schema, make_ready
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
@@ -58,7 +59,7 @@ def resequence(
         df: messages, one per row; a streaming or a batch frame. All its columns are kept.
         group: the column of the group key, or a field in a column (``customer.id``): any atomic type, compared as the bytes
             of its text.
-        sequence: the column of the sequence: whole numbers (also as text), a ticket
+        sequence: the column of the sequence: whole numbers (also as text, decimals or floats), a ticket
             ``struct<epoch, number>``, or with ``BestEffort(by="time")`` timestamps.
         policy: how groups are ordered.
         queues: several queues in one operator, in place of `group`, `sequence` and `policy`; the column
@@ -77,7 +78,8 @@ def resequence(
         start_from: a frame with the columns ``group`` and ``next`` (with `queues` also ``destination``):
             first numbers of groups. Read in the first batch only.
         output: ``"released"``: messages that left. ``"all"``: every message once, when it is decided;
-            of a batch frame also the messages that are still held.
+            of a batch frame also the messages that are still held. Of a batch frame ``"released"`` tells in the log
+            (``seriatim.spark``, a warning) how many messages it leaves out, once all of it has been read.
         buckets: the number of parts of the state, at most 4096. Fixed by the first start. At most
             this many tasks can share the work. More buckets mean more, smaller state values.
         finish: for a batch frame: let time run out at the end.
@@ -286,4 +288,8 @@ def _static(
         first = _first_numbers(start, plan.queues, buckets, several=several).withColumn("first", F.lit(True))
         packets = packets.unionByName(first)
     until = _UNTIL if plan.clock == "event" else None
-    return packets.repartition(buckets, "bucket").mapInArrow(resequence_to_the_end(plan, until, finish=finish), shown)
+    told = None
+    if plan.output == "released":
+        told = counting(df.sparkSession, LeftOut(plan.queues, several, buckets, finish))
+    operator = resequence_to_the_end(plan, until, finish=finish, left_out=told)
+    return packets.repartition(buckets, "bucket").mapInArrow(operator, shown)

@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
+from seriatim.kernel.outcome import Reason
+from seriatim.kernel.reading import whole_number
 from seriatim.pipeline.bodies.property_values import Unreadable, Value, shortened
 from seriatim.pipeline.declared.pipeline import Promotion
 
@@ -36,8 +38,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Up to here a number of seconds is one of this era, and above it one of milliseconds.
 _MOST_SECONDS = 100_000_000_000
 _LOG_PLACE = re.compile(r"[^:]*?\.?(\d+):(\d+)", re.ASCII)
-_DIGITS = re.compile(r"[+-]?\d+", re.ASCII)
-_INT64 = 2**63
 # Of a number of microseconds.
 _MOST_DIGITS = 20
 
@@ -113,12 +113,8 @@ def word(who: str, said: object, words: Mapping[str, str]) -> str:
 
 def whole(value: Value) -> int | None:
     """A number of 64 bits, also as text; None: it is something else."""
-    number: int | None = None
-    if isinstance(value, int) and not isinstance(value, bool):
-        number = value
-    elif isinstance(value, str) and len(value) <= 64 and _DIGITS.fullmatch(value):
-        number = int(value)
-    return number if number is not None and -_INT64 <= number < _INT64 else None
+    number = whole_number(value)
+    return None if isinstance(number, Reason) else number
 
 
 def log_position(text: str) -> int | None:

@@ -8,7 +8,9 @@ SELECT
     letter.ordinal, letter.attempt, letter.reason, fault.error, letter.aside_at, stored.received_at
 FROM {schema}.aside AS letter
 JOIN {schema}.queues AS place USING (queue_id)
-JOIN {schema}.spool AS stored USING (arrival_id, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.spool AS one WHERE one.arrival_id = letter.arrival_id AND one.position = letter.position LIMIT 1
+) AS stored
 LEFT JOIN LATERAL (
     SELECT one.error_class || ': ' || one.error AS error FROM {schema}.faults AS one
     WHERE one.entry_id = letter.entry_id ORDER BY one.fault_id DESC LIMIT 1
@@ -22,7 +24,14 @@ WHERE letter.disposition = 'dead'
     AND (%(since_ago)s::interval IS NULL OR letter.aside_at >= clock_timestamp() - %(since_ago)s::interval)
     AND (%(until)s::timestamptz IS NULL OR letter.aside_at < %(until)s::timestamptz)
     AND (%(until_ago)s::interval IS NULL OR letter.aside_at < clock_timestamp() - %(until_ago)s::interval)
-    AND (%(names)s::text[] IS NULL OR {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[]))
+    AND (
+        %(names)s::text[] IS NULL OR {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[])
+        OR EXISTS (
+            SELECT FROM {schema}.edits AS edit
+            WHERE edit.arrival_id = stored.arrival_id AND edit.position = stored.position AND edit.context IS NOT NULL
+                AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
+        )
+    )
     AND (%(text)s::text IS NULL OR letter.reason ILIKE %(text)s OR fault.error ILIKE %(text)s)
     AND letter.entry_id > %(after)s
 ORDER BY letter.entry_id

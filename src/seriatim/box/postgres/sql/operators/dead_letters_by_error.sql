@@ -22,7 +22,14 @@ WHERE letter.disposition = 'dead'
     AND (%(since_ago)s::interval IS NULL OR letter.aside_at >= clock_timestamp() - %(since_ago)s::interval)
     AND (%(until)s::timestamptz IS NULL OR letter.aside_at < %(until)s::timestamptz)
     AND (%(until_ago)s::interval IS NULL OR letter.aside_at < clock_timestamp() - %(until_ago)s::interval)
-    AND (%(names)s::text[] IS NULL OR {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[]))
+    AND (
+        %(names)s::text[] IS NULL OR {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[])
+        OR EXISTS (
+            SELECT FROM {schema}.edits AS edit
+            WHERE edit.arrival_id = stored.arrival_id AND edit.position = stored.position AND edit.context IS NOT NULL
+                AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
+        )
+    )
     AND (%(text)s::text IS NULL OR letter.reason ILIKE %(text)s OR fault.told ILIKE %(text)s)
 GROUP BY 1
 ORDER BY count(*) DESC, 1

@@ -4,7 +4,10 @@
 -- Index: entries_of_group, faults_of_group, spool_pkey.
 SELECT entry.entry_id, stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types,
     entry.attempt > 0 AND coalesce(entry.visible_at > clock_timestamp(), FALSE) AS waits
-FROM {schema}.entries AS entry JOIN {schema}.spool AS stored USING (arrival_id, position)
+FROM {schema}.entries AS entry
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.spool AS one WHERE one.arrival_id = entry.arrival_id AND one.position = entry.position LIMIT 1
+) AS stored
 WHERE entry.queue_id = %(queue_id)s AND entry.group_key = %(group_key)s AND entry.status = 'queued'
 ORDER BY
     (entry.entry_id = (

@@ -1,8 +1,8 @@
--- Purpose: delete edited bodies of messages that are in no queue any more.
+-- Purpose: delete edits of messages that are in no queue any more.
 -- Caller: purge.py.
 -- Locks: the rows.
 -- Index: entries_pkey, aside_pkey, for each that there is; none for what is kept of it as history, which is looked for by queue.
-DELETE FROM {schema}.edited_bodies AS edited
+DELETE FROM {schema}.edits AS edited
 WHERE NOT EXISTS (SELECT FROM {schema}.entries AS one WHERE one.entry_id = edited.entry_id)
     AND NOT EXISTS (SELECT FROM {schema}.aside AS one WHERE one.entry_id = edited.entry_id)
     AND NOT EXISTS (

@@ -52,6 +52,7 @@ SELECT
     coalesce(done.entries, 0) AS history,
     ids.message_ids,
     (SELECT count(*) FROM {schema}.faults WHERE at < %(faults_before)s) AS faults,
+    (SELECT count(*) FROM {schema}.events WHERE recorded_at < %(events_before)s) AS events,
     (
         (loose.messages + coalesce(done.entries, 0)) * (SELECT mean FROM sizes WHERE kind = 'spool')
         + coalesce(done.entries, 0) * (SELECT mean FROM sizes WHERE kind = 'history')

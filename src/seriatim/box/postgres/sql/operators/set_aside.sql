@@ -13,7 +13,9 @@ FROM (
     UNION ALL
     SELECT NULL, NULL, 'unrouted', NULL, problem, unrouted_at, NULL, arrival_id, position FROM {schema}.unrouted
 ) AS one
-JOIN {schema}.spool AS stored USING (arrival_id, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.spool AS its WHERE its.arrival_id = one.arrival_id AND its.position = one.position LIMIT 1
+) AS stored
 LEFT JOIN {schema}.queues AS place USING (queue_id)
 WHERE one.status = ANY (%(statuses)s::text[])
     AND (%(queue_id)s::integer IS NULL OR one.queue_id = %(queue_id)s)

@@ -19,7 +19,11 @@ WHERE (%(queue)s::text IS NULL OR place.queue = %(queue)s)
     AND (%(names)s::text[] IS NULL OR EXISTS (
         SELECT FROM {schema}.spool AS stored
         WHERE stored.arrival_id = one.arrival_id AND stored.position = one.position
-            AND {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[])
+            AND ({schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[]) OR EXISTS (
+                SELECT FROM {schema}.edits AS edit
+                WHERE edit.arrival_id = stored.arrival_id AND edit.position = stored.position AND edit.context IS NOT NULL
+                    AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
+            ))
     ))
     AND (%(text)s::text IS NULL OR one.error_class || ': ' || one.error ILIKE %(text)s)
 GROUP BY one.error_class

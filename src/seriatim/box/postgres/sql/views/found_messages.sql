@@ -43,6 +43,11 @@ WITH of_group AS MATERIALIZED (
         FROM of_message
         UNION ALL
         SELECT arrival_id, position, '2group' FROM of_group
+        UNION ALL
+        SELECT edit.arrival_id, edit.position, '3' || coalesce({schema}.property_with(edit.context, %(text)s::text), '')
+        FROM {schema}.edits AS edit
+        WHERE edit.arrival_id IS NOT NULL
+            AND jsonb_path_exists(edit.context, '$.* ? (@ == $text || @ == $number || @ == $truth)', %(given)s::jsonb)
     ) AS one
     GROUP BY arrival_id, position
 ), place AS (
@@ -82,8 +87,11 @@ SELECT
     stored.received_at, place.since, length(stored.body) AS body_bytes, coalesce(stored.parts, 0)::integer AS parts,
     stored.id_space, failed.error, substr(matching.matched, 2) AS matched
 FROM matching
-JOIN {schema}.stored_messages AS stored USING (arrival_id, position)
-JOIN place USING (arrival_id, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.stored_messages AS its
+    WHERE its.arrival_id = matching.arrival_id AND its.position = matching.position LIMIT 1
+) AS stored
+JOIN place ON place.arrival_id = matching.arrival_id AND place.position = matching.position
 LEFT JOIN {schema}.queues AS queue USING (queue_id)
 LEFT JOIN LATERAL (
     SELECT one.error_class || ': ' || one.error AS error FROM {schema}.faults AS one

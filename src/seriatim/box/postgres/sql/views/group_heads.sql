@@ -36,10 +36,14 @@ FROM (
         WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'held' AND NOT late
         ORDER BY sequence, arrival LIMIT 1
     ) UNION ALL (
-        SELECT one.*, 3, 0 FROM {schema}.entries AS one JOIN {schema}.tickets AS run USING (arrival_id)
+        SELECT one.*, 3, 0 FROM {schema}.entries AS one CROSS JOIN LATERAL (
+            SELECT its.stamp FROM {schema}.tickets AS its WHERE its.arrival_id = one.arrival_id LIMIT 1
+        ) AS run
         WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'arrived'
         ORDER BY run.stamp, one.position LIMIT 1
     )
 ) AS head
-JOIN {schema}.spool AS stored USING (arrival_id, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.spool AS one WHERE one.arrival_id = head.arrival_id AND one.position = head.position LIMIT 1
+) AS stored
 ORDER BY head.place, head.nth

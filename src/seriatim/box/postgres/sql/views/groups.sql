@@ -1,11 +1,12 @@
--- Purpose: groups as they stand, by queue and key, a page of them; of one queue, keys, pattern of keys, state,
--- age, time, property of a message that it has, or text.
+-- Purpose: groups as they stand, by queue and key: of the next `most` those that fit, at most `limit`; of one queue, keys,
+-- pattern of keys, state, age, time, property of a message that it has, or text. Each row has the last group that was read,
+-- and how many were; where none fits, there is one row without a group.
 -- Caller: groups.py.
 -- Locks: none.
--- Index: known_groups_pkey, entries_of_group; operator_log_of_group for each suspended group, faults_of_group and entries_pkey for each
--- that is faulted or has a timer.
--- No entry is counted twice: what has arrived is counted for all groups, the rest for those of the page; what a group that
--- a late message has suspended holds is read for that, too.
+-- Index: known_groups_pkey, groups_standing or groups_faulted, entries_of_group, each for the groups that are read;
+-- operator_log_of_group for each suspended group, faults_of_group and entries_pkey for each that is faulted or has a timer.
+-- All entries of a group are counted at once, so that none is counted twice. `LIMIT 1`: looked up for each group, and never
+-- all of them read to be joined.
 WITH place AS MATERIALIZED (
     SELECT known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*
     FROM {schema}.queues AS known
@@ -29,29 +30,27 @@ WITH place AS MATERIALIZED (
     SELECT DISTINCT ON (queue_id, group_key) queue_id, group_key, action = 'suspend' AS suspends
     FROM {schema}.requests WHERE action <> 'look'
     ORDER BY queue_id, group_key, request_id DESC
+), candidate AS MATERIALIZED (
+    SELECT * FROM {schema}.groups_after(
+        of_queue => %(queue)s, only_keys => %(group_keys)s::text[], among => %(among)s, pattern => %(pattern)s,
+        lowest => %(lowest)s, below => %(below)s, after_queue => %(after_queue)s, after_key => %(after_group)s,
+        most => %(most)s::integer
+    )
 ), known AS (
     SELECT
-        queue_id, group_key, coalesce(judged.flags, 0) AS flags, judged.first, judged.next, judged.skipped, nullif(judged.last, -9223372036854775808) AS last,
-        coalesce(judged.ordinal, 0) AS ordinal, judged.incarnation,
-        nullif(judged.since, -4611686018427387904) AS since, judged.reports, judged.due_at, judged.touched_at,
-        coalesce(fresh.arrived, 0) AS arrived
-    FROM (
-        SELECT * FROM {schema}.known_groups
-        WHERE queue_id IN (SELECT queue_id FROM place) AND (%(group_keys)s::text[] IS NULL OR group_key = ANY (%(group_keys)s::text[]))
-            AND (%(pattern)s::text IS NULL OR group_key LIKE %(pattern)s)
-    ) AS judged
-    FULL JOIN (
-        SELECT queue_id, group_key, count(*) AS arrived FROM {schema}.entries
-        WHERE queue_id IN (SELECT queue_id FROM place) AND status = 'arrived'
-            AND (%(group_keys)s::text[] IS NULL OR group_key = ANY (%(group_keys)s::text[]))
-            AND (%(pattern)s::text IS NULL OR group_key LIKE %(pattern)s)
-        GROUP BY queue_id, group_key
-    ) AS fresh USING (queue_id, group_key)
+        candidate.queue_id, candidate.group_key, coalesce(judged.flags, 0) AS flags, judged.first, judged.next,
+        judged.skipped, nullif(judged.last, -9223372036854775808) AS last, coalesce(judged.ordinal, 0) AS ordinal,
+        judged.incarnation, nullif(judged.since, -4611686018427387904) AS since, judged.reports, judged.due_at,
+        judged.touched_at
+    FROM candidate LEFT JOIN LATERAL (
+        SELECT * FROM {schema}.known_groups AS one
+        WHERE one.queue_id = candidate.queue_id AND one.group_key = candidate.group_key LIMIT 1
+    ) AS judged ON TRUE
 ), shown AS (
     SELECT
         place.queue_id, place.queue, known.group_key, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
-        known.last, known.arrived, known.touched_at, known.skipped, to_timestamp(known.due_at / 1e6) AS due_at,
+        known.last, known.touched_at, known.skipped, to_timestamp(known.due_at / 1e6) AS due_at,
         CASE
             WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & 1 <> 0) THEN known.next
         END AS next,
@@ -128,33 +127,43 @@ WITH place AS MATERIALIZED (
         AND (%(until)s::timestamptz IS NULL OR since < %(until)s::timestamptz)
         AND (%(until_ago)s::interval IS NULL OR since < clock_timestamp() - %(until_ago)s::interval)
         AND (%(names)s::text[] IS NULL OR EXISTS (
-            SELECT FROM {schema}.entries AS one JOIN {schema}.spool AS stored USING (arrival_id, position)
+            SELECT FROM {schema}.entries AS one CROSS JOIN LATERAL (
+                SELECT other.arrival_id, other.position, other.context FROM {schema}.spool AS other
+                WHERE other.arrival_id = one.arrival_id AND other.position = one.position
+            ) AS stored
             WHERE one.queue_id = shown.queue_id AND one.group_key = shown.group_key
-                AND {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[])
+                AND ({schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[]) OR EXISTS (
+                    SELECT FROM {schema}.edits AS edit
+                    WHERE edit.arrival_id = stored.arrival_id AND edit.position = stored.position AND edit.context IS NOT NULL
+                        AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
+                ))
         ))
         AND (%(text)s::text IS NULL OR suspended_because ILIKE %(text)s OR error ILIKE %(text)s)
-        AND (%(after_queue)s::text IS NULL OR (queue, group_key) > (%(after_queue)s, %(after_group)s::text))
     ORDER BY queue, group_key
     LIMIT %(limit)s
+), last AS (
+    SELECT queue AS last_queue, group_key AS last_group, count(*) OVER () AS read FROM candidate
+    ORDER BY queue DESC, group_key DESC LIMIT 1
 )
 SELECT
-    page.queue, page.group_key AS "group", page.state, page.since, page.locked_by IS NOT NULL OR page.leased_by IS NOT NULL AS locked,
+    last.*, page.queue, page.group_key AS "group", page.state, page.since, page.locked_by IS NOT NULL OR page.leased_by IS NOT NULL AS locked,
     page.locked_by,
-    page.next, page.arrived, entry.held, entry.queued, entry.in_hand, page.hole_since,
+    page.next, entry.arrived, entry.held, entry.queued, entry.in_hand, page.hole_since,
     CASE WHEN page.hole THEN least(entry.lowest, marker.lowest) - page.increment END AS hole_through, page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
     page.locked_name, page.locked_host
-FROM page
+FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
     SELECT
+        count(*) FILTER (WHERE status = 'arrived') AS arrived,
         count(*) FILTER (WHERE status = 'held') AS held,
         count(*) FILTER (WHERE status = 'held' AND late) AS late,
         count(*) FILTER (WHERE status = 'queued') AS queued,
         count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
         min(sequence) FILTER (WHERE status = 'held' AND NOT late) AS lowest
     FROM {schema}.entries AS one
-    WHERE one.queue_id = page.queue_id AND one.group_key = page.group_key AND one.status IN ('held', 'queued', 'in_hand')
+    WHERE one.queue_id = page.queue_id AND one.group_key = page.group_key
 ) AS entry
 -- The numbers of messages that were taken out are skipped when it is their turn: they end a hole, too.
 LEFT JOIN LATERAL (

@@ -3,6 +3,7 @@
 -- Right: see_bodies.
 -- Locks: none.
 -- Index: entries_of_group, spool_pkey, tickets_arrival_id_key.
+-- Only the messages of the first groups are looked up: of as many groups as have that many messages.
 SELECT
     entry.group_key,
     entry.status,
@@ -22,8 +23,17 @@ SELECT
     stored.parts,
     entry.entry_id
 FROM {schema}.entries AS entry
-JOIN {schema}.stored_messages AS stored USING (arrival_id, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.stored_messages AS one WHERE one.arrival_id = entry.arrival_id AND one.position = entry.position LIMIT 1
+) AS stored
 WHERE entry.queue_id = %(queue_id)s AND (%(group)s::text IS NULL OR entry.group_key = %(group)s)
+    AND entry.group_key <= (
+        SELECT max(first.group_key) FROM (
+            SELECT one.group_key FROM {schema}.entries AS one
+            WHERE one.queue_id = %(queue_id)s AND (%(group)s::text IS NULL OR one.group_key = %(group)s)
+            ORDER BY one.group_key LIMIT %(limit)s
+        ) AS first
+    )
 ORDER BY
     entry.group_key, array_position(ARRAY['in_hand', 'queued', 'held', 'arrived'], entry.status::text), entry.ordinal,
     CASE entry.status WHEN 'held' THEN entry.sequence END, stored.stamp, entry.position

@@ -27,7 +27,11 @@ WHERE (%(queue)s::text IS NULL OR queue = %(queue)s)
     AND (%(names)s::text[] IS NULL OR EXISTS (
         SELECT FROM {schema}.spool AS stored
         WHERE stored.arrival_id = place.arrival_id AND stored.position = place.position
-            AND {schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[])
+            AND ({schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[]) OR EXISTS (
+                SELECT FROM {schema}.edits AS edit
+                WHERE edit.arrival_id = stored.arrival_id AND edit.position = stored.position AND edit.context IS NOT NULL
+                    AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
+            ))
     ))
     AND (%(text)s::text IS NULL OR reason ILIKE %(text)s OR failed.error ILIKE %(text)s)
     AND coalesce(failed.error_class, reason) IS NOT NULL

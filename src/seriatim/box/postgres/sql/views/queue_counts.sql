@@ -1,19 +1,24 @@
--- Purpose: what each queue has, what it has set aside, and how many of its groups are stopped; of one queue, or all.
+-- Purpose: what each queue has, what it has set aside, and how many of its groups are stopped or wait for a missing number; of one queue, or all.
 -- Caller: queue_counts.py.
 -- Locks: none.
 -- Index: entries_of_group, aside_of_group: all of a queue; groups_standing.
 SELECT counts.queue, counts.policy, counts.enabled, counts.owner, counts.arrived, counts.held, counts.queued, counts.in_hand,
     counts.late, counts.duplicate, counts.invalid, counts.rejected, counts.dead, counts.oldest, counts.max_messages,
-    coalesce(stopped.groups, 0) AS stopped,
+    coalesce(still.stopped, 0) AS stopped,
+    coalesce(still.waiting, 0) AS waiting_groups,
     extract(epoch FROM clock_timestamp() - counts.oldest)::float8 AS age_s,
     (
         SELECT count(*) FROM {schema}.workers AS worker WHERE worker.queue = counts.queue AND NOT worker.is_silent
     )::integer AS processes
 FROM {schema}.queue_counts AS counts
 LEFT JOIN (
-    SELECT queue, count(*) AS groups FROM {schema}.stopped_groups
+    SELECT
+        queue,
+        count(*) FILTER (WHERE state IN ('suspended', 'faulted')) AS stopped,
+        count(*) FILTER (WHERE state IN ('waiting', 'timed_out')) AS waiting
+    FROM {schema}.stopped_groups
     WHERE %(queue)s::text IS NULL OR queue = %(queue)s
     GROUP BY queue
-) AS stopped USING (queue)
+) AS still USING (queue)
 WHERE %(queue)s::text IS NULL OR counts.queue = %(queue)s
 ORDER BY counts.queue

@@ -10,29 +10,29 @@ WITH message AS MATERIALIZED (
 ), place AS (
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, status, NULL AS reason, sequence, ordinal, late, attempt,
-        visible_at, subscription_ids, NULL::timestamptz AS since
+        visible_at, subscription_ids, NULL::timestamptz AS since, NULL AS done_by
     FROM {schema}.entries
     WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
         AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, disposition, reason, sequence, ordinal, FALSE, attempt,
-        NULL, subscription_ids, aside_at
+        NULL, subscription_ids, aside_at, NULL
     FROM {schema}.aside
     WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
         AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, 'done', NULL, sequence, ordinal, late, attempt,
-        NULL, subscription_ids, done_at
+        NULL, subscription_ids, done_at, done_by
     FROM {schema}.history
     WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
         AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
     UNION ALL
-    SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, FALSE, 0, NULL, '{{}}', unrouted_at
+    SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, FALSE, 0, NULL, '{{}}', unrouted_at, NULL
     FROM {schema}.unrouted WHERE (arrival_id, position) IN (SELECT * FROM message)
     UNION ALL
-    SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, FALSE, 0, NULL, '{{}}', NULL
+    SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, FALSE, 0, NULL, '{{}}', NULL, NULL
     FROM {schema}.to_route WHERE (arrival_id, position) IN (SELECT * FROM message)
 ), last AS (
     SELECT * FROM place ORDER BY arrival_id DESC, position DESC, queue_id LIMIT %(limit)s
@@ -54,11 +54,14 @@ SELECT
         WHERE one.subscription_id = ANY (last.subscription_ids) ORDER BY 1
     ) AS subscriptions,
     last.since,
-    stored.id_space
+    stored.id_space,
+    last.done_by
 FROM (
     SELECT arrival_id, position FROM message UNION SELECT arrival_id, position FROM last
 ) AS known
-JOIN {schema}.stored_messages AS stored USING (arrival_id, position)
-LEFT JOIN last USING (arrival_id, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM {schema}.stored_messages AS its WHERE its.arrival_id = known.arrival_id AND its.position = known.position LIMIT 1
+) AS stored
+LEFT JOIN last ON last.arrival_id = known.arrival_id AND last.position = known.position
 LEFT JOIN {schema}.queues AS queue USING (queue_id)
 ORDER BY stored.stamp, stored.position, queue.queue

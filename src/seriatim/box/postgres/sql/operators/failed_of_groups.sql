@@ -1,0 +1,18 @@
+-- Purpose: the messages that stop each of some groups, as failed.sql has them of one.
+-- Caller: failed_message.py.
+-- Locks: none.
+-- Index: entries_of_group, faults_of_group.
+SELECT wanted.group_key AS "group", found.entry_id, found.waits
+FROM unnest(%(group_keys)s::text[]) AS wanted (group_key)
+CROSS JOIN LATERAL (
+    SELECT entry.entry_id, entry.attempt > 0 AND coalesce(entry.visible_at > clock_timestamp(), FALSE) AS waits
+    FROM {schema}.entries AS entry
+    WHERE entry.queue_id = %(queue_id)s AND entry.group_key = wanted.group_key AND entry.status = 'queued'
+    ORDER BY
+        (entry.entry_id = (
+            SELECT entry_id FROM {schema}.faults WHERE queue_id = %(queue_id)s AND group_key = wanted.group_key
+            ORDER BY fault_id DESC LIMIT 1
+        )) IS TRUE DESC,
+        entry.ordinal
+    LIMIT %(at_most)s
+) AS found

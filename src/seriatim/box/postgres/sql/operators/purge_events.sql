@@ -1,0 +1,16 @@
+-- Purpose: of the next events, delete those that were written down before some moment.
+-- Caller: purge.py, until there are none.
+-- Locks: the rows that go, which only who gives positions may want, too.
+-- Index: events_pkey.
+WITH looked AS MATERIALIZED (
+    SELECT event_id, recorded_at FROM {schema}.events
+    WHERE event_id > %(after)s ORDER BY event_id LIMIT %(batch)s
+), gone AS (
+    DELETE FROM {schema}.events AS event USING looked
+    WHERE event.event_id = looked.event_id AND looked.recorded_at < %(before)s
+    RETURNING event.event_id
+)
+SELECT
+    (SELECT count(*) FROM looked WHERE recorded_at < %(before)s) AS looked,
+    (SELECT coalesce(max(event_id), 0) FROM looked) AS through,
+    (SELECT count(*) FROM gone) AS events

@@ -1,0 +1,216 @@
+"""Read the events of groups: as a list, newest first; and in an order in which a reader misses none."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from seriatim.box.connection.access import Begin, Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.views.filters import Narrowed
+from seriatim.box.views.groups import fitting
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.outcome import EventKind
+
+__all__ = [
+    "KINDS",
+    "EventFilter",
+    "EventView",
+    "KindCount",
+    "checked_kinds",
+    "checked_limit",
+    "events_by_kind",
+    "events_of",
+    "events_of_group",
+    "read_events",
+    "skips_of",
+]
+
+#: The words of the kinds.
+KINDS = tuple(one.word for one in EventKind)
+#: One transaction gives at most this many positions.
+_PLACED = 10_000
+_LAST_POSITION = 2**63 - 1
+#: One call reads at most this many events.
+_MOST = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """An event of a group.
+
+    Args:
+        event_id: its number; of one group in the order in which they happened.
+        position: its place in the order in which `MessageBox.events` reads; None: nobody has read so far.
+        queue: the queue's name; None if the queue was dropped.
+        group: the group's key.
+        incarnation: the group's incarnation.
+        kind: ``hole_opened``, ``hole_overdue``, ``hole_skipped``, ``hole_filled``, ``timed_out``, ``closed``, ``suspended``,
+            ``resumed``, ``conflict``, ``restart_suspected`` or ``void``.
+        first: the first number that it is about, as the producer numbered it; microseconds if the queue orders by time; None:
+            it is about no numbers.
+        last: the last number.
+        count: how many messages or numbers it stands for; 1 if it isn't counted.
+        at: when it happened.
+        recorded_at: when it was written down. A hole that is due is skipped by the first receiver that comes, or `tick`.
+        operation_id: the number in the operator log of the action that caused it; None: no operator did.
+        action: that action.
+        actor: the action's actor.
+        reason: the actor's reason.
+    """
+
+    event_id: int
+    position: int | None
+    queue: str | None
+    group: str
+    incarnation: int
+    kind: str
+    first: int | None
+    last: int | None
+    count: int
+    at: datetime
+    recorded_at: datetime
+    operation_id: int | None
+    action: str | None
+    actor: str | None
+    reason: str | None
+
+    @property
+    def numbers(self) -> str | None:
+        """The numbers that it is about, as in ``7..9``; None if there are none."""
+        if self.first is None:
+            return None
+        return str(self.first) if self.first == self.last else f"{self.first}..{self.last}"
+
+    @property
+    def by(self) -> str | None:
+        """The actor and the reason; None if no operator caused it."""
+        return None if self.actor is None else f"{self.actor}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """A filter for events.
+
+    Args:
+        queue: only events of this queue.
+        group: only events of the group with this key.
+        key: only events of groups whose key matches this pattern.
+        kinds: only events of these kinds; None: of all.
+        narrowed: only events at a time in this range.
+    """
+
+    queue: str | None = None
+    group: str | None = None
+    key: str | None = None
+    kinds: Sequence[str] | None = None
+    narrowed: Narrowed = field(default_factory=Narrowed)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of the statements."""
+        times = self.narrowed.parameters()
+        return {
+            "queue": self.queue,
+            "group_key": self.group,
+            "pattern": None if self.key is None else fitting(self.key),
+            "kinds": None if self.kinds is None else list(self.kinds),
+            **{name: times[name] for name in ("since", "since_ago", "until", "until_ago")},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KindCount:
+    """How often events of a kind are in a list.
+
+    Args:
+        kind: the kind.
+        events: how many events.
+        groups: in how many groups.
+        first: the time of the earliest one.
+        last: the time of the latest one.
+    """
+
+    kind: str
+    events: int
+    groups: int
+    first: datetime
+    last: datetime
+
+
+def checked_kinds(given: str | Collection[str] | None) -> list[str] | None:
+    """The kinds of events to read; None: all.
+
+    Raises:
+        UsageError: there is no such kind.
+    """
+    if given is None:
+        return None
+    kinds = [given] if isinstance(given, str) else list(given)
+    for one in kinds:
+        if one not in KINDS:
+            raise UsageError(f"{shown(one)} is not a kind of event", remedy=f"one of {', '.join(KINDS)}")
+    return kinds
+
+
+def checked_limit(limit: int) -> int:
+    """How many events to read.
+
+    Raises:
+        UsageError: it is no such number.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise UsageError(f"cannot read {shown(limit)} events", remedy=f"an integer from 1 to {_MOST:,}")
+    return limit
+
+
+def events_of(
+    transaction: Transaction, chosen: EventFilter, *, before: int | None = None, limit: int = 100
+) -> list[EventView]:
+    """List at most `limit` events, newest first, with numbers below `before`."""
+    return transaction.rows("events", EventView, **chosen.parameters(), before=before, limit=limit)
+
+
+def events_of_group(transaction: Transaction, queue_id: int, group: str, limit: int) -> list[EventView]:
+    """List the newest events of a group, newest first."""
+    return transaction.rows("events_of_group", EventView, queue_id=queue_id, group_key=group, limit=limit)
+
+
+def events_by_kind(transaction: Transaction, chosen: EventFilter, limit: int = 100) -> list[KindCount]:
+    """Count the events by kind, the most frequent first."""
+    return transaction.rows("events_by_kind", KindCount, **chosen.parameters(), limit=limit)
+
+
+def read_events(
+    begin: Begin, after: int, *, queue: str | None, kinds: str | Collection[str] | None, limit: int
+) -> list[EventView]:
+    """Give positions to committed events that have none, and list at most `limit` events behind a position, in their order.
+
+    Raises:
+        UsageError: `after` is not a position, there is no such kind, or the limit is invalid.
+    """
+    if isinstance(after, bool) or not isinstance(after, int) or not 0 <= after <= _LAST_POSITION:
+        raise UsageError(
+            f"{shown(after)} is not a position", remedy="the position of the last event that was read, or 0"
+        )
+    wanted = {"after": after, "queue": queue, "kinds": checked_kinds(kinds), "limit": checked_limit(limit)}
+    while True:
+        with begin() as transaction:
+            more = transaction.value("place_events", at_most=_PLACED)
+            found = transaction.rows("events_after", EventView, **wanted)
+        if len(found) == limit or not more:
+            return found
+
+
+def skips_of(
+    transaction: Transaction, queue: BoxQueue, group: str, numbers: Collection[int]
+) -> Mapping[int, EventView]:
+    """The newest skip of each of these numbers, as far as it is on record."""
+    if not numbers:
+        return {}
+    parameters = {
+        "queue": queue.declared.name, "queue_id": queue.queue_id, "group_key": group, "numbers": sorted(numbers),
+    }  # fmt: skip
+    rows = transaction.rows("skips_of", dict, **parameters)
+    return {row.pop("number"): EventView(**row) for row in rows}

@@ -1,0 +1,120 @@
+"""Messages with their bodies, to edit them outside of the box. They are read in portions, never all at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.messages.dialog import dialog_of
+from seriatim.box.messages.received import context_of
+from seriatim.box.views.message_places import PlaceFilter
+from seriatim.pipeline.types.message import Property
+
+__all__ = ["ExportedMessage", "exported"]
+
+#: So many rows without bodies are fetched at once.
+_PAGE = 1_000
+#: Bodies of together so many bytes are read at once, or one larger body.
+_BYTES = 8 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedMessage:
+    """A message in a queue, with its body and properties as they are handed out next, an operator's edits included.
+
+    Args:
+        queue: the queue's name; None if it is unrouted.
+        group: the group's key; None if it has no group.
+        message_id: its id.
+        entry_id: the number of its entry in the queue; None if it is unrouted.
+        status: its status, as in `Placed`.
+        sequence: its position in its group, as its producer numbered it; microseconds if the queue orders by time.
+        attempt: the number of times it was handed out.
+        error: the error at which its handler failed last in that queue, or the reason why it was set aside; None: neither.
+        type: its type.
+        content_type: the media type of its body.
+        context: its properties, by name.
+        body: its body.
+        where: the file and line that it was read from, for errors.
+    """
+
+    queue: str | None
+    group: str | None
+    message_id: str
+    entry_id: int | None
+    status: str
+    sequence: int | None
+    attempt: int
+    error: str | None
+    type: str
+    content_type: str | None
+    context: Mapping[str, Property]
+    body: bytes = field(repr=False)
+    where: str = field(default="", compare=False)
+
+
+def exported(
+    transaction: Transaction, chosen: PlaceFilter, entries: Mapping[str, Sequence[int]] | None = None
+) -> Iterator[ExportedMessage]:
+    """Read messages with their bodies, oldest first; a message in two queues comes twice.
+
+    Args:
+        transaction: the transaction, which has to stay open meanwhile.
+        chosen: the filter.
+        entries: only these entries of the filter's queue, by the keys of their groups.
+
+    Raises:
+        psycopg.errors.InsufficientPrivilege: the role doesn't see bodies of a queue.
+    """
+    only: dict[str, list[Any] | None] = {"group_keys": None, "entry_ids": None}
+    if entries is not None:
+        only = {"group_keys": list(entries), "entry_ids": [one for each in entries.values() for one in each]}
+    for page in transaction.portions("places_to_export", _PAGE, **chosen.parameters(), **only):
+        for rows in _by_size(page):
+            columns = {
+                "arrival_ids": [row.arrival_id for row in rows],
+                "positions": [row.position for row in rows],
+                "entry_ids": [row.entry_id for row in rows],
+            }
+            bodies = {one.place: one for one in transaction.rows("bodies_to_export", **columns)}
+            for at, row in enumerate(rows, 1):
+                if at not in bodies:
+                    continue  # it is done and gone since
+                if bodies[at].body is None:  # a role sees its heads in one queue, and bodies in another
+                    transaction.check_sight("see_bodies", queue=row.queue)
+                yield _message(row, bodies[at])
+
+
+def _by_size(page: Sequence[Any]) -> Iterator[list[Any]]:
+    """Cut rows where their bodies together would be too large."""
+    some: list[Any] = []
+    size = 0
+    for row in page:
+        if some and size + (row.body_bytes or 0) > _BYTES:
+            yield some
+            some, size = [], 0
+        some.append(row)
+        size += row.body_bytes or 0
+    if some:
+        yield some
+
+
+def _message(row: Any, stored: Any) -> ExportedMessage:
+    context = context_of(stored.context, stored.property_types)
+    dialog_of(context, row.type)  # which is no property
+    return ExportedMessage(
+        row.queue,
+        row.group,
+        row.message_id,
+        row.entry_id,
+        row.status,
+        row.sequence,
+        row.attempt,
+        row.error or row.reason,
+        row.type,
+        stored.content_type,
+        context,
+        stored.body,
+    )

@@ -1,0 +1,112 @@
+"""``seriatim events``: list the events of groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.table import Column, Table, json_only, json_option, text_only
+from seriatim.cli.which import opened, which_box
+from seriatim.errors import UsageError
+from seriatim.kernel.outcome import EventKind
+
+if TYPE_CHECKING:
+    from seriatim.operations.events import EventView, KindCount
+
+__all__ = ["EVENTS", "KIND_COUNTS", "events"]
+
+EVENTS: Table[EventView] = Table(
+    "An event",
+    *json_only("event_id", "position"),
+    Column("at"),
+    Column("queue"),
+    Column("group"),
+    *json_only("incarnation"),
+    Column("kind", "event", shown=lambda one: one.kind.replace("_", " ")),
+    *json_only("first", "last"),
+    text_only("numbers", lambda one: one.numbers, "from `first` to `last`"),
+    Column("count", shown=lambda one: one.count if one.count > 1 else None, optional=True),
+    *json_only("recorded_at", "operation_id", "action", "actor"),
+    Column("reason", "by", shown=lambda one: one.by, meaning="the actor's reason"),
+    row="seriatim.box.views.events:EventView",
+)
+KIND_COUNTS: Table[KindCount] = Table(
+    "A count of events",
+    Column("kind", "event"),
+    Column("events", "count"),
+    Column("groups"),
+    Column("first"),
+    Column("last"),
+    row="seriatim.box.views.events:KindCount",
+)
+
+
+@click.command("events")
+@click.option("--queue", default=None, help="Only events in this queue.")
+@click.option("--group", default=None, metavar="KEY", help="Only events of the group with this key.")
+@click.option(
+    "--key",
+    default=None,
+    metavar="PATTERN",
+    help="Only events of groups with a key that matches; * stands for any text.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    type=click.Choice([one.word for one in EventKind]),
+    help="Only events of this kind; may be repeated.",
+)
+@click.option(
+    "--since",
+    default=None,
+    metavar="TIME",
+    help="Only events from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h.",
+)
+@click.option("--until", default=None, metavar="TIME", help="Only events before this time, likewise.")
+@click.option("--by", type=click.Choice(["kind"]), default=None, help="Count them by their kind, in place of a list.")
+@click.option(
+    "--before",
+    type=click.IntRange(1),
+    default=None,
+    metavar="ID",
+    help="Go on with a list: events older than this one.",
+)
+@click.option(
+    "--after",
+    type=click.IntRange(0),
+    default=None,
+    metavar="POSITION",
+    help="Read as an exporter does: the events behind this position, oldest first; 0 begins.",
+)
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
+)
+@which_box
+@json_option("Print a JSON list.", EVENTS, KIND_COUNTS)
+def events(
+    *, queue: str | None, kinds: tuple[str, ...], by: str | None, before: int | None, after: int | None, limit: int,
+    dsn: str | None, schema: str, json_: bool, **given: Any,
+) -> None:  # fmt: skip
+    """List the events of groups, newest first: holes that were overdue or skipped, suspensions, closings.
+
+    See docs/reference/events.md for the kinds. With --after, list them oldest first, so that none is missed.
+    """
+    from seriatim.operations import events as operations  # noqa: PLC0415 -- the driver, when it is needed
+
+    if by is not None and before is not None:
+        raise UsageError("--by counts all, and --before goes on with a list", remedy="leave one of them out")
+    if after is not None and (by or before or any(given.values())):
+        raise UsageError("--after can only be combined with --queue, --kind and --limit", remedy="leave the others out")
+    with opened(dsn, schema) as box:
+        if queue is not None:
+            box.definitions().queue(queue)
+        chosen: dict[str, Any] = {"kinds": kinds or None, "limit": limit}
+        if after is not None:
+            EVENTS.print(box.events(after, queue=queue, **chosen), json_=json_, limit=limit)
+        elif by is not None:
+            counts = operations.events_by_kind(box, queue, **chosen, **given)
+            KIND_COUNTS.print(counts, json_=json_, limit=limit)
+        else:
+            EVENTS.print(operations.events(box, queue, before=before, **chosen, **given), json_=json_, limit=limit)

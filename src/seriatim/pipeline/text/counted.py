@@ -1,0 +1,23 @@
+"""`counted`: a number with its noun, in the right number."""
+
+from __future__ import annotations
+
+__all__ = ["counted", "plural_of"]
+
+
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """A number with its noun: ``1 group``, ``2,000 groups``, ``0 batches``.
+
+    Args:
+        number: the number, 0 or more.
+        noun: the noun in the singular; words behind it, as in "entry of the history", need `plural`.
+        plural: its plural, where that isn't regular.
+    """
+    return f"{number:,} {noun if number == 1 else plural or plural_of(noun)}"
+
+
+def plural_of(noun: str) -> str:
+    """The regular plural of a noun: groups, entries, batches."""
+    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}es" if noun.endswith(("s", "x", "ch", "sh")) else f"{noun}s"

@@ -1,0 +1,152 @@
+"""What a finite frame leaves out of its result, told in the log once all of the frame has been read.
+
+A finite frame has no next batch, so a message that is held at its end is in no result. The workers count what they leave
+out while they work, and Spark brings the counts to the driver with the end of each task: there is no further pass, and
+the line is in the log before the action returns. See `docs/decisions/0077-what-a-finite-frame-leaves-out.md`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.accumulators import Accumulator, AccumulatorParam
+from pyspark.sql import SparkSession
+
+from seriatim.kernel.held_groups import missing_numbers
+from seriatim.kernel.outcome import Disposition
+from seriatim.kernel.policy import BestEffort, Standard
+from seriatim.pipeline.declared.queue import Queue
+
+__all__ = ["LeftOut", "Share", "counting"]
+
+_LOG = logging.getLogger("seriatim.spark")
+
+#: What a bucket counted: its messages by disposition, its groups that hold some, and the first of these groups:
+#: queue, key, the first run of numbers that it misses.
+Share = tuple[dict[int, int], int, "tuple[str, str, int | None, int | None] | None"]
+#: What one call of the operator counted: the partition and the task attempt, and the share of each bucket.
+_Call = tuple[int, int, dict[int, Share]]
+
+
+class _Calls(AccumulatorParam[list[_Call]]):
+    """Collects the calls of a task on a worker, and hands them on at the driver."""
+
+    def __init__(self, take: Callable[[_Call], None] | None = None) -> None:
+        self._take = take
+
+    def __reduce__(self) -> tuple[type[_Calls], tuple[()]]:
+        return _Calls, ()  # as workers get it
+
+    def zero(self, value: list[_Call]) -> list[_Call]:
+        """Begin a task without any."""
+        return []
+
+    def addInPlace(self, value1: list[_Call], value2: list[_Call]) -> list[_Call]:  # noqa: N802 - Spark's interface
+        """Add calls."""
+        if self._take is None:
+            return [*value1, *value2]
+        for call in value2:
+            self._take(call)
+        return value1
+
+
+@dataclass(slots=True)
+class LeftOut:
+    """What one frame leaves out, as its calls become known.
+
+    Every partition is one call, whether messages are in it or not. A task that has several partitions (``coalesce``)
+    makes several calls, and a partition may be read by several actions; each counts once.
+
+    Args:
+        queues: the frame's queues.
+        several: whether `queues=` named them.
+        partitions: how many partitions the operator has.
+        finish: whether time runs out at the end.
+    """
+
+    queues: Sequence[Queue]
+    several: bool
+    partitions: int
+    finish: bool
+    _calls: set[tuple[int, int]] = field(default_factory=set)
+    _of_attempts: Counter[int] = field(default_factory=Counter)
+    _shares: dict[int, Share] = field(default_factory=dict)
+    _told: bool = False
+
+    def take(self, call: _Call) -> None:
+        """Take in a call; with the last partition, tell what was left out."""
+        if self._told:
+            return
+        partition, attempt, shares = call
+        self._calls.add((partition, self._of_attempts[attempt]))
+        self._of_attempts[attempt] += 1
+        self._shares |= shares
+        if len(self._calls) >= self.partitions:
+            self._told = True
+            if line := self.line():
+                _LOG.warning("%s", line)
+            for counted in (self._calls, self._of_attempts, self._shares):
+                counted.clear()  # Spark never forgets an accumulator
+
+    def line(self) -> str:
+        """What was left out, in a line; empty: nothing, or repetitions only."""
+        counts: Counter[int] = Counter()
+        groups = 0
+        for by_disposition, holding, _ in self._shares.values():
+            counts.update(by_disposition)
+            groups += holding
+        missing = {one: counts[one] for one in Disposition if one is not Disposition.RELEASED and counts[one]}
+        if not missing.keys() - {Disposition.DUPLICATE}:
+            return ""
+        parts = [f"{count:,} {one.word}" for one, count in missing.items()]
+        if Disposition.HELD in missing:
+            parts[0] += f" in {groups:,} group{'' if groups == 1 else 's'}{self._example()}"
+        total, whole = sum(missing.values()), counts.total()
+        told = (
+            f"resequence: {total:,} of {whole:,} message{'' if whole == 1 else 's'} {'is' if total == 1 else 'are'} not "
+            f'in the result: {", ".join(parts)}; output="all" gives every message, with the reason'
+        )
+        waits = Disposition.HELD in missing and not self.finish and any(map(_has_time, self.queues))
+        return f"{told}; finish=True lets time run out for what is held" if waits else told
+
+    def _example(self) -> str:
+        found = sorted((one for _, _, one in self._shares.values() if one is not None), key=lambda one: one[:2])
+        if not found:
+            return ""
+        queue, key, first, last = found[0]
+        place = f"{key!r} of queue {queue!r}" if self.several else repr(key)
+        waits = missing_numbers(first, last)
+        return f" (such as {place}{f', which waits for {waits}' if waits else ''})"
+
+
+def counting(session: SparkSession, left_out: LeftOut) -> Callable[[dict[int, Share]], None] | None:
+    """What the operator calls on a worker with the shares of a partition's buckets; None: through Connect nothing is told."""
+    context = getattr(session, "_sc", None)
+    if context is None:
+        return None
+    calls: Accumulator[list[_Call]] = context.accumulator([], _Calls(left_out.take))
+    return _Counting(calls)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    calls: Accumulator[list[_Call]]
+
+    def __call__(self, shares: dict[int, Share]) -> None:
+        task: Any = TaskContext.get()
+        self.calls.add([(task.partitionId(), task.taskAttemptId(), shares)])
+
+
+def _has_time(queue: Queue) -> bool:
+    """Whether time would release something that the queue holds."""
+    match queue.policy:
+        case Standard(hole_timeout=timeout, on_hole=on_hole):
+            return timeout is not None and on_hole == "skip"
+        case BestEffort():
+            return True
+    return False
