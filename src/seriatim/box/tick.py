@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seriatim.box.connection.access import Access
+from seriatim.box.connection.queue_heads import EVERYTHING
+from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.dialogs.clock import fire, forget_closed
 from seriatim.box.dialogs.transmission import transmit
 from seriatim.box.faults.expired_leases import reap
@@ -19,6 +21,8 @@ __all__ = ["Tick", "tick"]
 
 #: Groups of one transaction.
 _GROUPS = 256
+#: By how much the rank of a message of the lowest priority is higher than that of a usual one, microseconds.
+_LOWEST_PRIORITY_US = 40_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +31,7 @@ class Tick:
 
     Args:
         routed: messages that were published through SQL, and are routed now.
-        groups: groups with due timers.
+        groups: groups that were judged, for a due timer or for messages that had arrived.
         recovered: faulted groups that were retried.
         dialogs: dialogs with a due timer or an ended lifetime.
         scheduled: messages that were published for schedules.
@@ -67,15 +71,31 @@ def tick(access: Access) -> Tick:
     for queue in definitions.queues.values():
         with access.transaction() as transaction:
             reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
-        more = queue.is_open and queue.has_groups
-        while more:
-            with access.transaction() as transaction:
-                turns = Turns(transaction)
-                locked = turns.lock_due(queue, _GROUPS)
-                turns.judge_all(queue, locked)
-            groups += len(locked.keys)
-            more = len(locked.keys) == _GROUPS
+        groups += _judged(access, queue) if queue.is_open and queue.has_groups else 0
     return Tick(routed, groups, recover(access), dialogs, scheduled)
+
+
+def _judged(access: Access, queue: BoxQueue) -> int:
+    """Judge the groups of a queue that have a due timer, or messages that nobody has judged; return their number.
+
+    Where no message waits for another one, there is nothing to tell of messages before a receiver gets them.
+    """
+    keys: set[str] = set()
+    from_rank, until_rank, more = EVERYTHING if queue.holds else None, None, True
+    while more:
+        with access.transaction() as transaction:
+            turns = Turns(transaction)
+            locked, through = turns.lock_due(queue, _GROUPS, from_rank, until_rank)
+            more = turns.judge_all(queue, locked)
+        # Where it finds only groups that it has seen, nobody can judge them: something before waits to be routed.
+        known = len(keys)
+        keys.update(locked.keys)
+        more |= len(keys) > known and (len(locked.keys) == _GROUPS or through is not None)
+        if from_rank is not None and through is not None:
+            more |= through > from_rank
+            from_rank = through
+        until_rank = until_rank or locked.now_us + _LOWEST_PRIORITY_US
+    return len(keys)
 
 
 def _scheduled(access: Access) -> int:
