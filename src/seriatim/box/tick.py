@@ -35,6 +35,7 @@ class Tick:
         recovered: faulted groups that were retried.
         dialogs: dialogs with a due timer or an ended lifetime.
         scheduled: messages that were published for schedules.
+        put_right: groups whose clock began at a time that is still to come, and begins now.
     """
 
     routed: int
@@ -42,10 +43,12 @@ class Tick:
     recovered: int = 0
     dialogs: int = 0
     scheduled: int = 0
+    put_right: int = 0
 
 
-def tick(access: Access) -> Tick:
-    """Route waiting messages, fire due timers, and retry faulted groups with `recoveries`; hand out nothing.
+def tick(access: Access, *, at_once: bool = False) -> Tick:
+    """Route waiting messages, judge what has arrived, fire due timers, and retry faulted groups with `recoveries`; hand
+    out nothing.
 
     Schedules whose time has come publish their messages, if the role is the owner of the box.
 
@@ -56,6 +59,10 @@ def tick(access: Access) -> Tick:
 
     A locked group is left to its turn, which fires its timers. Leases that ran out are removed.
 
+    Args:
+        access: the access to the box.
+        at_once: let clocks of groups begin now that began while the database's clock was ahead.
+
     Raises:
         EnvironmentProblem: the role may not route, or not receive from each of the queues.
         Unavailable: the transaction has to be repeated.
@@ -63,7 +70,7 @@ def tick(access: Access) -> Tick:
     with access.transaction() as transaction:
         transaction.do("number_left")
     scheduled = _scheduled(access)
-    routed, groups, dialogs = route_pending(access), 0, fire(access)
+    routed, groups, put_right, dialogs = route_pending(access), 0, 0, fire(access)
     with access.transaction() as transaction:
         definitions = access.known.current(transaction)
         forget_closed(transaction)
@@ -71,8 +78,11 @@ def tick(access: Access) -> Tick:
     for queue in definitions.queues.values():
         with access.transaction() as transaction:
             reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
+        if at_once and queue.is_open and queue.holds:
+            with access.transaction() as transaction:
+                put_right += transaction.value("put_right", of_queue=queue.queue_id, named=None)
         groups += _judged(access, queue) if queue.is_open and queue.has_groups else 0
-    return Tick(routed, groups, recover(access), dialogs, scheduled)
+    return Tick(routed, groups, recover(access), dialogs, scheduled, put_right)
 
 
 def _judged(access: Access, queue: BoxQueue) -> int:

@@ -14,6 +14,7 @@ from seriatim.box.definitions.known import Known
 from seriatim.box.turns import turns
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView
+from seriatim.errors import ActionRefused
 from seriatim.operations import dead_letters, groups, invariants
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.databases import Databases
@@ -37,7 +38,10 @@ def define(dsn: str) -> None:
         properties = {"key": "string", "number": "long", "size": "long", "priority": "long"}
         box.define(
             MessageType("case", properties),
-            *(Queue(name, policy, group="key", sequence="number") for name, policy in QUEUES.items()),
+            *(
+                Queue(name, policy, group="key", sequence="number", priority="priority")
+                for name, policy in QUEUES.items()
+            ),
             Queue("failures", Unordered()),
             Subscription("failures", where="type = 'seriatim.failure'", to="failures"),
         )
@@ -63,21 +67,24 @@ def send(box: MessageBox, to: str, *numbers: int, group: str = "g", delay: str |
     )
 
 
-def taken(box: MessageBox, queue: str) -> list[int | None]:
+def taken(box: MessageBox, queue: str) -> list[int]:
     """The sequences of all that can be received now."""
-    found: list[int | None] = []
+    found: list[int] = []
     while True:
         with box.session() as tx:
             delivery = tx.receive(queue, limit=100)
             if delivery is None:
                 return found
-            found += [message.sequence for message in delivery]
+            found += [int(message.context["number"]) for message in delivery]
 
 
 def told(box: MessageBox) -> list[str]:
     """The failures that were published."""
     with box.session() as tx:
-        return [f"{m.context['failed_queue']}: {json.loads(m.body)['error']}" for m in tx.receive("failures", limit=100) or ()]
+        return [
+            f"{m.context['failed_queue']}: {json.loads(m.body)['error']}"
+            for m in tx.receive("failures", limit=100) or ()
+        ]
 
 
 def shown(box: MessageBox, queue: str) -> GroupView:
@@ -222,14 +229,15 @@ def test_no_receiver_is_needed_to_tell_of_holes_and_failures(box: MessageBox, cl
     clock.move(7)
     assert box.tick().groups == 1
     assert shown(box, "waiting").state == "timed_out"
-    assert told(box) == ["waiting: the numbers 1 to 2 are missing", "waiting: below the start"]
+    assert told(box) == [
+        "waiting: the numbers 1 to 2 are missing",
+        "waiting: the sequence is below the first number of its group",
+    ]
     assert box.tick().groups == 0
     assert invariants.broken(box) == []
 
 
-def test_all_groups_are_judged_however_many_there_are(
-    box: MessageBox, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_groups_are_judged_however_many_there_are(box: MessageBox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tick, "_GROUPS", 3)
     monkeypatch.setattr(turns, "PORTION", turns.Portion(held=2, arrived=2, together=4, each=1))
     for priority in (1, 5, 10):
@@ -257,3 +265,46 @@ def test_what_waits_to_be_routed_has_arrived(box: MessageBox, clock: Clock) -> N
     assert shown(box, "skipping").state == "waiting"
     assert taken(box, "skipping") == [1, 2]
     assert told(box) == []
+
+
+def put_clock(box: MessageBox, by: str) -> None:
+    """The machine's clock is wrong by that much now."""
+    with box.session() as tx:
+        tx.connection.execute("UPDATE seriatim_clock.moved SET by = %s::interval", [by])
+
+
+def test_a_clock_that_was_ahead_is_shown_and_put_right(box: MessageBox, clock: Clock) -> None:
+    clock.move("2h")
+    for queue in QUEUES:
+        send(box, queue, 2, size=2)
+    box.tick()
+    send(box, "rounds", 1, group="unseen")
+    put_clock(box, "1 minute")
+    ahead = {view.queue: view.clock_was_ahead for view in groups.groups(box) if view.group == "g"}
+    assert ahead == dict.fromkeys(QUEUES, "due in 1 h 59 m: the clock was ahead")
+    assert "clock was ahead" in groups.standing(box, "waiting", "g").why
+    assert groups.standing(box, "waiting", "g").helps == ("retry", "skip_hole")
+    assert groups.retry(box, "waiting", "g", actor="test", reason="test").after == "waiting"
+    assert shown(box, "waiting").clock_was_ahead is None
+    assert age_s(shown(box, "waiting").hole_since, clock) == 0
+    with pytest.raises(ActionRefused, match="cannot retry a group that is waiting"):
+        groups.retry(box, "waiting", "g", actor="test", reason="test")
+    done = box.tick(at_once=True)
+    assert (done.put_right, done.groups) == (4, 4)  # the one that nobody had looked at, too
+    assert {view.clock_was_ahead for view in groups.groups(box)} == {None}
+    clock.move(7)
+    assert taken(box, "skipping") == [2]
+    assert sorted(taken(box, "rounds")) == [1, 2]  # of two groups
+    box.tick()
+    assert (shown(box, "waiting").state, shown(box, "sets").state) == ("timed_out", "closed")
+    assert box.tick(at_once=True).put_right == 0
+    assert invariants.broken(box) == []
+
+
+def test_a_delayed_message_is_no_clock_that_was_ahead(box: MessageBox) -> None:
+    send(box, "waiting", 2, delay="1h")
+    box.tick()
+    assert shown(box, "waiting").clock_was_ahead is None
+    assert box.tick(at_once=True).put_right == 0
+    with pytest.raises(ActionRefused):
+        groups.retry(box, "waiting", "g", actor="test", reason="test")

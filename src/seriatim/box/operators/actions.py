@@ -21,7 +21,7 @@ from seriatim.box.operators.failed_message import edit, failed, see_now, set_dea
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.turns.resequence import ActionResult
 from seriatim.box.turns.turns import LockedGroups, Turns
-from seriatim.box.views.groups import GroupView, group_of
+from seriatim.box.views.groups import TRIED_AGAIN, GroupView, group_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel import actions
 from seriatim.kernel.outcome import EventKind, Events, no_events, no_messages
@@ -237,7 +237,8 @@ def _done(
 class _Mended:
     """The change of a faulted group's message before the kernel is called.
 
-    `early`: the state of a group that isn't faulted: its message waited for its next attempt and is only retried now.
+    `early`: the state of a group that isn't faulted: its message waited for its next attempt and is only retried now, or its
+    clock began while the database's clock was ahead, and begins now.
     """
 
     entry_ids: Sequence[int] = ()
@@ -253,6 +254,11 @@ def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, vie
     """
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
         return _Mended()
+    if asked.action is Action.RETRY and asked.body is None:
+        view = group_of(transaction, asked.queue, asked.group)
+        if view.due_in_s is not None and _unlocked(view) in TRIED_AGAIN:
+            transaction.do("put_right", of_queue=queue.queue_id, named=asked.group)
+            return _Mended(early=_unlocked(view), details={"due_in_s": view.due_in_s})
     found = failed(transaction, queue, asked.group)
     if found is None:
         return _Mended()

@@ -222,6 +222,7 @@ class Turn:
         incarnation: the incarnation of unknown groups.
         most_arrived: the most arrived messages that were read of each group.
         most_held: the most held messages of each kind that were read.
+        most_whole: the most messages of a group that are all read where the time of the first of them matters.
         is_all: whether all that has arrived can be read; otherwise something waits to be routed, and no timer fires.
     """
 
@@ -237,6 +238,7 @@ class Turn:
         incarnation: int = 0,
         most_arrived: int = EVERYTHING,
         most_held: int = EVERYTHING,
+        most_whole: int = EVERYTHING,
         *,
         is_all: bool = True,
     ) -> None:
@@ -246,6 +248,7 @@ class Turn:
         self._entries = entries
         self._now = now
         self._at_most = at_most
+        self._most_whole = most_whole
         self._requests = requests
         self._incarnation = incarnation
         held = _held_of(entries)
@@ -276,7 +279,10 @@ class Turn:
         Args:
             acts: whether an operator, or a failure, acts on the groups.
         """
-        return self._part.is_short(self._policy, self._start, self._come, self._now, acts=acts or bool(self._requests))
+        acts = acts or bool(self._requests)
+        return self._part.is_short(
+            self._policy, self._start, self._come, self._now, acts=acts, most_whole=self._most_whole
+        )
 
     def judge(self) -> TurnResult:
         """Judge the arrivals, and fire due timers; or judge only the messages to hand out, if that is enough."""

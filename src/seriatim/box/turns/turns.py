@@ -506,6 +506,7 @@ def _portion(
     return {
         "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
         "most_held": ALL if all_held else PORTION.held,
+        "most_whole": PORTION.together,
     }
 
 
