@@ -235,6 +235,12 @@ _STANDARD = (
         "behind = first",
     ),
     Mutation(
+        "nor does one that opens as of a due time open before",
+        "standard.py",
+        "now_waits = np.maximum(now, held.take(waiting[~free]).first_arrival(len(state)))",
+        "now_waits = now",
+    ),
+    Mutation(
         "a hole that opens late delays those behind it",
         "holes.py",
         "return running_latest(owner, begins - passed) + passed",
@@ -302,6 +308,12 @@ _TIME = (
         "resequence.py",
         "time = np.maximum(arrivals.time, state.groups.clock[arrivals.group])",
         "time = arrivals.time",
+    ),
+    Mutation(
+        "nor does it within a batch",
+        "resequence.py",
+        "time=running_latest(arrivals.group, time)",
+        "time=time",
     ),
     Mutation(
         "no timer is passed over within a batch",
