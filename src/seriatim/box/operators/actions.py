@@ -21,7 +21,7 @@ from seriatim.box.operators.failed_message import edit, failed, see_now, set_dea
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.turns.resequence import ActionResult
 from seriatim.box.turns.turns import LockedGroups, Turns
-from seriatim.box.views.groups import TRIED_AGAIN, GroupView, group_of
+from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel import actions
 from seriatim.kernel.outcome import EventKind, Events, no_events, no_messages
@@ -29,7 +29,7 @@ from seriatim.kernel.policy import Policy, Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
-from seriatim.kernel.states import Action, GroupState, refusal
+from seriatim.kernel.states import TRIED_AGAIN, Action, GroupState, refusal
 
 __all__ = ["ActionRequest", "Operation", "act", "require_of", "unlocked"]
 
@@ -254,16 +254,14 @@ def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, vie
     """
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
         return _Mended()
-    if asked.action is Action.RETRY and asked.body is None:
-        view = group_of(transaction, asked.queue, asked.group)
-        if view.due_in_s is not None and _unlocked(view) in TRIED_AGAIN:
-            transaction.do("put_right", of_queue=queue.queue_id, named=asked.group)
-            return _Mended(early=_unlocked(view), details={"due_in_s": view.due_in_s})
+    retries = asked.action is Action.RETRY
+    if retries and asked.body is None and view.due_in_s is not None and unlocked(view) in TRIED_AGAIN:
+        transaction.do("put_right", of_queue=queue.queue_id, named=asked.group)
+        return _Mended(early=unlocked(view), details={"due_in_s": view.due_in_s})
     found = failed(transaction, queue, asked.group)
     if found is None:
         return _Mended()
     state = unlocked(view)
-    retries = asked.action is Action.RETRY
     waits = retries and found.waits and state in (GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT)
     if state is not GroupState.FAULTED and not waits:
         return _Mended()
