@@ -490,6 +490,7 @@ def test_the_commands(team):
         "recovered": 0,
         "dialogs": 0,
         "scheduled": 0,
+        "put_right": 0,
     }
     assert (
         call("tick").stdout
