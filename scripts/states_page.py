@@ -64,8 +64,8 @@ def _lines() -> Iterator[str]:
         "An action that doesn't fit is refused with the state and with what is allowed. `suspend` and `resume` of a group that",
         "somebody works on are obeyed at the end of the turn; until then the group shows what was asked for.",
         "`skip_message` fits a suspended group only where a late message suspended it, and `retry` also one whose message",
-        "waits for its next attempt. A group that somebody works on and that is suspended only at the end of the turn takes no",
-        "more than a `locked` one until then, and `resume`.",
+        "waits for its next attempt, or whose [clock was ahead](box-definitions.md#times-of-arrival). A group that somebody works",
+        "on and that is suspended only at the end of the turn takes no more than a `locked` one until then, and `resume`.",
         "",
     )
     yield from _table(tuple(Action), {action: f"`{action}`" for action in Action})

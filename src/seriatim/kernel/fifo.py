@@ -29,7 +29,7 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
 
     waiting = arrivals.take(stopped)
     no = np.zeros(len(waiting), np.bool_)
-    held = Held.concat([state.held, Held(waiting.group, waiting.ref, waiting.ref, no, no)])
+    held = Held.concat([state.held, Held(waiting.group, waiting.ref, waiting.ref, no, no, waiting.time)])
     ends = np.flatnonzero(last_per_group(group))
     flags, clock = groups.flags.copy(), groups.clock.copy()
     flags[group] |= Flag.BEGUN

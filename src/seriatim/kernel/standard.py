@@ -87,7 +87,8 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
     taken = arrivals.take(pending)
-    added = Held(taken.group, taken.sequence, taken.ref, late_held[pending], np.zeros(len(pending), np.bool_))
+    no = np.zeros(len(pending), np.bool_)
+    added = Held(taken.group, taken.sequence, taken.ref, late_held[pending], no, taken.time)
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
     order = order_by(held.group, held.sequence)
@@ -288,7 +289,11 @@ def release(
     last = groups.last.copy()
     last[leaving.group] = leaving.sequence  # the last one written stays: the last that leaves
 
-    since, reports = _clocks(state, group[~free], place[~free], group[free], moment[free], arrivals, now)
+    if now is not None:  # a message may have arrived after the timer that let the others go
+        now_waits = np.maximum(now, held.take(waiting[~free]).first_arrival(len(state)))
+    since, reports = _clocks(
+        state, group[~free], place[~free], group[free], moment[free], arrivals, None if now is None else now_waits
+    )
     flags = groups.flags
     if suspends.any():
         flags = np.where(suspends, flags | Flag.SUSPENDED, flags)

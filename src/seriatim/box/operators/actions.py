@@ -29,7 +29,7 @@ from seriatim.kernel.policy import Policy, Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
-from seriatim.kernel.states import Action, GroupState, refusal
+from seriatim.kernel.states import TRIED_AGAIN, Action, GroupState, refusal
 
 __all__ = ["ActionRequest", "Operation", "act", "require_of", "unlocked"]
 
@@ -238,7 +238,8 @@ def _done(
 class _Mended:
     """The change of a faulted group's message before the kernel is called.
 
-    `early`: the state of a group that isn't faulted: its message waited for its next attempt and is only retried now.
+    `early`: the state of a group that isn't faulted: its message waited for its next attempt and is only retried now, or its
+    clock began while the database's clock was ahead, and begins now.
     """
 
     entry_ids: Sequence[int] = ()
@@ -254,11 +255,14 @@ def _mended(transaction: Transaction, queue: BoxQueue, asked: ActionRequest, vie
     """
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
         return _Mended()
+    retries = asked.action is Action.RETRY
+    if retries and asked.body is None and view.due_in_s is not None and unlocked(view) in TRIED_AGAIN:
+        transaction.do("put_right", of_queue=queue.queue_id, named=asked.group)
+        return _Mended(early=unlocked(view), details={"due_in_s": view.due_in_s})
     found = failed(transaction, queue, asked.group)
     if found is None:
         return _Mended()
     state = unlocked(view)
-    retries = asked.action is Action.RETRY
     waits = retries and found.waits and state in (GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT)
     if state is not GroupState.FAULTED and not waits:
         return _Mended()

@@ -150,7 +150,10 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     groups = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
     held = table("held", row.column("held.ref").value_lengths()[0].as_py())
     held |= {"late": held["late"].astype(np.bool_), "waits": held["waits"].astype(np.bool_)}
-    return QueueState(row.column("keys").flatten(), State(groups, Held(**held), Ranges(**table("skipped"))))
+    return QueueState(
+        row.column("keys").flatten(),
+        State(groups, Held(**held, time=np.full(len(held["ref"]), NEVER)), Ranges(**table("skipped"))),
+    )
 
 
 def _widen(values: np.ndarray, length: int) -> Ints:
