@@ -65,8 +65,9 @@ def _lines() -> Iterator[str]:
         "somebody works on are obeyed at the end of the turn; until then the group shows what was asked for.",
         "`skip_message` of a message that is named takes it out, in any state but `locked`; without a name it is about the message that",
         "stopped the group, and is refused where none did: an operator's suspension isn't lifted by it. `retry` fits also a group whose",
-        "message waits for its next attempt. A group that somebody works on and that is suspended only at the end of the turn takes no",
-        "more than a `locked` one until then, and `resume`. See [weights, and taking messages out](weights.md).",
+        "message waits for its next attempt, or whose [clock was ahead](box-definitions.md#times-of-arrival). A group that somebody works",
+        "on and that is suspended only at the end of the turn takes no more than a `locked` one until then, and `resume`. See",
+        "[weights, and taking messages out](weights.md).",
         "",
     )
     yield from _table(tuple(Action), {action: f"`{action}`" for action in Action})

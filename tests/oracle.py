@@ -50,7 +50,7 @@ class Oracle:
             target = self.understood(message, out)
             if target is not None:
                 before.setdefault(target, (target.hole(), target.view().next))
-                target.clock = max(target.clock, self.now)
+                message.time = target.clock = max(target.clock, self.now)
                 target.arrive(message, target.clock, out)
         for target in self.groups.values():
             target.end_of_offer(max(target.clock, self.now), out)
@@ -67,6 +67,7 @@ class Oracle:
             if target is not None:
                 target.clock = max(target.clock, moment)
                 self.fire_due([target], target.clock - 1, out)
+                message.time = target.clock
                 target.arrive(message, target.clock, out)
         for target in self.groups.values():
             target.end_of_offer(target.clock, out)

@@ -30,6 +30,7 @@ class Message:
     value: Any
     arrival: int
     number: int = 0  # the sequence as an integer, once it was understood
+    time: int = 0  # when it arrived; never earlier than an earlier arrival of its group
     waits: bool = False  # BestEffort: came after its round was fixed
 
     @property
@@ -108,6 +109,11 @@ def key_bytes(group: Any) -> bytes | None:
     except UnicodeError:
         return None
     return raw
+
+
+def first_arrival(held: list[Message]) -> int:
+    """When the first of them arrived: a clock that a timer starts doesn't begin before that."""
+    return min(message.time for message in held)
 
 
 class Group:
@@ -361,7 +367,8 @@ class StandardGroup(Group):
         if self.hole() is None:
             self.since, self.hole_at, self.timed_out = None, None, False
         elif self.hole_at != self.next:
-            self.since, self.hole_at, self.reports, self.timed_out = now, self.next, 0, False
+            begin = max(now, first_arrival(self.messages()))
+            self.since, self.hole_at, self.reports, self.timed_out = begin, self.next, 0, False
 
     def hole(self) -> tuple[int, int] | None:
         if self.suspended or self.closed or not self.messages() or self.next is None:
@@ -483,7 +490,7 @@ class BestEffortGroup(Group):
             for message in self.held:
                 message.waits = False
         elif self.since is None:
-            self.since = now
+            self.since = max(now, first_arrival(self.held))
 
     def end_of_offer(self, now: int, out: Outcome) -> None:
         if self.window is None and self.touched and not self.suspended and not self.closed:

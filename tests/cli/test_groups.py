@@ -110,9 +110,10 @@ def test_actions_on_one_group(shop, call):
     assert call("group", "suspend", "c2", *WHY).stdout == "shop, group c2: waiting → suspended\n"
     assert call("group", "resume", "c2", *WHY).stdout == "shop, group c2: suspended → waiting\n"
     assert (
-        call("group", "skip-hole", "c2", "--through", 1, *WHY).stdout == "shop, group c2: waiting → ready, 1 released\n"
+        call("group", "skip-hole", "c2", "--through", 1, *WHY).stdout
+        == "shop, group c2: waiting → ready, 1 released, 1 skipped\n"
     )
-    assert call("group", "reset", "c2", "--next", 9, *WHY).stdout == "shop, group c2: ready → ready\n"
+    assert call("group", "reset", "c2", "--next", 9, *WHY).stdout == "shop, group c2: ready → ready, 3 to 8 skipped\n"
     done = told(call("group", "skip-message", "it's c1", "--queue", "shop", *WHY, "--json"))
     assert (done["before"], done["after"], done["set_aside"], done["obeyed"]) == ("faulted", "ready", 1, True)
     assert call("group", "abort", "it's c1", *WHY).stdout == "shop, group it's c1: ready → ready, 1 set aside\n"
@@ -128,7 +129,7 @@ def test_of_a_long_run_the_beginning_is_counted_and_more_is_told_of(shop, call, 
     publish(shop, *range(3, 40), group="c2")
     assert received(shop, "c2") == []
     line = call("group", "skip-hole", "c2", *WHY).stdout
-    assert re.fullmatch(r"shop, group c2: waiting → ready, \d+ released, and more follow\n", line)
+    assert re.fullmatch(r"shop, group c2: waiting → ready, \d+ released, 1 skipped, and more follow\n", line)
     left = [n for some in iter(lambda: received(shop, "c2", limit=50), []) for n in some]
     assert left == list(range(2, 40))
 

@@ -200,7 +200,10 @@ def test_workers_that_are_frozen_together_with_their_supervisor(box, monkeypatch
 
 def test_messages_that_are_unrouted(box):
     define(box)
-    told = CliRunner().invoke(main, ["publish", "x", "--type", "ordr", "--property", "customer=c1", *where(box)])
+    lines = "".join(
+        f'{{"type": "{kind}", "body": "x", "context": {{"customer": "c1"}}}}\n' for kind in ("order", "ordr")
+    )
+    told = CliRunner().invoke(main, ["publish", *where(box)], input=lines)
     assert told.stdout.endswith("unrouted\n")
     named = found(box, "unrouted")
     assert "1 message, such as type 'ordr', since " in named

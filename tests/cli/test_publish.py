@@ -57,6 +57,14 @@ def test_a_message_of_arguments(box, call):
     assert messages(box, "large")[0].message_id == "o1"
 
 
+def test_strictly_a_message_that_went_astray_is_an_exit_code(call):
+    fine, lost = ("--type", "order", "--property", "customer=c1"), ("--type", "nonesuch")
+    assert call("x", *fine, "--strict").stdout.endswith("published\n")
+    assert call("x", *lost, "--strict", code=1).stdout.endswith("unrouted\n")
+    assert "invalid in queue orders" in call("x", "--type", "order", "--strict", code=1).stdout
+    assert call("x", *lost).stdout.endswith("unrouted\n")
+
+
 def test_to_a_queue_and_a_group(box, call):
     call("", "--type", "note", "--queue", "orders", "--group", "c1")
     (message,) = messages(box)

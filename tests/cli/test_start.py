@@ -36,6 +36,20 @@ def test_help_cuts_no_sentence(words):
     assert "..." not in told.stdout.partition(heading)[2]
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["doctr"], "there is no command 'doctr' (did you mean 'doctor'?)"),
+        (["group", "rety", "c1"], "there is no command 'rety' (did you mean 'retry'?)"),
+        (["groups", "skip-hol", "c1"], "there is no command 'skip-hol' (did you mean 'skip-hole'?)"),
+        (["xyzzy"], "there is no command 'xyzzy' (main --help lists all)"),
+    ],
+)
+def test_a_mistyped_command_is_told_which_was_meant(words, told):
+    found = CliRunner().invoke(main, words)
+    assert (found.exit_code, told in found.stderr) == (2, True), found.stderr
+
+
 def test_help_lists_every_noun_once_and_what_helps_first():
     lines = CliRunner().invoke(main, ["--help"]).stdout.splitlines()
     headings = [one for one in lines if re.fullmatch(r"\S.*:", one)]

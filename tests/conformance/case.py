@@ -83,7 +83,8 @@ class Case:
 
     `source` is the rule of the design, or the `Recorded` case it restates; `differs` says where that
     peer's rule is another and what ours is. `released`, `late`, … give sequences per group; the order
-    counts for `released` only. A disposition without an expectation must not occur.
+    counts for `released` only. A disposition without an expectation must not occur. `unwatched`: nobody looks
+    before all has arrived; then there is one look, at the latest message's time.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Case:
     labels: Mapping[Any, list[str]] = field(default_factory=dict)
     reports: tuple[tuple[str, str, int | None, int | None], ...] | None = None
     states: Mapping[str, str] = field(default_factory=dict)
+    unwatched: bool = False
 
     @property
     def messages(self) -> tuple[Message, ...]:

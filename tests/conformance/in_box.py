@@ -1,8 +1,9 @@
 """The conformance cases in a message box, a queue each: published by real transactions, judged by turns at a case's times.
 
 In a box nobody waits for a timer: whoever comes first applies it. So before each moment at which messages come somebody
-looks a microsecond earlier, and what is due by then fires. Nothing else is special: messages are addressed to their
-queue, deliveries are completed, and what became of the others is read from the tables.
+looks a microsecond earlier, and what is due by then fires. Messages arrive at the times of the case, which are written
+down in place of the database's. Nothing else is special: messages are addressed to their queue, deliveries are
+completed, and what became of the others is read from the tables.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import psycopg
 
 from seriatim import BestEffort, Message, MessageBox, MessageType, Queue, Sequencer, Unordered
 from seriatim.box.definitions.definition import BoxQueue, Definitions
@@ -149,15 +151,18 @@ class _Run:
     # ---- steps
 
     def _step(self, step: Any, numbers: range) -> list[Fate] | None:
-        messages = self.case.messages
+        case, messages = self.case, self.case.messages
         if isinstance(step, Act):
             self._turns(micros(step.at))
             self._act(step)
             self._turns(micros(step.at))
             return None
-        if self.case.per_call:
+        if case.per_call:
             self._publish(numbers)
             return self._turn(micros(messages[numbers[-1]].at)) or []
+        if case.unwatched:
+            self._publish(numbers)
+            return self._turns(micros(case.last_time)) if numbers.stop == len(messages) else []
         fates = []
         for moment, together in groupby(numbers, lambda n: micros(messages[n].at)):
             fates += self._turns(moment - 1)
@@ -172,6 +177,19 @@ class _Run:
                 self.refused.append(n)
         with self.box.session() as tx:
             tx.publish([self._message(n) for n in numbers if n not in self.refused])
+        with self.box.session() as tx:
+            self._arrive(tx.connection, numbers)
+
+    def _arrive(self, connection: psycopg.Connection, numbers: Sequence[int]) -> None:
+        """Has messages arrive at the times of the case."""
+        connection.execute(
+            f"UPDATE {self.box.schema}.entries AS entry SET arrived_us = came.at_us"
+            f" FROM {self.box.schema}.spool AS stored, unnest(%s::bigint[], %s::bigint[]) AS came (message, at_us)"
+            " WHERE entry.queue_id = %s AND entry.status = 'arrived'"
+            " AND (stored.arrival_id, stored.position) = (entry.arrival_id, entry.position)"
+            " AND (stored.context ->> 'message')::bigint = came.message",
+            [list(numbers), [micros(self.case.messages[n].at) for n in numbers], self.queue.queue_id],
+        )
 
     def _message(self, number: int) -> Message:
         message = self.case.messages[number]

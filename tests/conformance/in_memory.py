@@ -23,7 +23,7 @@ class InMemory:
         self.name = f"in memory, {cutting}"
 
     def cannot_run(self, case: Case) -> str | None:
-        if self.cutting != "steps" and (case.has_actions or case.per_call):
+        if self.cutting != "steps" and (case.has_actions or case.per_call or case.unwatched):
             return "its steps are its meaning"
         return None
 
@@ -73,7 +73,7 @@ def take_step(sequencer: Any, case: Case, step: Any, numbers: range) -> list[Any
     if isinstance(step, Act):
         return [sequencer.advance(step.at), *act(sequencer, step)]
     latest = max(case.messages[n].at for n in numbers)
-    if case.per_call:
+    if case.per_call or case.unwatched:
         # A call is a round; what it leaves behind is due at once, but an engine may be called again before that.
         last = numbers.stop == len(case.messages)
         return [sequencer.offer(items(case, numbers), now=latest), *([sequencer.advance(latest)] if last else [])]

@@ -48,6 +48,8 @@ def cannot_run(case: Case) -> str | None:
         return "an operator acts on it, which a frame can't see"
     if not case.plain:
         return "its keys, sequences or sizes have no column type in common"
+    if case.unwatched:
+        return "a batch looks at what it takes in"
     return None
 
 

@@ -191,6 +191,13 @@ TIME_TEXTS = tuple(
 )
 
 
+class _Anything:
+    """An object that is nothing that can be read."""
+
+    def __repr__(self) -> str:
+        return "an object"
+
+
 class _Index:
     def __index__(self) -> int:
         return 7
@@ -221,7 +228,7 @@ OBJECTS = tuple(
         (Fraction(10), _NONE),
         (datetime(1970, 1, 2, tzinfo=UTC), _NONE),
         (timedelta(days=1), _NONE),
-        (object(), _NONE),
+        (_Anything(), _NONE),
         (_Index(), 7),
         (Decimal("NaN"), _NONE),
         (Decimal("Infinity"), _NONE),
@@ -294,6 +301,6 @@ TIMES = tuple(
         (timedelta(seconds=1), _NO_TIME),
         (b"1970-01-02", _NO_TIME),
         ((0, 1), _NO_TIME),
-        (object(), _NO_TIME),
+        (_Anything(), _NO_TIME),
     )
 )

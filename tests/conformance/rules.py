@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
-from tests.conformance.case import CLOCK, Case, Late, at, later, of, together
+from tests.conformance.case import CLOCK, Act, Case, Late, at, later, of, together
 
 _MAX = 2**63 - 1
 _SKIPPING = Standard(hole_timeout=100, on_hole="skip")
@@ -633,4 +633,88 @@ ARRIVAL = (
     ),
 )
 
-RULES = KEYS_AND_NUMBERS + STANDARD + BEST_EFFORT + UNIT_OF_WORK + ARRIVAL
+TIMES_OF_ARRIVAL = (
+    Case(
+        "nobody looks: a hole opens with the first message behind it",
+        "Time",
+        _SKIPPING,
+        (at(0, "g", 2), at(99, "g", 3), later(100)),
+        released={"g": [2, 3], **CLOCK},
+        reports=(("hole_overdue", "g", 1, 1), ("hole_skipped", "g", 1, 1)),
+        unwatched=True,
+    ),
+    Case(
+        "nobody looks: a hole that was filled before is filled, however long ago it was due",
+        "Time",
+        _SKIPPING,
+        (at(0, "g", 2, 5), at(1000, "g", 4, 1), at(1001, "g", 3)),
+        released={"g": [1, 2, 3, 4, 5]},
+        reports=(),
+        unwatched=True,
+    ),
+    Case(
+        "nobody looks: the next hole opens with the first message behind it",
+        "Time",
+        _SKIPPING,
+        (at(0, "g", 2), at(150, "g", 5), at(151, "g", 7), later(249)),
+        note="the first is skipped as of 100, the second is open since 150",
+        released={"g": [2], **CLOCK},
+        held={"g": [5, 7]},
+        reports=(("hole_overdue", "g", 1, 1), ("hole_skipped", "g", 1, 1)),
+        unwatched=True,
+    ),
+    Case(
+        "nobody looks: three holes, each from its own beginning",
+        "Time",
+        _SKIPPING,
+        (
+            *(at(0, "g", 2), at(0, "h", 2, 4), at(0, "i", 2), at(90, "g", 7), at(150, "g", 5), at(150, "i", 4)),
+            *(at(160, "i", 6), at(180, "h", 6), later(310)),
+        ),
+        note="of g and h the second is open since 100 and the third since 200; of i since 150 and 250",
+        released={"g": [2, 5, 7], "h": [2, 4, 6], "i": [2, 4], **CLOCK},
+        held={"i": [6]},
+        unwatched=True,
+    ),
+    Case(
+        "nobody looks: a hole times out by its own clock",
+        "Time",
+        Standard(hole_timeout=100, hole_retries=1),
+        (at(0, "g", 2), at(150, "h", 2), later(200)),
+        released=CLOCK,
+        held={"g": [2], "h": [2]},
+        states={"g": "timed_out", "h": "waiting"},
+        unwatched=True,
+    ),
+    Case(
+        "nobody looks: a round that is due takes in all that has arrived by then",
+        "Time",
+        BestEffort(window=100, buffer=0.5),
+        (at(0, "g", 5), at(500, "g", 3), at(501, "h", 1)),
+        released={"g": [3, 5]},
+        held={"h": [1]},
+        unwatched=True,
+    ),
+    Case(
+        "nobody looks: the next round begins with its first message",
+        "Time",
+        BestEffort(window=100, buffer=0.5),
+        (at(0, "g", 5), at(0, "h", 1), Act("suspend", "h", 120), at(200, "g", 7), later(320)),
+        note="somebody looks at 120 only: the first round leaves as of 150, the next begins at 200 and leaves at 350",
+        released={"g": [5]},
+        held={"g": [7], "h": [1], "clock": [1]},
+        unwatched=True,
+    ),
+    Case(
+        "nobody looks: a set that has become complete is complete",
+        "Time",
+        UnitOfWork(size=2, timeout=100),
+        (at(0, "g", 2), at(0, "h", 2), at(450, "i", 2), at(500, "g", 1)),
+        released={"g": [1, 2]},
+        dead={"h": [2]},
+        held={"i": [2]},
+        unwatched=True,
+    ),
+)
+
+RULES = KEYS_AND_NUMBERS + STANDARD + BEST_EFFORT + UNIT_OF_WORK + ARRIVAL + TIMES_OF_ARRIVAL

@@ -17,7 +17,9 @@ def test_step_by_step(case: Case) -> None:
 
 @pytest.mark.parametrize("cutting", ["whole", "singly"])
 @pytest.mark.parametrize(
-    "case", [case for case in CASES if not (case.has_actions or case.per_call)], ids=lambda case: case.name
+    "case",
+    [case for case in CASES if not (case.has_actions or case.per_call or case.unwatched)],
+    ids=lambda case: case.name,
 )
 def test_however_it_is_cut(case: Case, cutting: Cutting) -> None:
     check(case, InMemory(Sequencer, cutting).run(case))

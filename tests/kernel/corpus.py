@@ -13,6 +13,7 @@ from seriatim import VOID, BestEffort, Fifo, Policy, Sequencer, Standard, UnitOf
 from tests.conformance.case import check
 from tests.conformance.cases import CASES
 from tests.conformance.in_memory import InMemory
+from tests.kernel.arrival_times import check_falling_times, check_settled
 from tests.kernel.comparison import Call, check_replay, check_script
 from tests.kernel.weights import check_weights
 
@@ -103,6 +104,8 @@ def replay_of(dice: random.Random) -> list[tuple[list[Any], float | None]]:
 
 def play(seed: int) -> None:
     """Raises where the kernel fails a case, or differs from the oracle; the cheapest first, so that most fail soon."""
+    check_falling_times()
+    check_settled()
     check_cases("steps", "whole")
     dice = random.Random(seed)
     for _ in range(SCRIPTS):

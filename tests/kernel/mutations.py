@@ -219,8 +219,32 @@ _STANDARD = (
     Mutation(
         "the hole behind a skipped one begins at that due time",
         "holes.py",
-        "np.where(remain, groups.since + skips * period, NEVER), groups.since)",
-        "np.where(remain, until_now, NEVER), groups.since)".replace("until_now", "groups.since + elapsed"),
+        "since = np.where(moved, next_open, groups.since)",
+        "since = np.where(moved & remain, until, np.where(moved, NEVER, groups.since))",
+    ),
+    Mutation(
+        "but no earlier than the first message behind it has arrived",
+        "holes.py",
+        "begins = np.where(nth == 0, since, np.maximum(since, behind))",
+        "begins = since",
+    ),
+    Mutation(
+        "which may be a message further behind",
+        "holes.py",
+        "behind = -running_latest(owner[-1] - owner[::-1], -first[::-1])[::-1]",
+        "behind = first",
+    ),
+    Mutation(
+        "nor does one that opens as of a due time open before",
+        "standard.py",
+        "now_waits = np.maximum(now, held.take(at.row[waits]).first_arrival(len(state)))",
+        "now_waits = now",
+    ),
+    Mutation(
+        "a hole that opens late delays those behind it",
+        "holes.py",
+        "return running_latest(owner, begins - passed) + passed",
+        "return np.maximum(begins, since + passed)",
     ),
     Mutation(
         "a hole that follows is reported from its own beginning",
@@ -282,8 +306,14 @@ _TIME = (
     Mutation(
         "a group's own time never goes back",
         "resequence.py",
-        "time=np.maximum(arrivals.time, state.groups.clock[arrivals.group])",
-        "time=arrivals.time",
+        "time = np.maximum(arrivals.time, state.groups.clock[arrivals.group])",
+        "time = arrivals.time",
+    ),
+    Mutation(
+        "nor does it within a batch",
+        "resequence.py",
+        "time=running_latest(arrivals.group, time)",
+        "time=time",
     ),
     Mutation(
         "no timer is passed over within a batch",
@@ -333,8 +363,14 @@ _BEST_EFFORT = (
     Mutation(
         "the next round begins at the end of the one before if messages wait",
         "best_effort.py",
-        "np.where(remain, moments, NEVER), groups.since)",
+        "np.where(remain, begins, NEVER), groups.since)",
         "np.where(remain, groups.since, NEVER), groups.since)",
+    ),
+    Mutation(
+        "and no earlier than its first message has arrived",
+        "best_effort.py",
+        "begins = np.maximum(moments, kept.first_arrival(len(state)))",
+        "begins = moments",
     ),
     Mutation(
         "what waited belongs to the next round",

@@ -337,15 +337,19 @@ class MessageBox(Closing):
         """Close the box; the embedded PostgreSQL stops with its last user. A second call does nothing."""
         self._connections.close()
 
-    def tick(self) -> Tick:
-        """Do due work without receiving: route messages published through SQL, fire timers, retry faulted groups.
+    def tick(self, *, at_once: bool = False) -> Tick:
+        """Do due work without receiving: route messages published through SQL, judge what has arrived, fire timers, retry
+        faulted groups.
+
+        Args:
+            at_once: first let the clocks of groups begin now that began while the database's clock was ahead.
 
         Raises:
             EnvironmentProblem: the box's role may not do this work.
             Unavailable: call it again.
         """
         with translated(self._place):
-            return tick(self._access)
+            return tick(self._access, at_once=at_once)
 
     def grant(
         self,

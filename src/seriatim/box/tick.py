@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seriatim.box.connection.access import Access
+from seriatim.box.connection.queue_heads import EVERYTHING
+from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.dialogs.clock import fire, forget_closed
 from seriatim.box.dialogs.transmission import transmit
 from seriatim.box.faults.expired_leases import reap
@@ -19,6 +21,8 @@ __all__ = ["Tick", "tick"]
 
 #: Groups of one transaction.
 _GROUPS = 256
+#: By how much the rank of a message of the lowest priority is higher than that of a usual one, microseconds.
+_LOWEST_PRIORITY_US = 40_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +31,11 @@ class Tick:
 
     Args:
         routed: messages that were published through SQL, and are routed now.
-        groups: groups with due timers.
+        groups: groups that were judged, for a due timer or for messages that had arrived.
         recovered: faulted groups that were retried.
         dialogs: dialogs with a due timer or an ended lifetime.
         scheduled: messages that were published for schedules.
+        put_right: groups whose clock began at a time that is still to come, and begins now.
     """
 
     routed: int
@@ -38,10 +43,12 @@ class Tick:
     recovered: int = 0
     dialogs: int = 0
     scheduled: int = 0
+    put_right: int = 0
 
 
-def tick(access: Access) -> Tick:
-    """Route waiting messages, fire due timers, and retry faulted groups with `recoveries`; hand out nothing.
+def tick(access: Access, *, at_once: bool = False) -> Tick:
+    """Route waiting messages, judge what has arrived, fire due timers, and retry faulted groups with `recoveries`; hand
+    out nothing.
 
     Schedules whose time has come publish their messages, if the role is the owner of the box.
 
@@ -52,6 +59,10 @@ def tick(access: Access) -> Tick:
 
     A locked group is left to its turn, which fires its timers. Leases that ran out are removed.
 
+    Args:
+        access: the access to the box.
+        at_once: let clocks of groups begin now that began while the database's clock was ahead.
+
     Raises:
         EnvironmentProblem: the role may not route, or not receive from each of the queues.
         Unavailable: the transaction has to be repeated.
@@ -59,7 +70,7 @@ def tick(access: Access) -> Tick:
     with access.transaction() as transaction:
         transaction.do("number_left")
     scheduled = _scheduled(access)
-    routed, groups, dialogs = route_pending(access), 0, fire(access)
+    routed, groups, put_right, dialogs = route_pending(access), 0, 0, fire(access)
     with access.transaction() as transaction:
         definitions = access.known.current(transaction)
         forget_closed(transaction)
@@ -67,15 +78,34 @@ def tick(access: Access) -> Tick:
     for queue in definitions.queues.values():
         with access.transaction() as transaction:
             reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
-        more = queue.is_open and queue.has_groups
-        while more:
+        if at_once and queue.is_open and queue.holds:
             with access.transaction() as transaction:
-                turns = Turns(transaction)
-                locked = turns.lock_due(queue, _GROUPS)
-                turns.judge_all(queue, locked)
-            groups += len(locked.keys)
-            more = len(locked.keys) == _GROUPS
-    return Tick(routed, groups, recover(access), dialogs, scheduled)
+                put_right += transaction.value("put_right", of_queue=queue.queue_id, named=None)
+        groups += _judged(access, queue) if queue.is_open and queue.has_groups else 0
+    return Tick(routed, groups, recover(access), dialogs, scheduled, put_right)
+
+
+def _judged(access: Access, queue: BoxQueue) -> int:
+    """Judge the groups of a queue that have a due timer, or messages that nobody has judged; return their number.
+
+    Where no message waits for another one, there is nothing to tell of messages before a receiver gets them.
+    """
+    keys: set[str] = set()
+    from_rank, until_rank, more = EVERYTHING if queue.holds else None, None, True
+    while more:
+        with access.transaction() as transaction:
+            turns = Turns(transaction)
+            locked, through = turns.lock_due(queue, _GROUPS, from_rank, until_rank)
+            more = turns.judge_all(queue, locked)
+        # Where it finds only groups that it has seen, nobody can judge them: something before waits to be routed.
+        known = len(keys)
+        keys.update(locked.keys)
+        more |= len(keys) > known and (len(locked.keys) == _GROUPS or through is not None)
+        if from_rank is not None and through is not None:
+            more |= through > from_rank
+            from_rank = through
+        until_rank = until_rank or locked.now_us + _LOWEST_PRIORITY_US
+    return len(keys)
 
 
 def _scheduled(access: Access) -> int:

@@ -291,13 +291,17 @@ def _tell_all(action: Action, done: Sequence[Operation | Refused], *, json_: boo
 
 
 def _line(done: Operation | Refused) -> str:
-    from seriatim.operations.bulk import Refused  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.kernel.held_groups import missing_numbers  # noqa: PLC0415 -- NumPy and the driver, when they are needed
+    from seriatim.operations.bulk import Refused  # noqa: PLC0415
 
     place = in_line(f"{done.queue}, group {done.group}")
     if isinstance(done, Refused):
         return f"{place}: refused, {in_line(done.why)}"
     counts = ((done.released, "released"), (done.set_aside, "set aside"))
     told = "".join(f", {count:,} {what}" for count, what in counts if count)
+    told += "".join(
+        f", {missing_numbers(one.first, one.last)} skipped" for one in done.events if one.kind == "hole_skipped"
+    )
     more = ", and more follow" if done.more else ""
     later = "" if done.obeyed else ", at the end of the turn"
     return f"{place}: {done.before} → {done.after}{told}{more}{later}"

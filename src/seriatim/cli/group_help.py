@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
+from seriatim.pipeline.text.section import likely
+
 __all__ = ["Commands"]
 
 #: Longer than any first sentence.
@@ -26,6 +28,18 @@ class Commands(click.Group):
             if rows:
                 with formatter.section(heading):
                     formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; of a name that is none, say which was probably meant."""
+        name = args[0]
+        if not ctx.resilient_parsing and name[:1].isalpha() and self.get_command(ctx, name) is None:
+            hint = likely(name, [one for names in self.sections(ctx).values() for one in names])
+            ctx.fail(
+                f"there is no command {name!r} ({hint if hint.startswith('did') else f'{ctx.command_path} --help lists all'})"
+            )
+        return super().resolve_command(ctx, args)
 
     def described(self, ctx: click.Context, name: str, command: click.Command) -> str:
         """What the list says of a command."""

@@ -54,8 +54,12 @@ GROUP: Table[GroupView] = Table(
     Column("due_at", "due", after="missing"),
     Column("touched_at", "touched"),
     *json_only("suspended_by", "suspended_because", "error", "leased_by", "leased_until", "late", "retry_at", "obeyed"),
-    *json_only("locked_name", "locked_host"),
-    text_only("reason", lambda one: one.reason, "why it is suspended or faulted, or waits for its next attempt"),
+    *json_only("locked_name", "locked_host", "due_in_s"),
+    text_only(
+        "reason",
+        lambda one: one.reason,
+        "why it is suspended or faulted, or waits for its next attempt, or is due too late",
+    ),
     row="seriatim.box.views.groups:GroupView",
 )
 GROUPS = GROUP.extended("A group in the list", *json_only("waiting"))

@@ -7,6 +7,7 @@ of the command that is there, before click looks for it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from difflib import get_close_matches
 
 __all__ = ["LISTED", "VERBS", "brought_to_commands"]
 
@@ -38,7 +39,8 @@ def brought_to_commands(words: Sequence[str], verbs_of: Callable[[str], Collecti
     if noun in VERBS:
         if first == "list":
             return [noun, *rest[1:]]
-        if first in verbs_of(VERBS[noun]) or (first in _HELP and words[0] == VERBS[noun]):
+        is_verb = first is not None and get_close_matches(first, verbs_of(VERBS[noun]), n=1)  # or a verb mistyped
+        if is_verb or (first in _HELP and words[0] == VERBS[noun]):
             return [VERBS[noun], *rest]
         return [noun, *rest]
     if noun in LISTED:

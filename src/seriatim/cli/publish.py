@@ -124,11 +124,12 @@ class _Given:
     type=click.Choice(UNROUTED),
     help="What to do with a message that reaches no queue (default: what the box says).",
 )
+@click.option("--strict", is_flag=True, help="Exit with 1 if a message reaches no queue, or is invalid in one.")
 @json_option("Print a JSON list.", PUBLISHED)
 def publish(
     body: str | None, *, dsn: str | None, schema: str, type_: str | None, queue: str | None, group: str | None,
     properties: tuple[str, ...], message_id: str | None, content_type: str | None, visible_at: str | None,
-    unique: str | None, unrouted: Any, json_: bool,
+    unique: str | None, unrouted: Any, strict: bool, json_: bool,
 ) -> None:  # fmt: skip
     """Publish a message with the content BODY, and print the queues that it goes to.
 
@@ -164,6 +165,8 @@ def publish(
                 click.echo(f"published before it: {counted(len(found), 'message')}", err=True)
             raise
     PUBLISHED.print(found, json_=json_)
+    if strict and any(one.invalid or not (one.queues or one.left_out) for one in found):
+        sys.exit(1)
 
 
 def _portions(given: _Given, told: Mapping[str, Any]) -> Iterator[list[Message]]:

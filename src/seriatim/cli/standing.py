@@ -72,6 +72,7 @@ def tell(found: Standing) -> None:
     click.echo(f"  messages that wait: {view.waiting:,} ({parts}){behind}")
     if view.hole_since is not None:
         due = f", due {_moment(view.due_at)}" if view.due_at else ""
+        due = f", {view.clock_was_ahead}" if view.clock_was_ahead else due
         click.echo(f"  hole: {view.next}..{view.hole_through} since {_moment(view.hole_since)}{due}")
     click.echo(f"  next {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}")
     click.echo(in_line(f"  last processed: {_told(found.processed)}"))

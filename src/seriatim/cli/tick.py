@@ -16,23 +16,30 @@ if TYPE_CHECKING:
 __all__ = ["TICK", "tick"]
 
 TICK: Table[Tick] = Table(
-    "A tick", *json_only("routed", "groups", "recovered", "dialogs", "scheduled"), row="seriatim.box.tick:Tick"
+    "A tick",
+    *json_only("routed", "groups", "recovered", "dialogs", "scheduled", "put_right"),
+    row="seriatim.box.tick:Tick",
 )
 
 
 @click.command("tick")
+@click.option(
+    "--now", "at_once", is_flag=True,
+    help="First let clocks of groups begin now that began while the database's clock was ahead.",
+)  # fmt: skip
 @which_box
 @json_option("Print one JSON object.", TICK)
-def tick(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Route messages that were published through SQL, publish those of schedules, fire due timers of groups and dialogs,
-    and retry faulted groups.
+def tick(*, at_once: bool, dsn: str | None, schema: str, json_: bool) -> None:
+    """Route messages that were published through SQL, publish those of schedules, judge what has arrived, fire due timers of
+    groups and dialogs, and retry faulted groups.
     """
     with opened(dsn, schema) as box:
-        done = box.tick()
+        done = box.tick(at_once=at_once)
     click.echo(
         as_json(TICK.object_of(done))
         if json_
-        else f"routed {counted(done.routed, 'message')}, fired the timers of {counted(done.groups, 'group')} and "
-        f"{counted(done.dialogs, 'dialog')}, "
+        else f"routed {counted(done.routed, 'message')}, judged {counted(done.groups, 'group')}, "
+        f"fired the timers of {counted(done.dialogs, 'dialog')}, "
         f"recovered {done.recovered:,}, published {done.scheduled:,} of schedules"
+        + (f", put the clocks of {counted(done.put_right, 'group')} right" if at_once else "")
     )

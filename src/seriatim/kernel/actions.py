@@ -142,7 +142,7 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
         flags, since, reports = flags & ~int(Flag.FIXED), _one(NEVER), empty_ints(1)
     elif groups.has(Flag.FIXED)[0] and waiting.waits[~waiting.late].all():
         # What remains came after its round was fixed: that one is over, and the next one begins.
-        flags, since = flags & ~int(Flag.FIXED), clock
+        flags, since = flags & ~int(Flag.FIXED), np.maximum(clock, kept.first_arrival(1))
     if not (flags & Flag.FIXED)[0]:
         kept = kept.with_columns(waits=np.zeros(len(kept), np.bool_))
     after = State(groups.with_columns(flags=flags, since=since, reports=reports, clock=clock), kept, skipped)

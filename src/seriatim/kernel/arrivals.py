@@ -20,7 +20,7 @@ class Arrivals(Columns):
     * `group`: the row of its group.
     * `sequence`: its number (microseconds if a `BestEffort` orders by time; for `Fifo` its `ref`).
     * `ref`: the engine's name for it; ascends in order of arrival, over all batches.
-    * `time`: when it arrived, microseconds, never falling within a group.
+    * `time`: when it arrived, microseconds. Within a group an earlier time counts as the latest one before it.
     * `size`: the size of its set, if the message contains it, or `NOT_SAID`. For `UnitOfWork`.
     * `weight`: how many messages leave with it: 1; or 0, a *void*, which lets the next number pass and leaves nothing.
     """

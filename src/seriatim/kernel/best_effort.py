@@ -66,7 +66,9 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     kept = np.flatnonzero((~late & message) | late_held)
     taken = arrivals.take(kept)
     waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]
-    held = Held.concat([state.held, Held(taken.group, taken.sequence, taken.ref, late_held[kept], waits, taken.weight)])
+    held_late, time = late_held[kept], taken.time
+    added = Held(taken.group, taken.sequence, taken.ref, held_late, waits, time, taken.weight)
+    held = Held.concat([state.held, added])
     held = held.take(order_by(held.group, held.sequence))
 
     ends = np.flatnonzero(last_per_group(group))
@@ -178,12 +180,14 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
     highest[leaving.group] = leaving.sequence
     kept = held.take(~out)
     remain = np.bincount(kept.group, minlength=len(state)) > 0
+    # The next round begins with its first message, which may have come after this one should have left.
+    begins = np.maximum(moments, kept.first_arrival(len(state)))
     after = groups.with_columns(
         flags=np.where(ended, groups.flags & ~int(Flag.FIXED), groups.flags),
         next=np.where(ended, np.maximum(groups.next, highest), groups.next),
         last=last,
         ordinal=groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state)),
-        since=np.where(ended, np.where(remain, moments, NEVER), groups.since),
+        since=np.where(ended, np.where(remain, begins, NEVER), groups.since),
         clock=np.where(ended, np.maximum(groups.clock, moments), groups.clock),
     )
     return State(after, kept.with_columns(waits=kept.waits & ~ended[kept.group]), state.skipped), decided

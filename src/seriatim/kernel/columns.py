@@ -24,6 +24,7 @@ __all__ = [
     "order_by",
     "order_by_group",
     "rank_in_group",
+    "running_latest",
     "running_max",
     "search_within",
     "spans",
@@ -154,6 +155,17 @@ def running_max(group: Ints, positions: Ints) -> Ints:
         return positions
     lift = group * (int(positions.max()) + 2)
     return np.maximum.accumulate(positions + lift) - lift
+
+
+def running_latest(group: Ints, times: Ints) -> Ints:
+    """The latest time so far within each group, for rows sorted by group. The times may be any numbers."""
+    if len(times) < 2 or (times[1:] >= times[:-1]).all():
+        return times
+    order = np.argsort(times, kind="stable")
+    place = empty_ints(len(times))
+    place[order] = np.arange(len(times))
+    latest: Ints = times[order][running_max(group, place)]
+    return latest
 
 
 def search_within(values: Ints, low: Ints, high: Ints, wanted: Ints) -> Ints:

@@ -18,6 +18,7 @@ from seriatim.kernel.columns import (
     first_per_group,
     order_by,
     rank_in_group,
+    running_latest,
     sum_before,
     sum_per_group,
 )
@@ -75,18 +76,17 @@ def due(policy: Standard, state: State) -> Ints:
 def fire(policy: Standard, state: State, until: Ints) -> tuple[State, Decided, Events]:
     """Fire the timers that are due at or before `until` (a time for each group).
 
-    One call has the same effect as any number of smaller calls: the k-th hole of a group that skips is due k full
-    periods after the first, so a division gives the number of holes that fire.
+    One call has the same effect as any number of smaller calls.
     """
     groups = state.groups
     late = due(policy, state) <= until
     if not late.any():
         return state, no_messages(), no_events()
     timeout, total = micros(policy.hole_timeout or 0), policy.hole_retries + 1
-    elapsed = np.where(late, until - np.where(late, groups.since, 0), 0)
     if policy.on_hole == "wait":
+        elapsed = np.where(late, until - np.where(late, groups.since, 0), 0)
         return _report(policy, state, np.where(late, np.minimum(elapsed // timeout, total), groups.reports), timeout)
-    return _skip(policy, state, late, elapsed, timeout, total)
+    return _skip(policy, state, late, until, timeout, total)
 
 
 def _report(policy: Standard, state: State, reports: Ints, timeout: int) -> tuple[State, Decided, Events]:
@@ -106,33 +106,32 @@ def _report(policy: Standard, state: State, reports: Ints, timeout: int) -> tupl
 
 
 def _skip(
-    policy: Standard, state: State, late: Bools, elapsed: Ints, timeout: int, total: int
+    policy: Standard, state: State, late: Bools, until: Ints, timeout: int, total: int
 ) -> tuple[State, Decided, Events]:
     """Skip holes whose last report is due, as many in each group as fit into the time that has passed."""
     groups, held, step = state.groups, state.held, policy.increment
     period = timeout * total
-    at = taken(state, step)
-    following = at.sequence + at.span * step
-    starts = first_per_group(at.group)
-    starts[1:] |= at.sequence[1:] != following[:-1]
+    at = _waiting(taken(state, step), step)
+    beyond, starts = at.sequence + at.span * step, _run_starts(at, step)
     run = np.cumsum(starts) - 1
     heads = np.flatnonzero(starts)
     owner = at.group[heads]
     nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group is what lies before run 0, 1, 2 …
     tails = np.append(heads[1:], len(at)) - 1
-    before = np.where(nth == 0, groups.next[owner], following[tails[np.maximum(np.arange(len(heads)) - 1, 0)]])
+    before = np.where(nth == 0, groups.next[owner], beyond[tails[np.maximum(np.arange(len(heads)) - 1, 0)]])
     end = at.sequence[heads] - step
 
-    # Nothing waits behind a hole that only voids and markers lie behind.
-    messages = at.weight > 0
-    runs = empty_ints(len(state))
-    np.maximum.at(runs, at.group[messages], nth[run[messages]] + 1)
-    skips = np.where(late, np.minimum(elapsed // period, runs), 0)
-    gone = nth < skips[owner]
-    when = groups.since[owner] + (nth + 1) * period
+    time = np.where(at.weight > 0, np.append(held.time, FOREVER)[at.row], FOREVER)
+    opens = _opening_times(state, time, run, owner, nth, period)
+    gone = late[owner] & (opens <= until[owner] - period)
+    runs, skips = (np.bincount(rows, minlength=len(state)) for rows in (owner, owner[gone]))
+    when = opens + period
+    next_open, last_skip = np.full(len(state), NEVER, np.int64), groups.since.copy()
+    following, final = nth == skips[owner], nth == skips[owner] - 1
+    next_open[owner[following]], last_skip[owner[final]] = opens[following], when[final]
 
     passing = gone[run] if len(at) else np.zeros(0, np.bool_)
-    leaves = passing & messages
+    leaves = passing & (at.weight > 0)
     leaving, weight = held.take(at.row[leaves]), at.weight[leaves]
     released = Decided.of(
         leaving.group,
@@ -145,12 +144,13 @@ def _skip(
         timed=True,
     )
     moved, remain = skips > 0, runs > skips
-    since = np.where(moved, np.where(remain, groups.since + skips * period, NEVER), groups.since)
-    reports = np.where(late & remain, (elapsed - skips * period) // timeout, np.where(moved, 0, groups.reports))
+    since = np.where(moved, next_open, groups.since)
+    elapsed = np.where(late & remain, until - np.where(remain, since, 0), 0)
+    reports = np.where(late & remain, np.maximum(elapsed, 0) // timeout, np.where(moved, 0, groups.reports))
     last, next_ = groups.last.copy(), groups.next.copy()
     last[leaving.group] = leaving.sequence
-    next_[at.group[passing]] = following[passing]  # ascends: the highest stays
-    fired = np.where(remain, since + reports * timeout, groups.since + skips * period)
+    next_[at.group[passing]] = beyond[passing]  # ascends: the highest stays
+    fired = np.where(remain, since + reports * timeout, last_skip)
     kept = np.ones(len(held), np.bool_)
     kept[at.row[passing & (at.row >= 0)]] = False
     after = State(
@@ -166,7 +166,7 @@ def _skip(
         state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),
     )
     already = np.where(nth == 0, groups.reports[owner], 0)
-    told = np.where(gone, total, np.where((nth == skips[owner]) & remain[owner], reports[owner], 0)) - already
+    told = np.where(gone, total, np.where(following, reports[owner], 0)) - already
     told = np.where(late[owner], np.maximum(told, 0), 0)
     rows, k = expand(told)
     overdue = Events.of(
@@ -174,18 +174,63 @@ def _skip(
         owner[rows],
         before[rows],
         end[rows],
-        groups.since[owner[rows]] + nth[rows] * period + (already[rows] + k + 1) * timeout,
+        opens[rows] + (already[rows] + k + 1) * timeout,
     )
     skipped = Events.of(EventKind.HOLE_SKIPPED, owner[gone], before[gone], end[gone], when[gone])
-    opened = (nth > 0) & (nth <= skips[owner]) & (nth < runs[owner])
+    opened = (nth > 0) & (nth <= skips[owner])
     opening = Events.of(
         EventKind.HOLE_OPENED,
         owner[opened],
         before[opened],
         end[opened],
-        groups.since[owner[opened]] + nth[opened] * period,
+        opens[opened],
     )
     return after, released, Events.concat([overdue, skipped, opening])
+
+
+def _run_starts(at: Taken, step: int) -> Bools:
+    """The rows with which a run of numbers begins."""
+    starts = first_per_group(at.group)
+    starts[1:] |= at.sequence[1:] != at.sequence[:-1] + at.span[:-1] * step
+    return starts
+
+
+def _waiting(at: Taken, step: int) -> Taken:
+    """The runs up to the last one with a message: nothing waits behind a hole that only voids and markers lie behind."""
+    messages = at.weight > 0
+    if messages.all():
+        return at
+    run = np.cumsum(_run_starts(at, step)) - 1
+    last = np.full(int(at.group[-1]) + 1, -1, np.int64)
+    last[at.group[messages]] = run[messages]  # ascends: the highest stays
+    return at.take(run <= last[at.group])
+
+
+def _opening_times(state: State, time: Ints, run: Ints, owner: Ints, nth: Ints, period: int) -> Ints:
+    """For each run of taken numbers the time when the hole before it opens, if those before it are skipped in time.
+
+    The first hole is open. Each further one opens when the hole before it is skipped, a period after that has opened, or
+    with the first arrival behind it, whichever is later.
+
+    Args:
+        state: the state.
+        time: when each message arrived; `FOREVER` for voids and markers.
+        run: the run of each taken number.
+        owner: the group of each run.
+        nth: the place of each run in its group, from 0.
+        period: microseconds from the opening of a hole until it is skipped.
+    """
+    since = state.groups.since[owner]
+    if not len(owner):
+        return since
+    first = np.full(len(owner), FOREVER, np.int64)
+    np.minimum.at(first, run, time)
+    # The first arrival in this run or a later one of the group: the same from behind, with the signs turned.
+    behind = -running_latest(owner[-1] - owner[::-1], -first[::-1])[::-1]
+    begins = np.where(nth == 0, since, np.maximum(since, behind))
+    # Never more than there is room for: what is as late as that isn't due.
+    passed = np.minimum(nth, FOREVER // period) * period
+    return running_latest(owner, begins - passed) + passed
 
 
 def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:

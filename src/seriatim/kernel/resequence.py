@@ -22,7 +22,7 @@ import numpy as np
 
 from seriatim.kernel import best_effort, fifo, holes, standard, unit_of_work
 from seriatim.kernel.arrivals import Arrivals
-from seriatim.kernel.columns import Ints, first_per_group, last_per_group
+from seriatim.kernel.columns import Ints, first_per_group, last_per_group, running_latest
 from seriatim.kernel.late import suspensions
 from seriatim.kernel.outcome import Decided, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
@@ -136,7 +136,8 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
     decided, events = [no_messages()], [no_events()]
     while True:
         # A group's time never goes back: an earlier moment counts as the latest one.
-        arrivals = arrivals.with_columns(time=np.maximum(arrivals.time, state.groups.clock[arrivals.group]))
+        time = np.maximum(arrivals.time, state.groups.clock[arrivals.group])
+        arrivals = arrivals.with_columns(time=running_latest(arrivals.group, time))
         if clocked:
             state, out, happened = _fire(policy, state, _before_first(state, arrivals))
             decided.append(out)

@@ -102,8 +102,8 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
     taken = arrivals.take(pending)
-    waits = np.zeros(len(pending), np.bool_)
-    added = Held(taken.group, taken.sequence, taken.ref, late_held[pending], waits, taken.weight)
+    no = np.zeros(len(pending), np.bool_)
+    added = Held(taken.group, taken.sequence, taken.ref, late_held[pending], no, taken.time, taken.weight)
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
     order = order_by(held.group, held.sequence)
@@ -335,7 +335,11 @@ def release(
     last[leaving.group] = leaving.sequence  # the last one written stays: the last that leaves
 
     waits = ~free & message
-    since, reports = _clocks(state, group[waits], place[waits], group[free], moment[free], arrivals, now)
+    if now is not None:  # a message may have arrived after the timer that let the others go
+        now_waits = np.maximum(now, held.take(at.row[waits]).first_arrival(len(state)))
+    since, reports = _clocks(
+        state, group[waits], place[waits], group[free], moment[free], arrivals, None if now is None else now_waits
+    )
     flags = groups.flags
     if suspends.any():
         flags = np.where(suspends, flags | Flag.SUSPENDED, flags)

@@ -16,7 +16,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from seriatim.kernel.columns import Bools, Columns, Ints, empty_ints, order_by, order_by_group, search_within, spans
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.time import FOREVER, NEVER
 
 __all__ = ["NOTHING", "Flag", "Groups", "Held", "Ranges", "State"]
 
@@ -81,8 +81,9 @@ class Held(Columns):
     """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
 
     `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
-    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round. `weight`: how many
-    messages leave with it; of weight 0 are the places of voids, which are no messages and in no count.
+    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round. `time`: when it
+    arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
+    many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count.
     """
 
     group: Ints
@@ -90,13 +91,14 @@ class Held(Columns):
     ref: Ints
     late: Bools
     waits: Bools
+    time: Ints
     weight: Ints
 
     @classmethod
     def empty(cls) -> Held:
         """No held messages."""
         none = empty_ints()
-        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none)
+        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none)
 
     def messages(self) -> Held:
         """The messages, without the places of voids."""
@@ -105,6 +107,13 @@ class Held(Columns):
     def counts(self, groups: int) -> Ints:
         """The number of messages that each group holds."""
         return np.bincount(self.group if self.weight.all() else self.group[self.weight > 0], minlength=groups)
+
+    def first_arrival(self, groups: int) -> Ints:
+        """For each group the time when the first of its messages arrived; `NEVER` if there is none."""
+        first = np.full(groups, NEVER, np.int64)
+        first[self.group] = FOREVER
+        np.minimum.at(first, self.group, self.time)
+        return first
 
 
 @dataclass(frozen=True, slots=True)

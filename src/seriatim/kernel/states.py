@@ -109,7 +109,7 @@ class Situation:
         state: the state that it shows.
         by_message: whether a message has stopped it: its handler failed, or it came late. An operator's suspension isn't
             one, also where late messages are held meanwhile.
-        tries_again: whether a message of it waits for its next attempt, and nothing else stops it.
+        tries_again: whether a message of it waits for its next attempt, or for a clock that was ahead, and nothing else stops it.
         leased: whether a worker has it under a lease.
         in_turn: whether it is in the hands of a receiver, and suspended only from the end of that turn on.
     """

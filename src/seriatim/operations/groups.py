@@ -290,7 +290,8 @@ def resume(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) 
 
 
 def retry(box: MessageBox, queue: str, group: str, *, body: bytes | None = None, actor: str, reason: str) -> Operation:
-    """Retry the failed message of a faulted group, or start the next attempt of a waiting group now.
+    """Retry the failed message of a faulted group, or start the next attempt of a waiting group now. A clock that began
+    while the database's clock was ahead begins now.
 
     Args:
         box: the box.

@@ -6,7 +6,9 @@ the work go on but somebody's hand.
 
 from __future__ import annotations
 
+import os
 import shlex
+import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -17,7 +19,7 @@ from seriatim.box.views import needs
 from seriatim.box.views.at_work import ReadyWork, ready_work
 from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
-from seriatim.box.views.workers import workers_of
+from seriatim.box.views.workers import WorkerView, workers_of
 from seriatim.operations.finding import Finding, State
 from seriatim.operations.groups import groups_by_error
 from seriatim.operations.period import period_of
@@ -202,7 +204,7 @@ def _at_work(work: Work) -> Finding:
 def _workers(work: Work) -> Finding:
     with work.box.access.transaction() as transaction:
         found = workers_of(transaction)
-    silent = [one for one in found if one.is_silent]
+    silent = [one for one in found if one.is_silent and not _has_ended(one)]
     if not silent:
         return Finding("workers", State.OK, "every process that works on a queue was heard of a moment ago")
     told = [
@@ -212,6 +214,19 @@ def _workers(work: Work) -> Finding:
     first = silent[0]
     remedy = f"if it still runs there, kill -9 {first.pid}; {_command('workers', queue=first.queue)}"
     return Finding("workers", State.WARNING, _listed(told), remedy)
+
+
+def _has_ended(worker: WorkerView) -> bool:
+    """Whether the process was on this machine, and is gone: it was killed, and nothing of it has to be ended."""
+    if worker.host != socket.gethostname():
+        return False
+    try:
+        os.kill(worker.pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:  # another user's
+        pass
+    return False
 
 
 def _subscriptions(work: Work) -> Finding:

@@ -490,10 +490,11 @@ def test_the_commands(team):
         "recovered": 0,
         "dialogs": 0,
         "scheduled": 0,
+        "put_right": 0,
     }
     assert (
         call("tick").stdout
-        == "routed 0 messages, fired the timers of 0 groups and 0 dialogs, recovered 0, published 0 of schedules\n"
+        == "routed 0 messages, judged 0 groups, fired the timers of 0 dialogs, recovered 0, published 0 of schedules\n"
     )
 
 

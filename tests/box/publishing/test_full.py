@@ -185,6 +185,15 @@ def test_it_waits_no_longer_than_it_was_told(waiting):
         publish(waiting, orders("a", 4), wait="soon")
 
 
+def test_a_wait_that_takes_long_is_told_once(waiting, caplog, monkeypatch):
+    monkeypatch.setattr("seriatim.box.publishing.publisher._PATIENT_S", 0.0)
+    publish(waiting, orders("c1", 1, 2, 3))
+    with pytest.raises(sq.QueueFull):
+        publish(waiting, orders("c1", 4), wait="100ms")
+    (line,) = [one for one in caplog.messages if "waits for room" in one]
+    assert "queue 'orders'" in line
+
+
 def test_what_can_never_fit_does_not_wait(waiting):
     with pytest.raises(sq.QueueFull, match="publish fewer at once"):
         publish(waiting, orders("a", 1, 2, 3, 4))

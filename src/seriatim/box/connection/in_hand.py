@@ -16,29 +16,34 @@ __all__ = ["TRANSITIONS", "Event", "InHand", "State"]
 
 
 class State(Enum):
-    """The state of a delivery; the values are for errors."""
+    """The state of a delivery.
 
-    OPEN = "it has not ended"
-    DONE = "it is done"
-    PUT_BACK = "it was put back"
-    LOST = "it was rolled back"
-    LEFT = "a statement has ended its transaction"
-    COMMITTED = "its transaction was committed before, and it was put back"
-    ELSEWHERE = "somebody else ends it"
+    Attributes:
+        text: the state in an error.
+        is_open: whether the delivery still has to be completed or put back.
+        is_refused: whether it can't be completed any more.
+    """
 
-    @property
-    def is_open(self) -> bool:
-        """Whether the delivery still has to be completed or put back."""
-        return self in (State.OPEN, State.LEFT)
+    OPEN = "it has not ended", True, False
+    DONE = "it is done", False, False
+    PUT_BACK = "it was put back", False, True
+    LOST = "it was rolled back", False, True
+    LEFT = "a statement has ended its transaction", True, True
+    COMMITTED = "its transaction was committed before, and it was put back", False, True
+    ELSEWHERE = "somebody else ends it", False, False
 
-    @property
-    def is_refused(self) -> bool:
-        """Whether a delivery in this state can't be completed any more."""
-        return self in (State.PUT_BACK, State.LOST, State.LEFT, State.COMMITTED)
+    __hash__ = object.__hash__  # that of `Enum` is a call of Python's, of which each message would need several
+
+    def __init__(self, text: str, is_open: bool, is_refused: bool) -> None:
+        self.text = text
+        self.is_open = is_open
+        self.is_refused = is_refused
 
 
 class Event(Enum):
     """An event of a delivery."""
+
+    __hash__ = object.__hash__
 
     COMPLETED = "all of it is done"
     RETURNED = "it is put back, or what is left of it"

@@ -13,7 +13,7 @@ import secrets
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import Any, NamedTuple, TypeGuard
 
 import psycopg
@@ -72,14 +72,6 @@ class _Sent(NamedTuple):
 
 #: As PostgreSQL sends them; nothing else that is a byte long is asked for.
 _BOOLEANS = {b"\0": False, b"\1": True}
-#: How values of these types are written, as some twenty of them are with each message; see `_dumped` for others.
-_DUMPS: Mapping[type, Callable[[Any], abc.Buffer | None]] = {
-    type(None): {None: None}.__getitem__,
-    bool: {False: b"f", True: b"t"}.__getitem__,
-    int: b"%d".__mod__,
-    str: str.encode,
-    bytes: bytes,
-}
 _BEGIN, _COMMIT, _FLUSHED = (
     _Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
 )
@@ -546,20 +538,20 @@ def _row_class(names: tuple[bytes | None, ...]) -> Any:
 
 def _as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> _Sent:
     """A statement with numbers for the names of its parameters, and their values in that order."""
-    (text, names, formats), given = _numbered(asked[0]), asked[1]
-    dumps = _DUMPS if adapter.encoding == "utf-8" else {}  # an application may have set another
-    others = partial(_dumped, adapter)
-    values = [dumps.get(type(value), others)(value) for value in map(given.__getitem__, names)]
+    (text, names, formats), given, encoding = _numbered(asked[0]), asked[1], adapter.encoding
+    values = [  # by their types, the frequent ones first: there are some twenty of them with each message
+        value
+        if (value := given[name]) is None or (kind := type(value)) is bytes
+        else value.encode(encoding)
+        if kind is str
+        else b"%d" % value
+        if kind is int
+        else adapter.dump_sequence([value], [PyFormat.BINARY])[0]
+        if kind is list
+        else str(value).encode(encoding)
+        for name in names
+    ]
     return _Sent(text, values, formats, kept)
-
-
-def _dumped(adapter: abc.Transformer, value: Any) -> abc.Buffer | None:
-    """A value as PostgreSQL reads it: a list of bytes as an array in the binary format, others as text."""
-    if value is None or isinstance(value, bytes):
-        return value
-    if isinstance(value, list):
-        return adapter.dump_sequence([value], [PyFormat.BINARY])[0]
-    return str(value).encode(adapter.encoding)
 
 
 @cache

@@ -50,7 +50,7 @@ class BrokenDefinition:
         return f"{self.kind} {self.name!r}: {self.why}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BoxQueue:
     """A queue in a box: its id, whether it hands messages out, and the pipeline that owns it, if any.
 
@@ -72,22 +72,22 @@ class BoxQueue:
         """Whether messages of dialogs wait in the transmission queue while it is full."""
         return self.serves and self.declared.max_messages is not None
 
-    @property
+    @cached_property
     def is_open(self) -> bool:
         """Whether it hands out: it is on, and belongs to no pipeline."""
         return self.enabled and self.owner is None
 
-    @property
+    @cached_property
     def has_groups(self) -> bool:
         """Whether its messages have groups: it isn't `Unordered`."""
         return not isinstance(self.declared.policy, Unordered)
 
-    @property
+    @cached_property
     def is_fifo(self) -> bool:
         """Whether all its groups are first in, first out."""
         return isinstance(self.declared.policy, Fifo) and not self.declared.policies
 
-    @property
+    @cached_property
     def holds(self) -> bool:
         """Whether a message may wait for another message, and be handed out long after later messages."""
         return not all(isinstance(policy, Fifo | Unordered) for policy in self.declared.all_policies())
@@ -100,7 +100,7 @@ class BoxQueue:
         """The number of queued messages that a turn has to read for a given limit: one more, or the whole set."""
         return ALL if self._has_sets else at_most + 1
 
-    @property
+    @cached_property
     def _has_sets(self) -> bool:
         return isinstance(self.declared.policy, UnitOfWork)
 

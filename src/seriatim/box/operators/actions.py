@@ -21,7 +21,6 @@ from seriatim.box.operators.failed_message import edit, failed, see_now, set_dea
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.operators.take_out import (
     TAKE_OUT,
-    TakenOut,
     take_out_of_group,
     take_out_unordered,
     waiting_message,
@@ -36,7 +35,7 @@ from seriatim.kernel.policy import Policy, Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
-from seriatim.kernel.states import Action, GroupState, require
+from seriatim.kernel.states import TRIED_AGAIN, Action, GroupState, require
 
 __all__ = ["ActionRequest", "Operation", "act", "require_of", "take_out", "unlocked"]
 
@@ -213,7 +212,11 @@ def _done(
     taken_out = None
     if asked.message is not None:
         taken_out = take_out_of_group(transaction, turns, queue, locked, asked.message)
-    mended, policy = _mended(transaction, queue, asked, found, taken_out), queue.declared.policy_of(asked.group)
+    policy = queue.declared.policy_of(asked.group)
+    if taken_out is not None and taken_out.acted is not None:
+        mended = _Mended(taken_out.entry_ids, details={"message_id": asked.message})
+    else:
+        mended = _mended(transaction, queue, asked, found)
     if taken_out is not None and taken_out.acted is not None:
         acted = replace(taken_out.acted, before=taken_out.before)
     elif mended.early is not None:
@@ -262,7 +265,8 @@ def _done(
 class _Mended:
     """The change of a faulted group's message before the kernel is called.
 
-    `early`: the state of a group that isn't faulted: its message waited for its next attempt and is only retried now.
+    `early`: the state of a group that isn't faulted: its message waited for its next attempt and is only retried now, or its
+    clock began while the database's clock was ahead, and begins now.
     """
 
     entry_ids: Sequence[int] = ()
@@ -275,22 +279,22 @@ def _mended(
     queue: BoxQueue,
     asked: ActionRequest,
     view: GroupView,
-    taken_out: TakenOut | None = None,
 ) -> _Mended:
     """Change the failed message of a group, which the kernel doesn't have because it was released before.
 
     Raises:
         UsageError: the new body is invalid.
     """
-    if taken_out is not None and not taken_out.stops:
-        return _Mended(taken_out.entry_ids, details={"message_id": asked.message})
     if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
         return _Mended()
+    retries = asked.action is Action.RETRY
+    if retries and asked.body is None and view.due_in_s is not None and unlocked(view) in TRIED_AGAIN:
+        transaction.do("put_right", of_queue=queue.queue_id, named=asked.group)
+        return _Mended(early=unlocked(view), details={"due_in_s": view.due_in_s})
     found = failed(transaction, queue, asked.group)
     if found is None:
         return _Mended()
     state = unlocked(view)
-    retries = asked.action is Action.RETRY
     waits = retries and found.waits and state in (GroupState.READY, GroupState.WAITING, GroupState.TIMED_OUT)
     if state is not GroupState.FAULTED and not waits:
         return _Mended()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -45,6 +47,9 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 #: How long publishers wait for room, and the shortest and longest pause between two checks. They aren't notified, because
 #: each receiver that completes messages would have to check whether publishers wait.
 PATIENCE_S, _SHORT_NAP_S, _LONG_NAP_S = 30.0, 0.01, 0.25
+#: One that waits for longer says so.
+_PATIENT_S = 1.0
+_LOG = logging.getLogger("seriatim.box")
 
 
 class _TakenIn(NamedTuple):
@@ -204,7 +209,7 @@ class Publisher:
             if nothing_done:
                 transaction.connection.commit()  # only looked
         definitions, routed = self._routed_by_now(transaction, messages, definitions, nothing_done=nothing_done)
-        nap_s = _SHORT_NAP_S
+        nap_s, says_at = _SHORT_NAP_S, time.monotonic() + _PATIENT_S
         while definitions.limited:
             without = full(transaction, definitions, routed)
             if not without:
@@ -217,6 +222,9 @@ class Publisher:
             left_s = until - time.monotonic()
             if left_s <= 0 or not without.may_wait:
                 raise without.error()
+            if time.monotonic() >= says_at:
+                says_at = math.inf
+                _LOG.warning("publishing waits for room, for %.0f s at most: %s", left_s, without.error())
             if nothing_done:
                 transaction.connection.rollback()  # so that nobody waits for a transaction that naps
             time.sleep(min(nap_s, left_s))

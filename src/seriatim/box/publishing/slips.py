@@ -76,7 +76,7 @@ def log_slips(access: Access, routed: Routed, definitions: Definitions) -> None:
     """Log slips, once for each type and property and process; not those of failures, which the box publishes."""
     for slip in _slips(routed, definitions):
         if slip.message.type != FAILURE and access.told.is_first(slip.key):
-            what, remedy = _told(slip, definitions)
+            what, remedy = _told(slip, definitions, "is")
             _LOG.warning("%s (%s); this process logs it once", what, remedy)
 
 
@@ -113,21 +113,21 @@ def _undeclared(message: Message, definitions: Definitions) -> str | None:
     return next((name for name in message.context if name not in known), None)
 
 
-def _told(slip: Slip, definitions: Definitions) -> tuple[str, str]:
-    """The error, and the name that was probably meant."""
+def _told(slip: Slip, definitions: Definitions, verb: str = "would be") -> tuple[str, str]:
+    """The error, and the name that was probably meant. `verb`: ``is`` of a message that was taken in nevertheless."""
     message = slip.message
     named = f"message {message.message_id} of type {shown(message.type, 80)}"
     if slip.queue is not None:
-        return f"{named} would be invalid in queue {slip.queue!r}: {slip.problem}", _needed(slip.queue, definitions)
+        return f"{named} {verb} invalid in queue {slip.queue!r}: {slip.problem}", _needed(slip.queue, definitions)
     if slip.problem is not None:
-        what = f"{named} would be unrouted: {slip.problem}"
+        what = f"{named} {verb} unrouted: {slip.problem}"
         kind = definitions.types.get(message.type)
         if kind is None:
             return what, "mend the message"
         if _undeclared(message, definitions) == slip.blamed:
             return what, _meant(slip.blamed, kind.types(), "it declares")
         return what, "mend the value, or what the type says of it"
-    return f"{named} would be unrouted: no subscription matches it", _unmatched(message, definitions)
+    return f"{named} {verb} unrouted: no subscription matches it", _unmatched(message, definitions)
 
 
 def _needed(queue: str, definitions: Definitions) -> str:

@@ -205,7 +205,7 @@ class Delivery(InHand):
     def _refuse_ended(self) -> None:
         if self.state.is_refused:
             raise UsageError(
-                f"cannot complete the delivery from queue {self.queue!r}: {self.state.value}",
+                f"cannot complete the delivery from queue {self.queue!r}: {self.state.text}",
                 where=self._place,
                 remedy="receive again, and complete the delivery before the next receive and before the transaction ends",
             )

@@ -12,11 +12,15 @@ __all__ = ["begin_unique"]
 
 def begin_unique(transaction: Transaction, definitions: Definitions, delivery: Delivery) -> None:
     """Tell publishers that a delivery has its messages in hand, if some have unique keys; until the transaction ends."""
+    for message in delivery.messages:
+        if UNIQUE_KEY in message.context:
+            break
+    else:  # as nearly always
+        return
     mine = [place for place, message in enumerate(delivery.messages) if UNIQUE_KEY in message.context]
-    if mine:
-        transaction.do(
-            "begin_unique",
-            of_queue=definitions.queues[delivery.queue].queue_id,
-            of_group=delivery.group,
-            of_entries=[delivery.entry_ids[place] for place in mine],
-        )
+    transaction.do(
+        "begin_unique",
+        of_queue=definitions.queues[delivery.queue].queue_id,
+        of_group=delivery.group,
+        of_entries=[delivery.entry_ids[place] for place in mine],
+    )

@@ -73,7 +73,9 @@ class HeldPart(Columns):
         """Whether all held messages were read."""
         return not self.hidden.any()
 
-    def is_short(self, policy: Policy, state: State, come: ArrivedNumbers, now: int, *, acts: bool) -> bool:
+    def is_short(
+        self, policy: Policy, state: State, come: ArrivedNumbers, now: int, *, acts: bool, most_whole: int = EVERYTHING
+    ) -> bool:
         """Whether a turn needs held messages that were not read.
 
         A round or a set leaves as a whole, and so is read as a whole then; messages that were held while a group was
@@ -85,6 +87,7 @@ class HeldPart(Columns):
             come: the arrived messages.
             now: microseconds.
             acts: whether an operator, or a failure, acts on the groups.
+            most_whole: the most messages of a group that are read only to find when the first of them arrived.
         """
         if self.is_whole:
             return False
@@ -94,8 +97,9 @@ class HeldPart(Columns):
         match policy:
             case Standard():
                 many = policy.capacity is not None and len(state) > 1
+                asks = goes & (self.held <= most_whole) & _opens_late(policy, state, now)
                 # A late number that arrives may be among the held ones that were left out.
-                return many or bool((self.late & (goes | acts | (come.messages > 0))).any())
+                return many or bool((asks | self.late & (goes | acts | (come.messages > 0))).any())
             case BestEffort(window=None, max_rows=int(most)):
                 short = goes & ((come.messages == 0) | (np.bincount(state.held.group, minlength=len(state)) <= most))
             case BestEffort(window=None):
@@ -163,6 +167,18 @@ class HeldPart(Columns):
         held = Held.concat([stage.state.held, out])
         held = held.take(order_by(held.group, held.sequence))
         return kernel.Outcome(State(stage.state.groups, held, stage.state.skipped), stage.decided, stage.events)
+
+
+def _opens_late(policy: Standard, state: State, now: int) -> Bools:
+    """The groups where a timer may open a hole before the first message behind it has arrived: nobody looked at them when
+    the timer was due.
+
+    In a group of which more is held than is read, such a hole opens with the first message that is read: never too early.
+    """
+    groups = state.groups
+    moment = np.where(groups.has(Flag.LEAVING), groups.mark, kernel.due(policy, state))
+    late: Bools = (moment <= now) & (moment < groups.clock)
+    return late & (policy.on_hole == "skip")
 
 
 def go_on(policy: Policy, state: State) -> tuple[kernel.Outcome, Bools]:

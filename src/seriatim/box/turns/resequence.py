@@ -72,7 +72,8 @@ class Entries(Columns):
     """Entries, as ``turn.sql`` returns them: by group, and within a group in the order in which they arrived, or leave.
 
     `place` is the place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3:
-    held, with the number of an arrived message; such an entry may also be there with status 1.
+    held, with the number of an arrived message; such an entry may also be there with status 1. `time`: when it arrived,
+    microseconds; of a held message perhaps `NEVER`: a turn has judged it, and has fired all timers that were due then.
     """
 
     place: Ints
@@ -86,6 +87,7 @@ class Entries(Columns):
     ordinal: Ints
     late: Bools
     waits: Bools
+    time: Ints
 
     @classmethod
     def of(cls, row: Any) -> Entries:
@@ -102,6 +104,7 @@ class Entries(Columns):
             _ints(row.ordinals, 0),
             np.array(row.late or (), np.bool_),
             np.array(row.waits or (), np.bool_),
+            _ints(row.times, NEVER),
         )
 
 
@@ -221,6 +224,8 @@ class Turn:
         incarnation: the incarnation of unknown groups.
         most_arrived: the most arrived messages that were read of each group.
         most_held: the most held messages of each kind that were read.
+        most_whole: the most messages of a group that are all read where the time of the first of them matters.
+        is_all: whether all that has arrived can be read; otherwise something waits to be routed, and no timer fires.
     """
 
     def __init__(
@@ -235,6 +240,9 @@ class Turn:
         incarnation: int = 0,
         most_arrived: int = EVERYTHING,
         most_held: int = EVERYTHING,
+        most_whole: int = EVERYTHING,
+        *,
+        is_all: bool = True,
     ) -> None:
         self._policy = policy
         self._keys = keys
@@ -242,6 +250,7 @@ class Turn:
         self._entries = entries
         self._now = now
         self._at_most = at_most
+        self._most_whole = most_whole
         self._requests = requests
         self._incarnation = incarnation
         held = _held_of(entries)
@@ -254,7 +263,7 @@ class Turn:
         arrived = np.bincount(entries.place[self._arrived], minlength=len(keys))
         self._come = ArrivedNumbers(arrived, _told(entries.take(self._arrived), len(keys)))
         #: Groups of which more may have arrived: no timer fires before all of that is taken in.
-        self._more = arrived >= most_arrived
+        self._more = (arrived >= most_arrived) | (not is_all)
         counts = self._arrivals - np.array(
             [sum(row.decided) if (row := self._known.get(key)) else 0 for key in keys], np.int64
         )
@@ -272,7 +281,10 @@ class Turn:
         Args:
             acts: whether an operator, or a failure, acts on the groups.
         """
-        return self._part.is_short(self._policy, self._start, self._come, self._now, acts=acts or bool(self._requests))
+        acts = acts or bool(self._requests)
+        return self._part.is_short(
+            self._policy, self._start, self._come, self._now, acts=acts, most_whole=self._most_whole
+        )
 
     def judge(self) -> TurnResult:
         """Judge the arrivals, and fire due timers; or judge only the messages to hand out, if that is enough."""
@@ -282,8 +294,8 @@ class Turn:
         """Judge only the messages to hand out; None if the result might differ.
 
         Each message that is released and not handed out would be written twice more. For rules that release a message
-        when it arrives the result doesn't depend on how arrivals are cut, as long as no time passes in between; the few
-        remaining arrivals can be read again.
+        when it arrives the result doesn't depend on how arrivals are cut, as long as no timer is due before or after it;
+        the few remaining arrivals can be read again.
         """
         entries = self._entries
         arrived = self._arrived
@@ -295,7 +307,7 @@ class Turn:
             or not self._part.is_whole
             or self._more.any()
             or self._start.groups.has(Flag.LEAVING).any()
-            or (kernel.due(self._policy, self._start) <= self._now).any()
+            or self._is_due(self._start)
         ):
             return None
         taken = np.ones(len(entries), np.bool_)
@@ -304,7 +316,10 @@ class Turn:
         turn = Turn(self._policy, self._keys, known, entries.take(taken), self._now, self._at_most)
         outcome = turn._called(clocked=False)
         enough = np.count_nonzero(outcome.decided.disposition == Disposition.RELEASED) >= wanted
-        return turn._written(outcome) if enough else None
+        return turn._written(outcome) if enough and not self._is_due(outcome.state) else None
+
+    def _is_due(self, state: State) -> bool:
+        return bool((kernel.due(self._policy, state) <= self._now).any())
 
     def put_back(self, numbers: Ints) -> None:
         """Forget that messages with these numbers were taken out of the turn's one group: they are among what arrived."""
@@ -425,8 +440,7 @@ class Turn:
     def _arrivals_in(self, rows: Ints) -> Arrivals:
         refs = self._held + np.searchsorted(self._rows[self._held :], rows)
         sequence = refs if isinstance(self._policy, Fifo) else self._entries.sequence[rows]
-        time = np.full(len(rows), self._now, np.int64)
-        weight = np.ones(len(rows), np.int64)
+        time, weight = self._entries.time[rows], np.ones(len(rows), np.int64)
         return Arrivals(self._entries.place[rows], sequence, refs, time, self._entries.size[rows], weight)
 
     def _fired(self, state: State) -> kernel.Outcome:
@@ -471,8 +485,8 @@ class Turn:
         entries, rows = self._entries, self._rows[: self._held]
         refs = np.arange(self._held)
         sequence = refs if isinstance(self._policy, Fifo) else entries.sequence[rows]
-        weight = np.ones(len(refs), np.int64)
-        held = Held(entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows], weight)
+        time, weight = entries.time[rows], np.ones(len(refs), np.int64)
+        held = Held(entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows], time, weight)
         skipped = [
             (place, first, last)
             for place, row in zip(at.tolist(), known, strict=True)

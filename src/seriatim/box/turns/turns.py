@@ -143,13 +143,29 @@ class Turns:
         named = {"queue_id": queue.queue_id, "group_keys": list(groups), "patience_ms": patience_ms}
         return self._lock("lock_many_for_operator", named | {"now_us": self._now_us})
 
-    def lock_due(self, queue: BoxQueue, how_many: int) -> LockedGroups:
-        """Lock groups with a due timer; groups that others have locked are skipped.
+    def lock_due(
+        self, queue: BoxQueue, how_many: int, from_rank: int | None = None, until_rank: int | None = None
+    ) -> tuple[LockedGroups, int | None]:
+        """Lock groups with a due timer, and groups with messages that aren't judged; groups that others have locked are skipped.
+
+        Args:
+            queue: the queue.
+            how_many: the most groups.
+            from_rank: look for messages that aren't judged from this rank on; None: don't look.
+            until_rank: and to this one; None: all that have arrived.
+
+        Returns:
+            The rank from which to go on looking, too; None: there are no more.
 
         Raises:
             UsageError: the transaction reads by a snapshot older than the lock would be.
         """
-        return self._lock("lock_due", {"of_queue": queue.queue_id, "how_many": how_many, "at_us": self._now_us})
+        parameters = {"of_queue": queue.queue_id, "how_many": how_many, "at_us": self._now_us}
+        keys, now, isolation, version, through = self._transaction.one(
+            "lock_due", **parameters, from_rank=from_rank, until_rank=until_rank
+        )
+        _check_isolation(isolation)
+        return LockedGroups(keys, now, version), through
 
     def lock_ahead(self, queue: BoxQueue, how_many: int) -> LockedGroups:
         """Lock the next groups with work, unless another process judges ahead in this queue already.
@@ -191,10 +207,18 @@ class Turns:
         self._decide(queue, locked.keys, judged, [])
         return judged
 
-    def judge_all(self, queue: BoxQueue, locked: LockedGroups) -> None:
-        """Judge locked groups of any policies; nothing is handed out."""
+    def judge_all(self, queue: BoxQueue, locked: LockedGroups) -> bool:
+        """Judge locked groups of any policies; nothing is handed out.
+
+        Returns:
+            whether messages were judged, and some of these groups have more for another turn at once.
+        """
+        more = False
         for one in locked.by_policy(queue) if locked.keys else ():
-            self._transaction.notice(*self.judge(queue, one, 0).notices(queue, one.keys))
+            judged = self.judge(queue, one, 0)
+            self._transaction.notice(*judged.notices(queue, one.keys))
+            more |= judged.more and judged.arrived > 0
+        return more
 
     def begin(
         self, queue: BoxQueue, limit: int, group: str | None, version: int
@@ -529,6 +553,7 @@ def _portion(
     return {
         "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
         "most_held": ALL if all_held else PORTION.held,
+        "most_whole": PORTION.together,
     }
 
 
@@ -549,6 +574,7 @@ def _turn_of(queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, port
         requests,
         queue.incarnation,
         **portion,
+        is_all=not row.unrouted,
     )
     return TurnStart(turn, row.unrouted)
 

@@ -136,7 +136,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         following,
         view.waiting - (blocks is not None),
         allowed,
-        ((Action.RETRY,) if view.tries_again else ()) + _helping(view, blocks),
+        ((Action.RETRY,) if view.tries_again or view.clock_was_ahead else ()) + _helping(view, blocks),
         tuple(logged(transaction, queue=queue, group=group, limit=_LOGGED)),
         _processed(transaction.one("group_processed", **parameters), found, view, heads),
         tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
@@ -212,6 +212,7 @@ def _what_stops(
         case GroupState.TIMED_OUT | GroupState.WAITING:
             missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
+            over += f"; {view.clock_was_ahead}" if view.clock_was_ahead else ""
             return f"{missing} is missing{over}"
     assert_never(state)
 
@@ -237,6 +238,8 @@ def _before_it_is_ready(queue: BoxQueue, view: GroupView, following: Head) -> st
         return f"its next message waits for a subscription that isn't started: {started}"
     if following.status != "held":
         return None
+    if view.clock_was_ahead is not None:
+        return f"what it has waits to be complete: {view.clock_was_ahead}"
     if view.due_at is not None and isinstance(queue.declared.policy_of(view.group), BestEffort):
         return f"its window runs: what it has is released at {_moment(view.due_at)}"
     return "what it has waits to be complete"

@@ -57,6 +57,8 @@ class GroupView:
         locked_name: the name that the connection with the lock told the server (`application_name`): for a connection of
             seriatim's, its machine and process.
         locked_host: the address of that connection's client; None if it is on the server's machine.
+        due_in_s: seconds until `due_at`, if its clock began while the database's clock was ahead: then it is due later than
+            it should be. None: that isn't so.
     """
 
     queue: str
@@ -87,6 +89,7 @@ class GroupView:
     obeyed: bool = True
     locked_name: str | None = None
     locked_host: str | None = None
+    due_in_s: float | None = None
 
     @property
     def waiting(self) -> int:
@@ -95,12 +98,22 @@ class GroupView:
 
     @property
     def reason(self) -> str | None:
-        """The reason and the actor of its suspension, fault or retry; None if there is none."""
+        """The reason and the actor of its suspension, fault or retry, or the reason of a delay; None if there is none."""
         if self.state is GroupState.SUSPENDED and self.suspended_by is not None:
             return f"{self.suspended_by}: {self.suspended_because}"
         if self.state is GroupState.SUSPENDED:
             return self.suspended_because
-        return self.error if self.state is GroupState.FAULTED or self.tries_again else None
+        if self.state is GroupState.FAULTED or self.tries_again:
+            return self.error
+        return self.clock_was_ahead
+
+    @property
+    def clock_was_ahead(self) -> str | None:
+        """The time until its timer is due, if its clock began while the database's clock was ahead; None if it didn't."""
+        if self.due_in_s is None or self.state not in TRIED_AGAIN:
+            return None
+        hours, minutes = divmod(int(self.due_in_s) // 60, 60)
+        return f"due in {f'{hours} h ' if hours else ''}{minutes} m: the clock was ahead"
 
     @property
     def tries_again(self) -> bool:
@@ -114,7 +127,7 @@ class GroupView:
         return Situation(
             self.state,
             by_message=self.state is GroupState.FAULTED or (self.state is GroupState.SUSPENDED and late),
-            tries_again=self.tries_again,
+            tries_again=self.tries_again or self.clock_was_ahead is not None,
             leased=self.leased_by is not None,
             in_turn=not self.obeyed,
         )

@@ -150,7 +150,8 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     groups = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
     held = table("held", row.column("held.ref").value_lengths()[0].as_py())
     held |= {"late": held["late"].astype(np.bool_), "waits": held["waits"].astype(np.bool_)}
-    held["weight"] = np.ones(len(held["group"]), np.int64)  # a row is one message: the layout has no voids
+    held["time"] = np.full(len(held["ref"]), NEVER)
+    held["weight"] = np.ones(len(held["ref"]), np.int64)  # a row is one message: the layout has no voids
     return QueueState(row.column("keys").flatten(), State(groups, Held(**held), Ranges(**table("skipped"))))
 
 

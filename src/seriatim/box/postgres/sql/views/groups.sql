@@ -55,6 +55,12 @@ WITH place AS MATERIALIZED (
             WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & 1 <> 0) THEN known.next
         END AS next,
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
+        -- A clock that begins in the future began while that of the database was ahead; or with a delayed message.
+        CASE WHEN known.since > {schema}.now_us() AND NOT EXISTS (
+            SELECT FROM {schema}.entries AS delayed
+            WHERE delayed.queue_id = known.queue_id AND delayed.group_key = known.group_key
+                AND delayed.visible_at > clock_timestamp()
+        ) THEN ((known.due_at - {schema}.now_us()) / 1e6)::float8 END AS due_in_s,
         lease.worker AS leased_by, lease.expires_at AS leased_until,
         fault.error, fault.retry_at, locked.pid AS locked_by, work.application_name AS locked_name,
         host(work.client_addr) AS locked_host, said.actor AS suspended_by,
@@ -152,7 +158,7 @@ SELECT
     CASE WHEN page.hole THEN least(entry.lowest, marker.lowest) - page.increment END AS hole_through, page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
-    page.locked_name, page.locked_host
+    page.locked_name, page.locked_host, page.due_in_s
 FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
     SELECT

@@ -6,13 +6,14 @@
 SELECT part.problem, part.messages, part.is_waiting, coalesce(part.since, stored.received_at) AS since,
     extract(epoch FROM clock_timestamp() - coalesce(part.since, stored.received_at))::float8 AS age_s, stored.type
 FROM (
-    SELECT problem, count(*) AS messages, FALSE AS is_waiting, min(unrouted_at) AS since, min(arrival_id) AS arrival_id
+    SELECT problem, count(*) AS messages, FALSE AS is_waiting, min(unrouted_at) AS since,
+        min(ARRAY[arrival_id, position]) AS first
     FROM {schema}.unrouted GROUP BY problem
     UNION ALL
-    SELECT NULL, count(*), TRUE, NULL, min(arrival_id) FROM {schema}.to_route HAVING count(*) > 0
+    SELECT NULL, count(*), TRUE, NULL, min(ARRAY[arrival_id, position]) FROM {schema}.to_route HAVING count(*) > 0
 ) AS part
 LEFT JOIN LATERAL (
     SELECT one.type, one.received_at FROM {schema}.spool AS one
-    WHERE one.arrival_id = part.arrival_id ORDER BY one.position LIMIT 1
+    WHERE one.arrival_id = part.first[1] AND one.position = part.first[2]
 ) AS stored ON TRUE
 ORDER BY part.messages DESC, part.problem
