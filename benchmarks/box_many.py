@@ -64,7 +64,7 @@ def _database(server: str, name: str) -> Iterator[str]:
 
 
 def _seconds(do: Callable[[], object], times: int = _TIMES) -> float:
-    """The median of so many times."""
+    """The median time of several rounds."""
     taken = []
     for _ in range(times):
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""What is read once: a group by an operator's action, the bodies of a batch by its end; and a cursor plans for all its rows."""
+"""An action reads its group once, the end of a batch its bodies once; and a cursor plans for all its rows."""
 
 from __future__ import annotations
 

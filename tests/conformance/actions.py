@@ -421,6 +421,16 @@ ACTIONS = (
         states={"g": "closed"},
     ),
     Case(
+        "closed: a number off the step is invalid all the same",
+        _RULE,
+        Standard(start=1, increment=2),
+        (at(0, "g", 1), Act("close", "g", 1), at(2, "g", 4, 5)),
+        released={"g": [1]},
+        invalid={"g": [4]},
+        late={"g": [5]},
+        states={"g": "closed"},
+    ),
+    Case(
         "closed, then aborted",
         _RULE,
         Standard(),

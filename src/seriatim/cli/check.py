@@ -104,7 +104,7 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
 
 
 def _warnings(pipeline: Pipeline) -> Iterator[str]:
-    """What is no fault of the file: remarks on it, and the folders to deliver to that can't be written now."""
+    """The warnings: remarks on the file, and the folders to deliver to that can't be written now."""
     yield from pipeline.remarks
     ports = [(f"destination {port['destination']}", port["obstacle"]) for port in _ports(pipeline)]
     folders = (("set_aside", pipeline.set_aside), ("unrouted", pipeline.unrouted))

@@ -118,7 +118,7 @@ _STATUSES = (
 )
 #: The states of groups that `export` takes.
 _STOPPING = tuple(sorted(map(str, RETRIED_IN)))
-#: A line is told after so many exported messages.
+#: The number of exported messages after which a line tells the progress.
 _TOLD_EVERY = 10_000
 #: What `delete` takes; dead letters have a command of their own.
 _DELETABLE = ("late", "duplicate", "invalid", "rejected", "unrouted")

@@ -37,7 +37,7 @@ __all__ = [
 #: The last ticket number of an epoch unless a location says otherwise.
 LAST_NUMBER = 2**53 - 1
 LOWEST, HIGHEST = -(2**63), 2**63 - 1
-#: The largest float of so many bits of which all smaller whole numbers are floats, too: a larger one may have been rounded.
+#: The largest float, by its bits, up to which each whole number has a float of its own; a larger float may have been rounded.
 LARGEST_EXACT: Mapping[int, int] = {16: 2**11 - 1, 32: 2**24 - 1, 64: 2**53 - 1}
 
 _BLANKS = " \t\r\n"

@@ -16,7 +16,7 @@ __all__ = ["ExportedMessage", "exported"]
 
 #: So many rows without bodies are fetched at once.
 _PAGE = 1_000
-#: Bodies of together so many bytes are read at once, or one larger body.
+#: The most bytes of bodies that are read at once; one larger body is read alone.
 _BYTES = 8 * 2**20
 
 

@@ -91,7 +91,7 @@ def _size(df: DataFrame, queue: Queue) -> Column | None:
         return F.when(condition(last, properties.columns), _number(df, queue))
     sizes = _sizes(df, queue)
     if sizes is not None:
-        # What is below 1 is invalid, however far: the lowest number has another meaning in the kernel.
+        # Each number below 1 is invalid: the lowest number has another meaning in the kernel.
         return F.when(sizes.number.isNotNull(), F.greatest(sizes.number, F.lit(0)))
     if not isinstance(policy.size, int):
         raise ColumnError("on Spark, size must be the name of a column and last a filter; functions are not supported")

@@ -94,7 +94,7 @@ class LeftOut:
                 counted.clear()  # Spark never forgets an accumulator
 
     def line(self) -> str:
-        """What was left out, in a line; empty: nothing, or repetitions only."""
+        """The messages that were left out, in a line; empty: none, or repetitions only."""
         counts: Counter[int] = Counter()
         groups = 0
         for by_disposition, holding, _ in self._shares.values():
