@@ -36,7 +36,7 @@ from seriatim.pipeline.types.schedule import Schedule
 
 __all__ = ["BoxFile", "examine", "load"]
 
-_FILE = Language("box file", "types: …, queues: …, subscriptions: …", "box-file.md")
+_FILE = Language("box file", "types: …, queues: …, subscriptions: …", "box-file")
 #: Keys of the other kind of file.
 _OF_A_PIPELINE = dict.fromkeys(
     ("checkpoint", "process", "receive", "route", "spark", "trigger"),
