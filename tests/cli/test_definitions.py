@@ -66,6 +66,14 @@ def test_apply_defines_and_again_changes_nothing(box, call, file):
     assert told == {"file": str(file), "applied": True, "changes": [change]}
 
 
+def test_apply_warns_of_durations_without_a_unit(box, call, file):
+    file.write_text(FILE.replace("100s", "100"))
+    told = "hole_timeout: 100 has no unit and counts as seconds: write 100s"
+    at = "6:84: queues.fulfilment"
+    assert call("box", "apply", file).stderr == f"warning: {file}:{at}.{told}\n"
+    assert json.loads(call("box", "apply", file, "--json").stdout)["changes"] == []
+
+
 def test_apply_tells_all_faults_with_lines_and_applies_nothing(box, call, file):
     before = box.definitions().version
     file.write_text(FILE.replace("to: fulfilment", "to: fulfilmnt").replace("sequence: version", "sequence: ticket"))

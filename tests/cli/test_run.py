@@ -154,8 +154,8 @@ def skipped(tmp_path_factory, spark):
     wide = [row("s00", 1), row("s00", 6, minute=1), row("s00", 7, minute=1)]
     put(folder, 1, [*wide, *(row(f"s{n:02}", 2, minute=n) for n in range(1, WAITING)), row("s00", 1)])
     put(folder, 2, [row("end", 1, minute=50)])
-    result = invoked("run", folder / "pipeline.yaml", "--once")
-    assert result.exit_code == 0, result.output
+    result = invoked("run", folder / "pipeline.yaml", "--once", "--strict")
+    assert result.exit_code == 1, result.output
     return result
 
 

@@ -44,6 +44,7 @@ def test_its_modules_data_and_commands_are_there(installed, box, tmp_path):
     assert "0001" in ran(installed, tmp_path, *made)
     explained = ran(installed, tmp_path, "-m", "seriatim", "doctor", "--explain", "faulted")
     assert "seriatim group retry c1" in explained  # a page that the wheel carries
+    assert ran(installed, tmp_path, "-m", "seriatim", "docs") == ran(ROOT / "src", tmp_path, "-m", "seriatim", "docs")
     assert "cd shop" in ran(installed, tmp_path, "-m", "seriatim", "init", "shop")
     assert "test_orders.py" in {one.name for one in (tmp_path / "shop").iterdir()}
 

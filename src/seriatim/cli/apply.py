@@ -44,7 +44,7 @@ def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, 
     Lists the changes. With --prune, shows what would be dropped and asks for confirmation first; without a terminal,
     --yes is required.
     """
-    from seriatim.pipeline.files.box_file import load  # noqa: PLC0415 -- reads YAML, when it is needed
+    from seriatim.pipeline.files.box_file import examine, load  # noqa: PLC0415 -- reads YAML, when it is needed
 
     if not file_.is_file():  # then no box is made for it
         load(file_)
@@ -55,6 +55,8 @@ def apply(file_: Path, *, dsn: str | None, schema: str, prune: bool, yes: bool, 
             if drops and not yes:
                 _ask(drops, json_)
         changes = box.apply(file_, prune=prune, dry_run=dry_run)
+    for line in examine(file_)[0].remarks:
+        click.echo(f"{click.style('warning', fg='yellow', bold=True)}: {line}", err=True)
     if json_:
         APPLIED.print_object({"file": str(file_), "applied": not dry_run, "changes": changes})
         return

@@ -91,7 +91,7 @@ def events(
 ) -> None:  # fmt: skip
     """List the events of groups, newest first: holes that were overdue or skipped, suspensions, closings.
 
-    See docs/reference/events.md for the kinds. With --after, list them oldest first, so that none is missed.
+    The kinds are explained by `seriatim docs events`. With --after, list them oldest first, so that none is missed.
     """
     from seriatim.operations import events as operations  # noqa: PLC0415 -- the driver, when it is needed
 

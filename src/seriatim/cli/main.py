@@ -42,7 +42,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
         "trace",
         "events",
     ),
-    "Begin": ("demo", "init"),
+    "Begin": ("demo", "init", "docs"),
     "Pipelines": ("check", "run"),
     "Message box": (
         *("box", "publish", "queues", "queue", "messages", "subscriptions", "subscription", "types"),
@@ -141,7 +141,7 @@ def _exit_code(error: SeriatimError) -> int:
 @click.group(
     cls=_Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Words such as group, hole and turn are explained in docs/explanation/glossary.md, all pages in docs/index.md.",
+    epilog=f"Words such as group, hole and turn are explained by `{_NAME} docs glossary`; `{_NAME} docs` lists all pages.",
 )
 @click.version_option(package_name="seriatim", prog_name="seriatim")
 def main() -> None:

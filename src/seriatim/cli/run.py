@@ -120,7 +120,11 @@ _UNDELIVERED = 3
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
 @click.option("--once", is_flag=True, help="Process the input that is there now, then exit.")
 @click.option("--finish", is_flag=True, help="As --once; then let time run out for all messages that still wait.")
-@click.option("--strict", is_flag=True, help="Exit with 1 if a message was set aside or unrouted, or waits.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with 1 if a message was set aside or unrouted, or waits, or a hole was skipped.",
+)
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
 @json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _END)
 @click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
@@ -148,7 +152,7 @@ def run(
     \b
     Exit codes:
       0  done; or stopped by a signal
-      1  with --strict: a message was set aside or unrouted, or waits
+      1  with --strict: a message was set aside or unrouted, or waits, or a hole was skipped
       2  the pipeline file or an option is wrong
       3  messages wait for a port; or the query, the machine or the checkpoint failed
       4  a bug in seriatim

@@ -1,17 +1,16 @@
-"""The page that says what to do when, by its rows: the wheel carries it, and a clone has it among the documents."""
+"""The page that says what to do when, by its rows."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import resources
-from pathlib import Path
 
 from seriatim.errors import UsageError, shown
+from seriatim.operations import pages
 from seriatim.operations.finding import PAGE
 
-__all__ = ["Advice", "advice", "page"]
+__all__ = ["Advice", "advice"]
 
 _ROW = re.compile(r'^\| <a id="([a-z0-9-]+)"></a>(.*) \|$', re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -34,14 +33,6 @@ class Advice:
     remedy: str
 
 
-def page() -> str:
-    """The page, in Markdown."""
-    carried = resources.files("seriatim.operations").joinpath(Path(PAGE).name)
-    if carried.is_file():
-        return carried.read_text(encoding="utf-8")
-    return (Path(__file__).parents[3] / PAGE).read_text(encoding="utf-8")
-
-
 def advice(name: str) -> Advice:
     """The row of a finding, as plain text.
 
@@ -51,7 +42,7 @@ def advice(name: str) -> Advice:
     Raises:
         UsageError: the page has no such row.
     """
-    rows: dict[str, str] = dict(_ROW.findall(page()))
+    rows: dict[str, str] = dict(_ROW.findall(pages.page(PAGE).text))
     anchor = name.replace(" ", "-")
     if anchor not in rows:
         close = get_close_matches(anchor, rows, n=1)

@@ -451,7 +451,7 @@ def through_pooler(place: str) -> EnvironmentProblem:
     return EnvironmentProblem(
         "this needs a connection to PostgreSQL that stays the same, and a connection pooler stands between",
         where=place,
-        remedy="use a DSN that leads to PostgreSQL itself; docs/how-to/pgbouncer.md says what needs one",
+        remedy="use a DSN that leads to PostgreSQL itself; `seriatim docs pgbouncer` says what needs one",
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -36,7 +36,7 @@ from seriatim.pipeline.types.schedule import Schedule
 
 __all__ = ["BoxFile", "examine", "load"]
 
-_FILE = Language("box file", "types: …, queues: …, subscriptions: …", "box-file.md")
+_FILE = Language("box file", "types: …, queues: …, subscriptions: …", "box-file")
 #: Keys of the other kind of file.
 _OF_A_PIPELINE = dict.fromkeys(
     ("checkpoint", "process", "receive", "route", "spark", "trigger"),
@@ -57,7 +57,10 @@ _Declared = TypeVar("_Declared")
 
 @dataclass(frozen=True, slots=True)
 class BoxFile:
-    """The declarations of a file, or of a box: a tuple for each kind, in the order of the file."""
+    """The declarations of a file, or of a box: a tuple for each kind, in the order of the file.
+
+    `remarks`: what is no fault of the file, but may not mean what its author thinks.
+    """
 
     locations: tuple[Location, ...] = ()
     types: tuple[MessageType, ...] = ()
@@ -67,6 +70,7 @@ class BoxFile:
     services: tuple[Service, ...] = ()
     settings: tuple[BoxSettings, ...] = ()
     schedules: tuple[Schedule, ...] = ()
+    remarks: tuple[str, ...] = field(default=(), compare=False)
 
 
 def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, present: BoxFile | None = None) -> BoxFile:
@@ -101,7 +105,7 @@ def examine(
     problems = Problems(path)
     table = read(path, problems, environment, language=_FILE)
     declarations = _Reading(Section(table, problems), present).declarations() if table else BoxFile()
-    return declarations, problems.found()
+    return replace(declarations, remarks=problems.remarks()), problems.found()
 
 
 class _Reading:

@@ -40,14 +40,14 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Language:
-    """The kind of a file, for people: its name, its beginning, and its page in ``docs/reference``."""
+    """The kind of a file, for people: its name, its beginning, and its page in the documents."""
 
     name: str
     outline: str
     page: str
 
 
-PIPELINE_FILE = Language("pipeline file", "name: …, receive: …, route: …", "pipeline-file.md")
+PIPELINE_FILE = Language("pipeline file", "name: …, receive: …, route: …", "pipeline-file")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -195,7 +195,7 @@ def _parse(text: str, problems: Problems, environment: Mapping[str, str], langua
         warnings.simplefilter("ignore")  # an anchor may be used again; it says nothing about the content
         root = yaml.compose(text)
         if root is None:
-            problems.add(None, "the file is empty", f"see docs/reference/{language.page} for an example")
+            problems.add(None, "the file is empty", f"`seriatim docs {language.page}` has an example")
             return None
         return _Builder(yaml, problems, environment).tree(root)
 

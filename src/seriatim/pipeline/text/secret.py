@@ -14,7 +14,7 @@ from seriatim.pipeline.text.document import Items, Language, Problems, Scalar, T
 
 __all__ = ["secret_in"]
 
-_PORT = Language("port", "http: {url: …}", "ports.md")
+_PORT = Language("port", "http: {url: …}", "ports")
 _VARIABLE = re.compile(r"(?<!\$)\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 _USER = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#\s\"']*)@")
 _QUERY = re.compile(r"[?&;]([^=&;#\s\"']+)=([^&;#\s\"']*)")

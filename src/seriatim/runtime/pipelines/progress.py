@@ -320,8 +320,8 @@ class RunSummary:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every message was released and delivered: none was set aside or unrouted, and none waits."""
-        return not (self.set_aside or self.routing.unrouted or self.held or self.undelivered)
+        """Whether every message was released and delivered: none was set aside, unrouted or skipped as missing, and none waits."""
+        return not (self.set_aside or self.routing.unrouted or self.held or self.undelivered or self.skipped.holes)
 
     @property
     def undelivered(self) -> int:

@@ -17,7 +17,7 @@ from seriatim.pipeline.text.section import Section
 
 __all__ = ["port_of"]
 
-_PORT = Language("port", "http: {url: …}", "ports.md")
+_PORT = Language("port", "http: {url: …}", "ports")
 
 
 def port_of(text: str, environment: Mapping[str, str] = os.environ) -> Callable[..., Any]:

@@ -1,0 +1,120 @@
+"""The pages of the documents: the wheel carries them, and a clone has them in ``docs``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from importlib import resources
+from pathlib import Path, PurePosixPath
+
+from seriatim.errors import UsageError, shown
+
+__all__ = ["Page", "page", "pages"]
+
+#: The folders of the pages for users, in the order in which they are listed.
+_FOLDERS = ("tutorials", "how-to", "reference", "explanation")
+_HEADING = re.compile(r"^(#+) (.*)$")
+_FENCE = re.compile(r"^\s*(```|~~~)")
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, in Markdown.
+
+    Args:
+        name: its folder and its name, such as ``how-to/roles``.
+        path: the file.
+    """
+
+    name: str
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        """The text of the page."""
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def title(self) -> str:
+        """The text of its first heading."""
+        return self.text.partition("\n")[0].lstrip("# ")
+
+    def part(self, anchor: str) -> str:
+        """A part of the page: what stands under a heading, or a row of a table below the table's head.
+
+        Args:
+            anchor: the heading as it stands in a link, such as ``what-a-role-can-see``, or the name of the row.
+
+        Raises:
+            UsageError: nothing has this anchor.
+        """
+        lines = self.text.splitlines(keepends=True)
+        marked = next((at for at, line in enumerate(lines) if f'<a id="{anchor}"></a>' in line), None)
+        if marked is not None:
+            head = next(at for at in range(marked, 0, -1) if not lines[at - 1].startswith("|"))
+            return "".join([*lines[head : head + 2], lines[marked]])
+        places = list(_headings(lines))
+        anchors = [_anchor(title) for _, _, title in places]
+        if anchor not in anchors:
+            raise UsageError(
+                f"the page {self.name!r} has no heading {shown(anchor, 80)}", remedy=f"it has {', '.join(anchors)}"
+            )
+        line, level, _ = places[anchors.index(anchor)]
+        ends = (other for other, its_level, _ in places if other > line and its_level <= level)
+        return "".join(lines[line : next(ends, len(lines))])
+
+
+def pages() -> list[Page]:
+    """All pages for users, in the order of the folders and then of the names."""
+    root = _root()
+    return [Page(f"{folder}/{one.stem}", one) for folder in _FOLDERS for one in sorted((root / folder).glob("*.md"))]
+
+
+def page(name: str) -> Page:
+    """The page with this name.
+
+    Args:
+        name: ``glossary``, ``explanation/glossary``, or a path as it stands in a link or a message, such as
+            ``docs/explanation/glossary.md``.
+
+    Raises:
+        UsageError: no page has this name, or more than one has.
+    """
+    asked = PurePosixPath(name.removesuffix(".md"))
+    wanted = [part for part in asked.parts if part not in ("..", ".", "docs")]
+    if wanted == ["index"]:
+        return Page("index", _root() / "index.md")
+    there = pages()
+    found = [one for one in there if wanted and one.name.split("/")[-len(wanted) :] == wanted]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError(f"several pages are named {shown(name, 80)}", remedy=" or ".join(one.name for one in found))
+    close = get_close_matches(asked.name, [one.path.stem for one in there], n=1)
+    raise UsageError(
+        f"no page is named {shown(name, 80)}",
+        remedy=f"did you mean {close[0]!r}?" if close else "`seriatim docs` lists the pages",
+    )
+
+
+def _root() -> Path:
+    carried = Path(str(resources.files("seriatim.operations"))) / "pages"
+    return carried if carried.is_dir() else Path(__file__).parents[3] / "docs"
+
+
+def _headings(lines: list[str]) -> Iterator[tuple[int, int, str]]:
+    """The line, the level and the text of each heading; a comment in a block of code is none."""
+    in_code = False
+    for number, line in enumerate(lines):
+        in_code ^= bool(_FENCE.match(line))
+        heading = None if in_code else _HEADING.match(line)
+        if heading is not None:
+            yield number, len(heading[1]), heading[2]
+
+
+def _anchor(title: str) -> str:
+    """The anchor of a heading, as GitHub makes it."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")

@@ -1,0 +1,75 @@
+"""`seriatim docs`: the pages, by the names that messages and links give them."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from seriatim.cli.main import main
+from seriatim.operations.pages import page, pages
+
+ROOT = Path(__file__).parents[2]
+
+
+def told(*words, code=0):
+    result = CliRunner().invoke(main, ["docs", *words])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def test_it_lists_all_pages_for_users():
+    folders = [ROOT / "docs" / name for name in ("tutorials", "how-to", "reference", "explanation")]
+    wanted = {f"{one.parent.name}/{one.stem}" for folder in folders for one in folder.glob("*.md")}
+    assert {one["name"] for one in json.loads(told("--json"))} == wanted
+    assert re.search(r"^explanation/glossary +Glossary$", told(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["glossary", "glossary.md", "explanation/glossary", "docs/explanation/glossary.md", "../explanation/glossary.md"],
+)
+def test_a_page_has_the_names_of_links_and_messages(name):
+    assert told(name).startswith("# Glossary\n")
+
+
+def test_a_part_of_a_page():
+    part = told("cli#exit-codes")
+    assert part.startswith("## Exit codes\n")
+    assert "## `seriatim check" not in part
+    row = told("docs/how-to/what-to-do-when.md#faulted").splitlines()
+    assert len([line for line in row if line]) == 3
+    assert "seriatim group retry" in row[2]
+
+
+def test_each_heading_of_each_page_is_a_part():
+    for one in pages():
+        titles = re.findall(r"^#+ .*$", re.sub(r"(?ms)^ *```.*?^ *```$", "", one.text), re.MULTILINE)
+        for title in titles:
+            anchor = re.sub(r"[^\w\- ]", "", title.lstrip("#").lower()).strip().replace(" ", "-")
+            assert one.part(anchor).startswith(title) or titles.count(title) > 1
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("glosary", "no page is named 'glosary' (did you mean 'glossary'?)"),
+        ("dialogs", "several pages are named 'dialogs' (how-to/dialogs or reference/dialogs)"),
+        ("/etc/passwd", "no page is named '/etc/passwd' (`seriatim docs` lists the pages)"),
+        ("", "no page is named '' (`seriatim docs` lists the pages)"),
+        ("glossary#nothing", "the page 'explanation/glossary' has no heading 'nothing' (it has "),
+    ],
+)
+def test_a_page_that_is_not_there(name, error):
+    assert f"error: {error}" in told(name, code=2)
+
+
+def test_messages_and_help_name_pages_that_are_there():
+    source = "".join(one.read_text(encoding="utf-8") for one in (ROOT / "src").rglob("*.py"))
+    named = {*re.findall(r"`(?:seriatim|\{_NAME\}) docs ([a-z-]+)`", source), "ports", "box-file", "pipeline-file"}
+    assert len(named) > 4
+    for name in named:
+        assert page(name).text
