@@ -262,8 +262,10 @@ class Turn:
         self._arrivals = np.array([row.arrivals if (row := self._known.get(key)) else 0 for key in keys], np.int64)
         arrived = np.bincount(entries.place[self._arrived], minlength=len(keys))
         self._come = ArrivedNumbers(arrived, _told(entries.take(self._arrived), len(keys)))
+        #: Groups of which more can be taken in by another turn.
+        self._more = arrived >= most_arrived
         #: Groups of which more may have arrived: no timer fires before all of that is taken in.
-        self._more = (arrived >= most_arrived) | (not is_all)
+        self._unknown = self._more | (not is_all)
         counts = self._arrivals - np.array(
             [sum(row.decided) if (row := self._known.get(key)) else 0 for key in keys], np.int64
         )
@@ -305,7 +307,7 @@ class Turn:
         if (
             not isinstance(self._policy, Fifo | Standard)
             or not self._part.is_whole
-            or self._more.any()
+            or self._unknown.any()
             or self._start.groups.has(Flag.LEAVING).any()
             or self._is_due(self._start)
         ):
@@ -446,7 +448,7 @@ class Turn:
     def _fired(self, state: State) -> kernel.Outcome:
         """The kernel's result for due timers, if all arrivals are judged."""
         until = np.full(len(self._keys), self._now, np.int64)
-        until[self._more] = NEVER
+        until[self._unknown] = NEVER
         if isinstance(self._policy, BestEffort) and self._policy.window is None:
             # What is left of a round is due at once, but not in the call that was the round.
             until[self._come.messages > 0] = NEVER
