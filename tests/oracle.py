@@ -178,6 +178,9 @@ class Oracle:
     def reset(self, group: Any, next: int, now: float | None = None) -> Outcome:  # noqa: A002 - as the Sequencer has it
         return self.act("reset", group, now, next)
 
+    def restart(self, group: Any, now: float | None = None) -> Outcome:
+        return self.act("restart", group, now)
+
     def act(self, action: str, key: Any, now: float | None, *arguments: Any) -> Outcome:
         self.clock_to(now)
         group, out = self.known(key), Outcome()
@@ -188,6 +191,8 @@ class Oracle:
         if action in ("resume", "skip_message", "reset"):
             changes = hole_events(group, before, was)
             out.events += [event for event in changes if event[0] == "hole_opened"]
+        if action == "restart":
+            out.events += hole_events(group, None, None)
         return self.counted(out)
 
     # Views.

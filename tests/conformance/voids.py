@@ -9,6 +9,17 @@ _RULE = "weight"
 
 VOIDS = (
     Case(
+        "a number that a void takes in a full group that is suspended is a duplicate when it comes again",
+        _RULE,
+        Standard(capacity=1),
+        (at(0, "g", 1, 3), Act("suspend", "g", 1), at(2, "g", void(4), 4, 5)),
+        released={"g": [1]},
+        held={"g": [3]},
+        void={"g": [4]},
+        duplicate={"g": [4]},
+        rejected={"g": [5]},
+    ),
+    Case(
         "a void lets the next number pass and leaves nothing; ordinals don't count it",
         _RULE,
         Standard(),

@@ -37,6 +37,7 @@ def policy_of(dice: random.Random) -> Policy:
             on_hole="wait" if timeout is None else on_hole,
             late=late,
             capacity=dice.choice([None, None, 1, 2, 3]),
+            **restarts_of(dice),
         )
     if kind == 4:
         return BestEffort(max_rows=dice.choice([None, 1, 2]), late=late)
@@ -47,6 +48,12 @@ def policy_of(dice: random.Random) -> Policy:
     timeout = dice.choice([None, 2, 5])
     size: Any = dice.choice([1, 2, 3, "size", "size", "size"])
     return dice.choice([UnitOfWork(size=size, timeout=timeout), UnitOfWork(last="last", timeout=timeout)])
+
+
+def restarts_of(dice: random.Random) -> dict[str, Any]:
+    """When a producer is suspected to have begun anew."""
+    after = dice.choice([0, 1, 2, 2, 3, 8])
+    return {"restart_after": after, "on_restart": dice.choice(["report", "suspend"]) if after else "report"}
 
 
 def items_of(dice: random.Random, most: int) -> list[tuple[Any, Any, dict[str, Any]]]:
@@ -82,7 +89,18 @@ def script_of(dice: random.Random) -> list[Call]:
 def action_of(dice: random.Random, now: float) -> Call:
     """An operator's action, fitting or not."""
     name = dice.choice(
-        ["suspend", "resume", "resume", "skip_message", "skip_message", "skip_hole", "reset", "abort", "close"]
+        [
+            "suspend",
+            "resume",
+            "resume",
+            "skip_message",
+            "skip_message",
+            "skip_hole",
+            "reset",
+            "abort",
+            "close",
+            "restart",
+        ]
     )
     keywords: dict[str, Any] = {"now": now}
     if name == "skip_hole" and dice.random() < 0.5:

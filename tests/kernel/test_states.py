@@ -81,7 +81,7 @@ def test_without_a_name_only_a_message_that_stopped_its_group_is_skipped() -> No
     sequencer.offer([("a", 1, "1"), ("a", 3, "3")], now=7)
     with pytest.raises(ActionRefused, match="no message has stopped the group, which is suspended") as refused:
         sequencer.skip_message("a", now=8)
-    assert refused.value.remedy == "allowed: suspend, resume, reset, abort, close, requeue"
+    assert refused.value.remedy == "allowed: suspend, resume, reset, abort, close, requeue, restart"
     assert not sequencer.group("a").allows("skip_message")
     assert [item.sequence for item in sequencer.held("a")] == [1, 3]
     with pytest.raises(ActionRefused, match="cannot retry a group that is suspended") as refused:

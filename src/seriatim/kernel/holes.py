@@ -165,6 +165,7 @@ def _skip(
         held.take(kept),
         state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),
     )
+    after = after.calmed(leaving.group)
     already = np.where(nth == 0, groups.reports[owner], 0)
     told = np.where(gone, total, np.where(following, reports[owner], 0)) - already
     told = np.where(late[owner], np.maximum(told, 0), 0)

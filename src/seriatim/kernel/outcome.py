@@ -78,6 +78,7 @@ class Reason(IntEnum):
     # duplicate
     TAKEN_BEFORE = 30
     SET_COMPLETE = 31
+    TAKEN_FOR_REPEATED = 32
     # rejected
     CAPACITY = 40
     # dead
@@ -90,6 +91,7 @@ class Reason(IntEnum):
     COLLECTING = 61
     GROUP_STOPPED = 62
     LATE_HELD = 63
+    RESTART_SUSPECTED = 64
     # void
     LEAVES_NOTHING = 70
 
@@ -123,6 +125,7 @@ REASONS: dict[Reason, str] = {
     Reason.PASSED_OVER: "an operator's reset passed it over",
     Reason.TAKEN_BEFORE: "its number was taken in before",
     Reason.SET_COMPLETE: "the set was complete before",
+    Reason.TAKEN_FOR_REPEATED: "an operator took it for a repetition",
     Reason.CAPACITY: "the group holds as many as its capacity",
     Reason.TIMED_OUT: "the set was not complete in time",
     Reason.ABORTED: "an operator aborted the group",
@@ -132,6 +135,7 @@ REASONS: dict[Reason, str] = {
     Reason.COLLECTING: "waits for its round or its set to be complete",
     Reason.GROUP_STOPPED: "waits for its group to be resumed",
     Reason.LATE_HELD: "late, and waits for an operator",
+    Reason.RESTART_SUSPECTED: "its producer seems to have begun anew, and it waits for an operator",
     Reason.LEAVES_NOTHING: "a void: its number passes without a message",
 }
 
@@ -165,7 +169,8 @@ class Decided(Columns):
     """Decided messages, a row for each; released rows of one group stand in the order in which they leave.
 
     `cause` is the ``ref`` of the arrival that caused the decision; if `timed` is true, a timer or an
-    action caused it, and `cause` is its time. `cause` orders decisions over groups.
+    action caused it, and `cause` is its time. `cause` orders decisions over groups. `counted`: it wasn't released, and counts
+    as a message of a producer that has begun anew.
     """
 
     group: Ints
@@ -177,6 +182,7 @@ class Decided(Columns):
     late: Bools
     cause: Ints
     timed: Bools
+    counted: Bools
 
     @classmethod
     def of(
@@ -204,6 +210,7 @@ class Decided(Columns):
             late=np.broadcast_to(np.asarray(late, np.bool_), (n,)),
             cause=cause,
             timed=np.full(n, timed),
+            counted=np.zeros(n, np.bool_),
         )
 
 

@@ -78,6 +78,10 @@ class Standard:
             (leaves at once, flagged) or ``"suspend"`` (the message stops its group). A number that was delivered late is a
             duplicate when it comes again.
         capacity: the number of messages that a group may hold; further messages are rejected. None: no limit.
+        restart_after: the number of messages below the next number after which the group's producer is suspected to have
+            begun anew; 0: never.
+        on_restart: ``"report"`` (an event) or ``"suspend"`` (from then on messages below the next number are held, until an
+            operator restarts or resumes the group).
 
     Raises:
         PolicyError: a parameter is wrong.
@@ -90,6 +94,8 @@ class Standard:
     on_hole: Literal["wait", "skip"] = "wait"
     late: Late = "set_aside"
     capacity: int | None = None
+    restart_after: int = 8
+    on_restart: Literal["report", "suspend"] = "report"
 
     name: ClassVar[str] = "standard"
 
@@ -108,6 +114,13 @@ class Standard:
         _one_of("Standard", "late", self.late, _LATE)
         if self.capacity is not None:
             _whole("Standard", "capacity", self.capacity, 1)
+        _whole("Standard", "restart_after", self.restart_after, 0, 1_000_000)
+        _one_of("Standard", "on_restart", self.on_restart, ("report", "suspend"))
+        if self.on_restart == "suspend" and not self.restart_after:
+            raise PolicyError(
+                'Standard: on_restart="suspend" requires a restart_after, because with 0 no restart is ever suspected',
+                remedy="leave out restart_after, or on_restart",
+            )
 
 
 @dataclass(frozen=True, slots=True)

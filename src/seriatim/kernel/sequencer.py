@@ -247,6 +247,13 @@ class Sequencer:
         """Sets the next number of the group."""
         return self._act(actions.reset, group, now, next)
 
+    def restart(self, group: Key, now: float | None = None) -> Outcome:
+        """Begins a group anew, from the policy's `start`: what it holds comes back, in order of arrival. Ordinals go on.
+
+        Messages that were set aside aren't kept in memory: only what is held comes back.
+        """
+        return self._act(actions.restart, group, now)
+
     def abort(self, group: Key, now: float | None = None) -> Outcome:
         """Makes all held messages of the group dead. Its next number stays; numbers that never came can still come."""
         return self._act(actions.abort, group, now)

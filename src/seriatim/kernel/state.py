@@ -59,6 +59,9 @@ class Groups(Columns):
     * `since`: the begin of the running clock (hole, round or set), `NEVER` if none runs.
     * `reports`: `Standard`: the number of reports that the hole is overdue.
     * `clock`: the latest time that this group has seen.
+    * `suspects`: `Standard`: how many arrivals below `next` count as messages of a producer that has begun anew, since a message
+      left in its turn.
+    * `suspect`: the number of the last of them, `NOTHING` before.
     """
 
     flags: Ints
@@ -70,6 +73,8 @@ class Groups(Columns):
     since: Ints
     reports: Ints
     clock: Ints
+    suspects: Ints
+    suspect: Ints
 
     def has(self, flag: int) -> Bools:
         """The groups that have the flag, or one of them."""
@@ -81,8 +86,8 @@ class Held(Columns):
     """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
 
     `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
-    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round. `time`: when it
-    arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
+    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round; of a late message of a
+    `Standard` group: it is held because its producer seems to have begun anew. `time`: when it arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
     many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count.
     """
 
@@ -99,6 +104,11 @@ class Held(Columns):
         """No held messages."""
         none = empty_ints()
         return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none)
+
+    @property
+    def suspected(self) -> Bools:
+        """The rows of a `Standard` queue that are held because their producer seems to have begun anew."""
+        return self.late & self.waits
 
     def messages(self) -> Held:
         """The messages, without the places of voids."""
@@ -243,6 +253,8 @@ class State:
                 since=np.full(groups, NEVER, np.int64),
                 reports=none,
                 clock=np.full(groups, NEVER, np.int64),
+                suspects=none,
+                suspect=np.full(groups, NOTHING, np.int64),
             ),
             Held.empty(),
             Ranges(empty_ints(), empty_ints(), empty_ints()),
@@ -254,6 +266,14 @@ class State:
     def with_groups(self, **columns: Ints) -> State:
         """The same state with some columns of its groups replaced."""
         return State(self.groups.with_columns(**columns), self.held, self.skipped)
+
+    def calmed(self, left: Ints) -> State:
+        """The state after messages of the groups `left` have left in their turn: no producer has begun anew."""
+        if not len(left) or not self.groups.suspects.any():
+            return self
+        suspects = self.groups.suspects.copy()
+        suspects[left] = 0
+        return self.with_groups(suspects=suspects)
 
     def stopped(self) -> Bools:
         """The stopped groups, from which nothing leaves."""
