@@ -93,7 +93,7 @@ def test_without_a_name_only_a_message_that_stopped_its_group_is_skipped() -> No
 def test_a_late_message_that_stopped_its_group_is_skipped() -> None:
     sequencer = Sequencer(Standard(late="suspend", start="first"))
     sequencer.offer([("a", 2, "2"), ("a", 1, "1"), ("a", 3, "3")], now=0)
-    assert sequencer.group("a").allowed == ("suspend", "resume", "skip_message", "reset", "abort", "close")
+    assert sequencer.group("a").allowed == ("suspend", "resume", "skip_message", "reset", "abort", "close", "restart")
     done = sequencer.skip_message("a", now=1)
     assert ([one.sequence for one in done.dead], [one.sequence for one in done.released]) == ([1], [3])
 

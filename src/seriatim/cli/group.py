@@ -122,6 +122,24 @@ def _reset(
         _one(box, Action.RESET, queue, group_, who, {"next": next_}, json_=json_)
 
 
+@group.command("restart")
+@click.argument("group_", metavar="GROUP")
+@click.option("--queue", default=None, help="The group's queue; required if several queues have a group with this key.")
+@says_why
+@which_box
+@json_option("Print one JSON object.", OPERATION)
+def _restart(
+    group_: str, *, queue: str | None, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
+) -> None:  # fmt: skip
+    """Begin GROUP anew at the first number of its queue, because its producer has begun anew.
+
+    The messages that counted come back from those that were set aside, and then what the group holds is judged.
+    """
+    who = said(actor, reason)
+    with opened(dsn, schema) as box:
+        _one(box, Action.RESTART, queue, group_, who, {}, json_=json_)
+
+
 def _acting(action: Action, *more: Callable[..., Any]) -> None:
     """Add the command of an action on one group or on many; `more`: its own options."""
 

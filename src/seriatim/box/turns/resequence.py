@@ -524,6 +524,7 @@ class Turn:
                 "aside_reasons": [REASONS[Reason(why)] for why in aside.reason.tolist()]
                 + [REASONS[Reason.ABORTED]] * len(dead),
                 "aside_ordinals": [None] * len(aside) + dead.ordinal.tolist(),
+                "aside_counted": _counted(aside, after.groups.ordinal) + [None] * len(dead),
                 "obeyed_ids": [one.request_id for one in self._requests],
             }
         )
@@ -666,6 +667,14 @@ def _kept_back(groups: Groups) -> Bools:
 def _one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
     decided = Decided.concat([first.decided, then.decided])
     return kernel.Outcome(then.state, decided, Events.concat([first.events, then.events]))
+
+
+def _counted(aside: Decided, ordinal: Ints) -> list[int | None]:
+    """For messages that count as those of a producer that has begun anew, the ordinal of their group; None for others."""
+    if not aside.counted.any():
+        return [None] * len(aside)
+    its = zip(aside.counted.tolist(), ordinal[aside.group].tolist(), strict=True)
+    return [number if counted else None for counted, number in its]
 
 
 def _set_aside(decided: Decided) -> int:
