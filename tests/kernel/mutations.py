@@ -776,4 +776,144 @@ _EVENTS = (
     ),
 )
 
-MUTATIONS = (*_STANDARD, *_TIME, *_BEST_EFFORT, *_UNIT_OF_WORK, *_GROUPS, *_READING, *_EVENTS, *_WEIGHTS, *_TAKING_OUT)
+_RESTARTS = (
+    Mutation(
+        "what is below the start counts as a restart",
+        "restarts.py",
+        "_BELOW = (Reason.SKIPPED, Reason.BEFORE_FIRST, Reason.BELOW_START, Reason.TAKEN_BEFORE)",
+        "_BELOW = (Reason.SKIPPED, Reason.BEFORE_FIRST, Reason.TAKEN_BEFORE)",
+    ),
+    Mutation(
+        "a repetition that follows one that counted counts for a restart",
+        "restarts.py",
+        "(repeats and number not in (groups.first[group], suspect[group] + step))",
+        "(repeats and number != groups.first[group])",
+    ),
+    Mutation(
+        "a repetition that follows none that counted doesn't count for a restart",
+        "restarts.py",
+        "(repeats and number not in (groups.first[group], suspect[group] + step))",
+        "(repeats and number < groups.first[group])",
+    ),
+    Mutation(
+        "a message that leaves in its turn ends the suspicion of a restart, within a call",
+        "restarts.py",
+        "suspects[group], seen[group] = 0, released",
+        "seen[group] = released",
+    ),
+    Mutation(
+        "and at its end",
+        "restarts.py",
+        "if total[group] > before:",
+        "if total[group] < before:",
+    ),
+    Mutation(
+        "and where nothing else has come",
+        "state.py",
+        "suspects[left] = 0",
+        "suspects[left] = suspects[left]",
+    ),
+    Mutation(
+        "and of groups that only repeat nothing in the call",
+        "restarts.py",
+        "suspects[untouched] = 0",
+        "suspects[untouched] += 0",
+    ),
+    Mutation(
+        "a suspected restart is told once",
+        "restarts.py",
+        "if suspects[group] == policy.restart_after:",
+        "if suspects[group] >= policy.restart_after:",
+    ),
+    Mutation(
+        "a number is below next when it has passed in the same call, for a restart",
+        "restarts.py",
+        "(passage.moment[found] < rows)",
+        "(passage.moment[found] < -1)",
+    ),
+    Mutation(
+        "a repetition that doesn't count suspends no group for a restart",
+        "restarts.py",
+        "back[rows] = np.where(again, follows, True)",
+        "back[rows] = True",
+    ),
+    Mutation(
+        "where a restart may be suspected with it, an arrival is judged first",
+        "restarts.py",
+        "np.maximum(policy.restart_after - 1 - groups.suspects, begins)",
+        "np.maximum(policy.restart_after - groups.suspects, begins)",
+    ),
+    Mutation(
+        "a group that isn't suspended holds nothing for a restart but what completes the count",
+        "restarts.py",
+        "suspects_restart(policy, groups) & groups.has(Flag.SUSPENDED)",
+        "suspects_restart(policy, groups)",
+    ),
+    Mutation(
+        "a full group rejects what would be held for a restart",
+        "standard.py",
+        "new |= back[rows]",
+        "new |= back[rows] & False",
+    ),
+    Mutation(
+        "what is held for a restart repeats nothing",
+        "standard.py",
+        "np.flatnonzero(held.late & ~held.suspected)",
+        "np.flatnonzero(held.late)",
+    ),
+    Mutation(
+        "resumed, what was held for a restart is a duplicate",
+        "actions.py",
+        "Disposition.DUPLICATE, Reason.TAKEN_FOR_REPEATED, now",
+        "Disposition.LATE, Reason.TAKEN_FOR_REPEATED, now",
+    ),
+    Mutation(
+        "and the count of the restart is 0",
+        "actions.py",
+        "free = free.with_groups(suspects=empty_ints(1), suspect=_one(NOTHING))",
+        "free = free.with_groups(suspect=_one(NOTHING))",
+    ),
+    Mutation(
+        "ordinals go on after a restart",
+        "incarnation.py",
+        "fresh.with_groups(ordinal=before.ordinal, clock",
+        "fresh.with_groups(clock",
+    ),
+    Mutation(
+        "what a restart brings back is judged in order of arrival",
+        "actions.py",
+        'back = state.held.take(np.argsort(state.held.ref, kind="stable"))\n    none',
+        "back = state.held\n    none",
+    ),
+    Mutation(
+        "a void that a restart brings back isn't counted again",
+        "actions.py",
+        "~np.isin(outcome.decided.ref, back.ref[back.weight == 0])",
+        "outcome.decided.ref >= 0",
+    ),
+    Mutation(
+        "an operator's suspension keeps what is held for a restart apart",
+        "actions.py",
+        "waits=held.suspected if isinstance(policy, Standard) else",
+        "waits=np.zeros(len(held), np.bool_) if isinstance(policy, Standard) else",
+    ),
+    Mutation(
+        "no message has stopped a group that waits because of a restart",
+        "actions.py",
+        "return held.late & ~held.suspected if isinstance(policy, Standard) else held.late",
+        "return held.late",
+    ),
+)
+
+MUTATIONS = (
+    *_STANDARD,
+    *_TIME,
+    *_BEST_EFFORT,
+    *_UNIT_OF_WORK,
+    *_GROUPS,
+    *_READING,
+    *_EVENTS,
+    *_WEIGHTS,
+    *_TAKING_OUT,
+    *_RESTARTS,
+)

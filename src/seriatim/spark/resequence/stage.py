@@ -6,6 +6,7 @@ The plan of the query: rows → packets by bucket → the stateful operator → 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -100,7 +101,7 @@ def resequence(
         CheckpointMismatch: while the query runs: the checkpoint's state belongs to another declaration.
     """
     check_frame(df, "resequence")
-    chosen = _queues(group, sequence, policy, queues)
+    chosen = [_judged_here(queue) for queue in _queues(group, sequence, policy, queues)]
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
         raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     if output not in ("released", "all"):
@@ -154,6 +155,24 @@ def _queues(
             raise UsageError(f"two queues are named {queue.name!r}")
         seen.add(queue.name)
     return chosen
+
+
+def _judged_here(queue: Queue) -> Queue:
+    """A queue as it is judged here: no checkpoint has a place for counts of suspected restarts.
+
+    Raises:
+        UsageError: the policy has a rule for them.
+    """
+    policy = queue.policy
+    if not isinstance(policy, Standard):
+        return queue
+    if policy.on_restart != "report" or policy.restart_after not in (0, Standard().restart_after):
+        raise UsageError(
+            "restart_after and on_restart have no effect on Spark yet",
+            where=f"queue {queue.name!r}",
+            remedy="leave them out, or let a queue of a message box put the messages in order",
+        )
+    return replace(queue, policy=replace(policy, restart_after=0))
 
 
 def _check_clock(clock: str, time: str | None) -> None:
