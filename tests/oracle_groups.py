@@ -444,20 +444,32 @@ class StandardGroup(Group):
 
     def let_go(self, now: int, out: Outcome) -> None:
         self.held.sort(key=lambda message: message.number)
+        empty: list[int] = []  # numbers that have passed without a message, one after another
         while self.next is not None and not self.suspended and not self.closed:
             if self.next in self.taken_out:
                 self.taken_out.remove(self.next)
                 self.remember(self.next, self.next)
+                empty.append(self.next)
+            elif self.held and self.held[0].number == self.next and self.held[0].void:
+                self.held.pop(0)
+                empty.append(self.next)
             elif self.held and self.held[0].number == self.next:
+                self.tell_void(empty, out)
+                empty = []
                 self.leave(self.held.pop(0), now, out)
             else:
                 break
             self.next += self.policy.increment
+        self.tell_void(empty, out)
         if self.hole() is None:
             self.since, self.hole_at, self.timed_out = None, None, False
         elif self.hole_at != self.next:
             begin = max(now, first_arrival(self.messages()))
             self.since, self.hole_at, self.reports, self.timed_out = begin, self.next, 0, False
+
+    def tell_void(self, numbers: list[int], out: Outcome) -> None:
+        if numbers:
+            out.events.append(("void", self.key, numbers[0], numbers[-1]))
 
     def hole(self) -> tuple[int, int] | None:
         if self.suspended or self.closed or not self.messages() or self.next is None:

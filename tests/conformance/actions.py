@@ -242,7 +242,7 @@ ACTIONS = (
         (at(0, "g", 3), Act("abort", "g", 1), later(50), at(60, "g", 1, 2, 4)),
         released={"g": [1, 2, 4], **CLOCK},
         dead={"g": [3]},
-        reports=(),
+        reports=(("void", "g", 3, 3),),
     ),
     Case(
         "taken out of the middle: the others stay in order, its number passes with its run and counts as skipped then",
@@ -267,7 +267,7 @@ ACTIONS = (
         (at(0, "g", 3), Act("skip_message", "g", 1, {"sequence": 3}), later(50), at(60, "g", 1, 2, 4)),
         released={"g": [1, 2, 4], **CLOCK},
         dead={"g": [3]},
-        reports=(),
+        reports=(("void", "g", 3, 3),),
         states={"g": "ready"},
     ),
     Case(
@@ -280,6 +280,7 @@ ACTIONS = (
         reports=(
             ("hole_overdue", "g", 1, 2),
             ("hole_skipped", "g", 1, 2),
+            ("void", "g", 3, 3),
             ("hole_overdue", "g", 4, 4),
             ("hole_skipped", "g", 4, 4),
         ),

@@ -31,6 +31,7 @@ VOIDS = (
         released={"g": [1, 3, 5, 6]},
         void={"g": [2, 4]},
         duplicate={"g": [2, 4]},
+        reports=(("void", "g", 2, 2), ("void", "g", 4, 4)),
     ),
     Case(
         "a number is taken by its first arrival, whatever its weight",
@@ -49,7 +50,7 @@ VOIDS = (
         released={"g": [1, 2], **CLOCK},
         held={"g": [5]},
         void={"g": [3]},
-        reports=(),
+        reports=(("void", "g", 3, 3),),
         states={"g": "waiting"},
     ),
     Case(
@@ -62,8 +63,11 @@ VOIDS = (
         reports=(
             ("hole_overdue", "g", 1, 2),
             ("hole_skipped", "g", 1, 2),
+            ("void", "g", 4, 4),
             ("hole_overdue", "g", 5, 5),
             ("hole_skipped", "g", 5, 5),
+            ("void", "g", 6, 6),
+            ("void", "g", 9, 9),
         ),
     ),
     Case(

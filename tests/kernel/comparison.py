@@ -13,7 +13,7 @@ from tests.conformance.in_memory import dispositions, tuple_of_event
 from tests.oracle import Oracle
 
 #: Events of these kinds are told in order; those of one call have no order beyond that.
-_COUNTED = ("restart_suspected",)
+_COUNTED = ("restart_suspected", "void")
 EVENTS = (tuple(kind.word for kind in EventKind if kind.word not in _COUNTED), *((kind,) for kind in _COUNTED))
 
 
@@ -63,8 +63,9 @@ def join(outcomes: list[Any]) -> tuple[dict[Any, Any], dict[str, Counter[int]], 
     for outcome in outcomes:
         for name, counter in set_aside(outcome).items():
             aside[name] = aside.get(name, Counter()) + counter
-        for group, rows in events(outcome, REPORTS).items():
-            reports.setdefault(group, []).extend(rows)
+        for kinds in EVENTS:
+            for group, rows in events(outcome, tuple(kind for kind in kinds if kind in REPORTS)).items():
+                reports.setdefault((group, kinds), []).extend(rows)
     return left, aside, reports
 
 

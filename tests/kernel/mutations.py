@@ -778,6 +778,30 @@ _EVENTS = (
 
 _RESTARTS = (
     Mutation(
+        "numbers that passed without a message for another cause are another event",
+        "holes.py",
+        "| (cause[1:] != cause[:-1])",
+        "| (cause[1:] < cause[:-1])",
+    ),
+    Mutation(
+        "numbers that passed without a message, side by side, are one event",
+        "holes.py",
+        "begins[1:] |= (first[1:] != last[:-1] + step)",
+        "begins[1:] |= (first[1:] != last[:-1])",
+    ),
+    Mutation(
+        "voids behind a hole that is skipped are told",
+        "holes.py",
+        "voids = passed_voids(at, passing, run, when[run], step)",
+        "voids = no_events()",
+    ),
+    Mutation(
+        "voids that pass by an action are told",
+        "standard.py",
+        "Decided.concat([late, released]), voids",
+        "Decided.concat([late, released]), voids.take(voids.kind < 0)",
+    ),
+    Mutation(
         "what is below the start counts as a restart",
         "restarts.py",
         "_BELOW = (Reason.SKIPPED, Reason.BEFORE_FIRST, Reason.BELOW_START, Reason.TAKEN_BEFORE)",

@@ -251,7 +251,8 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     skipped = Events.of(EventKind.HOLE_SKIPPED, empty_ints(1), _one(first), _one(end), outcome.state.groups.clock)
     opened = holes.events_between(policy, state, outcome.state)
     opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, opened]))
+    voids = outcome.events.take(outcome.events.kind == EventKind.VOID)
+    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, voids, opened]))
 
 
 def reset(policy: Policy, state: State, now: int, group: str, following: int) -> Outcome:
@@ -299,7 +300,8 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
     passed_over = Events.of(EventKind.HOLE_SKIPPED, told, from_, through, outcome.state.groups.clock[told])
     opened = holes.events_between(policy, state, outcome.state)
     opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    return Outcome(outcome.state, outcome.decided, Events.concat([passed_over, opened]))
+    voids = outcome.events.take(outcome.events.kind == EventKind.VOID)
+    return Outcome(outcome.state, outcome.decided, Events.concat([passed_over, voids, opened]))
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:

@@ -25,9 +25,9 @@ from seriatim.kernel.columns import (
     sum_before,
     sum_per_group,
 )
-from seriatim.kernel.holes import due, fire, taken
+from seriatim.kernel.holes import due, fire, passed_voids, taken
 from seriatim.kernel.late import free_late
-from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events
+from seriatim.kernel.outcome import Decided, Disposition, Events, Reason
 from seriatim.kernel.policy import Standard
 from seriatim.kernel.state import Flag, Held, State
 from seriatim.kernel.time import FOREVER, NEVER, micros
@@ -133,10 +133,12 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     after, released, passage = release(
         policy, before, position, arrivals, delivered=leaving, why=reason[leaving], cut=cut
     )
-    events, counted = no_events(), None
+    at, free, moment = passage.at, passage.free, passage.moment
+    events, counted = passed_voids(at, free, moment, _at(arrivals.time, moment), policy.increment), None
     if policy.restart_after:
         of_arrivals = restarts.Judgement(disposition, judged, back)
-        after, counted, events = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
+        after, counted, told = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
+        events = Events.concat([events, told])
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
     others = arrivals.take(aside)
     decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
@@ -416,6 +418,8 @@ def settle(policy: Standard, state: State, now: Ints) -> tuple[State, Decided, E
     skipped, _ = state.skipped.without(late.group, late.sequence, policy.increment, state.groups.next)
     state = State(state.groups.with_columns(clock=np.maximum(state.groups.clock, now)), state.held, skipped)
     before = np.full(len(state.held), -1, np.int64)
-    state, released, _ = release(policy, state, before, Arrivals.empty(), now=now)
+    state, released, passage = release(policy, state, before, Arrivals.empty(), now=now)
     state = state.calmed(released.group)
-    return state, Decided.concat([late, released]), no_events()
+    at = passage.at
+    voids = passed_voids(at, passage.free, passage.moment, now[at.group], policy.increment)
+    return state, Decided.concat([late, released]), voids
