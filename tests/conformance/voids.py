@@ -9,6 +9,14 @@ _RULE = "weight"
 
 VOIDS = (
     Case(
+        "voids that pass one after another are an event each, those that pass together are one",
+        _RULE,
+        Standard(),
+        (at(0, "g", void(1), void(2), void(5), void(4)), at(1, "g", void(3))),
+        void={"g": [1, 2, 3, 4, 5]},
+        reports=(("void", "g", 1, 1), ("void", "g", 2, 2), ("void", "g", 3, 5)),
+    ),
+    Case(
         "a number that a void takes in a full group that is suspended is a duplicate when it comes again",
         _RULE,
         Standard(capacity=1),

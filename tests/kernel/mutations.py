@@ -874,10 +874,10 @@ _RESTARTS = (
         "suspects_restart(policy, groups)",
     ),
     Mutation(
-        "a full group rejects what would be held for a restart",
+        "a full group that rejects what would be held for a restart isn't suspended",
         "standard.py",
-        "new |= back[rows]",
-        "new |= back[rows] & False",
+        "late_held[rows[new]] = back[rows[new]] = False",
+        "late_held[rows[new]] = False",
     ),
     Mutation(
         "what is held for a restart repeats nothing",

@@ -276,7 +276,6 @@ def _reject(
         ~restarts.is_held(state, group, sequence, late=True),
         (sequence != state.groups.next[group]) & ~restarts.is_held(state, group, sequence),
     )
-    new |= back[rows]
     disposition[rows[new]], reason[rows[new]] = Disposition.REJECTED, Reason.CAPACITY
     late_held[rows[new]] = back[rows[new]] = False
 
