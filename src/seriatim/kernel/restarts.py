@@ -69,7 +69,7 @@ def one_by_one(policy: Standard, state: State, arrivals: Arrivals) -> Bools:
     first = first_per_group(group)
     above = np.ones(len(arrivals), np.bool_)
     above[1:] = arrivals.sequence[1:] > running_latest(group, arrivals.sequence)[:-1]
-    odd = (arrivals.sequence < groups.next[group]) | ~(above | first)
+    odd = (arrivals.sequence < groups.next[group]) | ~(above | first) | is_held(state, group, arrivals.sequence)
     before = np.cumsum(odd)
     at_start = np.zeros(len(state), np.int64)
     starts = np.flatnonzero(first)
