@@ -69,13 +69,13 @@ _STANDARD = (
     Mutation(
         "a number that is held as late is a duplicate when it comes again",
         "standard.py",
-        "return [np.flatnonzero(~held.late), np.flatnonzero(held.late)]",
+        "return [np.flatnonzero(~held.late), np.flatnonzero(held.late & ~held.suspected)]",
         "return [np.flatnonzero(~held.late)]",
     ),
     Mutation(
         "a full group rejects a late number only if it doesn't hold it",
         "standard.py",
-        "~_is_held(state, group, sequence, late=True),",
+        "~restarts.is_held(state, group, sequence, late=True),",
         "late,",
     ),
     Mutation(
@@ -255,13 +255,13 @@ _STANDARD = (
     Mutation(
         "next itself is never rejected",
         "standard.py",
-        "(sequence != state.groups.next[group]) & ~_is_held",
-        "(sequence != state.groups.next[group] - 99) & ~_is_held",
+        "(sequence != state.groups.next[group]) & ~restarts.is_held",
+        "(sequence != state.groups.next[group] - 99) & ~restarts.is_held",
     ),
     Mutation(
         "a repeated number is a duplicate even when the group is full",
         "standard.py",
-        "& ~_is_held(state, group, sequence),",
+        "& ~restarts.is_held(state, group, sequence),",
         "& True,",
     ),
     Mutation(
@@ -489,8 +489,8 @@ _GROUPS = (
     Mutation(
         "with the last late message skipped the group goes on by itself",
         "actions.py",
-        "if len(late) > 1:",
-        "if len(late) > 0:",
+        "if rest.held.late.any():",
+        "if len(late):",
     ),
     Mutation(
         "a hole is skipped on the step only",
@@ -612,8 +612,8 @@ _WEIGHTS = (
     Mutation(
         "and a repeated number behind it is a duplicate",
         "standard.py",
-        "(arrivals.sequence == state.groups.next[group]) | (arrivals.weight == 0)",
-        "arrivals.sequence == state.groups.next[group]",
+        "wanted = moves | (arrivals.weight == 0)",
+        "wanted = moves",
     ),
     Mutation(
         "a late void is late, whatever becomes of late messages",
@@ -699,8 +699,8 @@ _TAKING_OUT = (
     Mutation(
         "an operator's suspension isn't lifted by skipping a late message",
         "actions.py",
-        "late = bool(state.held.late.any()) and not by_operator",
-        "late = bool(state.held.late.any())",
+        "late = bool(_stopping_late(policy, state.held).any()) and not by_operator",
+        "late = bool(_stopping_late(policy, state.held).any())",
     ),
     Mutation(
         "without a name only a message that stopped the group is skipped",
