@@ -182,6 +182,8 @@ def test_the_format_does_not_change_unnoticed():
             "on_hole": "wait",
             "late": "set_aside",
             "capacity": None,
+            "restart_after": 8,
+            "on_restart": "report",
         },
         "group": "key",
         "sequence": "n",
