@@ -286,6 +286,17 @@ ACTIONS = (
         ),
     ),
     Case(
+        "taken out: the hole before it ends with it",
+        _RULE,
+        Standard(hole_timeout=10),
+        (at(0, "g", 1, 3, 4), Act("skip_message", "g", 1, {"sequence": 3}), later(10.5)),
+        released={"g": [1], **CLOCK},
+        held={"g": [4]},
+        dead={"g": [3]},
+        reports=(("hole_overdue", "g", 2, 2), ("timed_out", "g", 2, 2)),
+        states={"g": "timed_out"},
+    ),
+    Case(
         "taken out: in no capacity",
         _RULE,
         Standard(capacity=2),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seriatim.kernel.policy import Fifo, Standard
-from tests.conformance.case import CLOCK, Act, Case, Late, at, later
+from tests.conformance.case import CLOCK, Act, Case, Late, at, later, together
 
 _RULE = "a producer that begins anew"
 _REPORT = Standard(restart_after=3)
@@ -76,6 +76,21 @@ RESTARTS = (
         reports=(("restart_suspected", "g", 5, 5),),
     ),
     Case(
+        "also while another group repeats itself in the same call",
+        _RULE,
+        _REPORT,
+        (
+            at(0, "g", 1, 2, 3),
+            at(0, "h", 1),
+            at(1, "g", 1, 2),
+            together(at(2, "g", 4), at(2, "h", 1)),
+            at(3, "g", 3),
+        ),
+        released={"g": [1, 2, 3, 4], "h": [1]},
+        duplicate={"g": [1, 2, 3], "h": [1]},
+        reports=(),
+    ),
+    Case(
         "what doesn't leave in its turn doesn't",
         _RULE,
         _REPORT,
@@ -140,6 +155,16 @@ RESTARTS = (
         duplicate={"g": [1, 2]},
         held={"g": [3, 2, 7, 5, 4]},
         reports=(("restart_suspected", "g", 3, 3), ("suspended", "g", 3, 3)),
+        states={"g": "suspended"},
+    ),
+    Case(
+        "suspended by the repetition of a number that was held, and left a moment ago",
+        _RULE,
+        Standard(restart_after=2, on_restart="suspend"),
+        (at(0, "g", 2), at(1, "g", 1, 1, 2, 3)),
+        released={"g": [1, 2]},
+        duplicate={"g": [1]},
+        held={"g": [2, 3]},
         states={"g": "suspended"},
     ),
     Case(

@@ -134,6 +134,8 @@ def play(seed: int) -> None:
             check_replay(policy, replay_of(dice))
     for _ in range(WEIGHTS):
         check_weights(policy_of(dice), dice)
+    for _ in range(WEIGHTS // 10):
+        check_weights(Fifo(), dice)
     check_cases("singly")
 
 
