@@ -259,7 +259,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
     """Go on at another number. Forward: held messages below it become late, and passed numbers count as skipped."""
     situation = _require(Action.RESET, policy, state, group)
     if not isinstance(policy, Standard):
-        others = [one for one in situation.allowed if one not in (Action.RESET, Action.SKIP_HOLE)]
+        others = [one for one in situation.allowed if one not in (Action.RESET, Action.SKIP_HOLE, Action.RESTART)]
         raise ActionRefused(
             f"cannot reset the group, which is {situation.state}: only the policy standard has a next number",
             where=f"group {group!r}",
