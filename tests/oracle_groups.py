@@ -32,6 +32,7 @@ class Message:
     number: int = 0  # the sequence as an integer, once it was understood
     time: int = 0  # when it arrived; never earlier than an earlier arrival of its group
     waits: bool = False  # BestEffort: came after its round was fixed
+    content: Any = None  # what is compared; None: nothing
 
     @property
     def void(self) -> bool:
@@ -311,6 +312,7 @@ class StandardGroup(Group):
         self.suspects = 0  # how many below next have come as from a producer that has begun anew
         self.suspect: int | None = None  # the last of these
         self.back: list[Message] = []  # those that are held because of that
+        self.remembered: list[tuple[int, Any]] = []  # numbers and contents of the last that left
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
         if self.suspects_restart(message, out):
@@ -330,12 +332,26 @@ class StandardGroup(Group):
         elif number >= self.next:
             self.keep(message, now, out)
         elif any(other.number == number for other in self.late_held):
-            out.duplicates.append(message)
+            self.repeat(message, out)
         elif number < self.first or any(low <= number <= high for low, high in self.ranges):
             self.take_late(message, now, out, room=self.has_room())
             self.let_go(now, out)
         else:
-            out.duplicates.append(message)
+            self.repeat(message, out)
+
+    def repeat(self, message: Message, out: Outcome) -> None:
+        out.duplicates.append(message)
+        if self.likeness(message) is False:
+            out.events.append(("conflict", self.key, message.number, message.number))
+
+    def likeness(self, message: Message) -> bool | None:
+        """Whether the message has the content of the one with its number, which is held or remembered; None: unknown."""
+        known = [content for number, content in self.remembered if number == message.number][-1:]
+        for held in (self.late_held, self.held):
+            known = [one.content for one in held if one.number == message.number] or known
+        if not known or known[0] is None or message.content is None:
+            return None
+        return bool(known[0] == message.content)
 
     def suspects_restart(self, message: Message, out: Outcome) -> bool:
         """Counts a message below next; whether it is to be held, because the producer seems to have begun anew."""
@@ -349,7 +365,8 @@ class StandardGroup(Group):
         is_late = number < self.first or any(low <= number <= high for low, high in self.ranges)
         repeats = not is_late or any(other.number == number for other in self.late_held)
         follows = self.suspect is not None and number == self.suspect + step
-        if repeats and not (number == self.first or follows):
+        like = self.likeness(message)
+        if repeats and (like is True or (like is None and not (number == self.first or follows))):
             return was_held
         self.suspects += 1
         self.suspect = number
@@ -374,6 +391,8 @@ class StandardGroup(Group):
 
     def leave(self, message: Message, now: int, out: Outcome, *, late: bool = False) -> None:
         super().leave(message, now, out, late=late)
+        if not message.void and self.policy.remember:
+            self.remembered = [*self.remembered, (message.number, message.content)][-self.policy.remember :]
         if late:
             self.forget_skipped(message.number)
         elif not message.void:
@@ -431,7 +450,7 @@ class StandardGroup(Group):
 
     def keep(self, message: Message, now: int, out: Outcome) -> None:
         if message.number in self.taken_out or any(other.number == message.number for other in self.held):
-            out.duplicates.append(message)
+            self.repeat(message, out)
         elif message.void:
             out.void.append(message)
             self.held.append(message)

@@ -48,8 +48,9 @@ def cannot_run(case: Case) -> str | None:
         return "an operator acts on it, which a frame can't see"
     if not case.plain:
         return "its keys, sequences or sizes have no column type in common"
-    if isinstance(case.policy, Standard) and case.policy.on_restart == "suspend":
-        return "a group isn't suspended there by what seems a restart yet"
+    policy = case.policy
+    if isinstance(policy, Standard) and (policy.remember or policy.restart_after not in (0, 8)):
+        return "fingerprints and counts of restarts aren't kept there yet"
     if case.unwatched:
         return "a batch looks at what it takes in"
     return None

@@ -1,4 +1,4 @@
-"""A producer that begins anew: what counts, when it is told, what is held, and what an operator does about it."""
+"""A producer that begins anew, where nothing that left is remembered: what counts, when it is told, what is held, and what an operator does about it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from seriatim.kernel.policy import Fifo, Standard
 from tests.conformance.case import CLOCK, Act, Case, Late, at, later, together
 
 _RULE = "a producer that begins anew"
-_REPORT = Standard(restart_after=3)
-_SUSPEND = Standard(restart_after=3, on_restart="suspend")
+_REPORT = Standard(remember=0, restart_after=3)
+_SUSPEND = Standard(remember=0, restart_after=3, on_restart="suspend")
 
 RESTARTS = (
     Case(
@@ -23,7 +23,7 @@ RESTARTS = (
     Case(
         "by default it is told at the eighth message",
         _RULE,
-        Standard(),
+        Standard(remember=0),
         (at(0, "g", *range(1, 51)), at(1, "g", *range(1, 8)), at(2, "h", 1), at(3, "g", 8, 9)),
         released={"g": [*range(1, 51)], "h": [1]},
         duplicate={"g": [*range(1, 10)]},
@@ -41,7 +41,7 @@ RESTARTS = (
     Case(
         "repetitions count that follow one that counted, number by number",
         _RULE,
-        Standard(restart_after=4),
+        Standard(remember=0, restart_after=4),
         (at(0, "g", *range(1, 11)), at(1, "g", 1, 3, 5, 2, 4, 3), at(2, "g", 1)),
         note="1, then 2, then 3, and 1 again; 3, 5 and 4 follow none that counted",
         released={"g": [*range(1, 11)]},
@@ -51,7 +51,7 @@ RESTARTS = (
     Case(
         "numbers below the start, and late ones, count",
         _RULE,
-        Standard(start=10, hole_timeout=100, on_hole="skip", restart_after=3),
+        Standard(remember=0, start=10, hole_timeout=100, on_hole="skip", restart_after=3),
         (at(0, "g", 10, 12), at(101, "clock", 10), at(102, "g", 11, 9, 4)),
         released={"g": [10, 12], "clock": [10]},
         late={"g": [11]},
@@ -61,7 +61,7 @@ RESTARTS = (
     Case(
         "late ones count where they are delivered, too",
         _RULE,
-        Standard(start="first", late="deliver", restart_after=2),
+        Standard(remember=0, start="first", late="deliver", restart_after=2),
         (at(0, "g", 5, 3, 2),),
         released={"g": [5, Late(3), Late(2)]},
         reports=(("restart_suspected", "g", 2, 2),),
@@ -112,7 +112,7 @@ RESTARTS = (
     Case(
         "repetitions of what is held don't count",
         _RULE,
-        Standard(restart_after=1),
+        Standard(remember=0, restart_after=1),
         (at(0, "g", 2, 2, 3, 2),),
         held={"g": [2, 3]},
         duplicate={"g": [2, 2]},
@@ -121,7 +121,7 @@ RESTARTS = (
     Case(
         "with restart_after=0 nothing is told",
         _RULE,
-        Standard(restart_after=0),
+        Standard(remember=0, restart_after=0),
         (at(0, "g", *range(1, 21)), at(1, "g", *range(1, 21))),
         released={"g": [*range(1, 21)]},
         duplicate={"g": [*range(1, 21)]},
@@ -130,7 +130,7 @@ RESTARTS = (
     Case(
         "with steps, the next number is a step away",
         _RULE,
-        Standard(start=10, increment=5, restart_after=3),
+        Standard(remember=0, start=10, increment=5, restart_after=3),
         (at(0, "g", 10, 15, 20, 25), at(1, "g", 10, 11, 15, 20)),
         released={"g": [10, 15, 20, 25]},
         duplicate={"g": [10, 15, 20]},
@@ -140,7 +140,7 @@ RESTARTS = (
     Case(
         "a closed group counts nothing",
         _RULE,
-        Standard(restart_after=1),
+        Standard(remember=0, restart_after=1),
         (at(0, "g", 1), Act("close", "g", 1), at(2, "g", 1, 1)),
         released={"g": [1]},
         late={"g": [1, 1]},
@@ -160,7 +160,7 @@ RESTARTS = (
     Case(
         "suspended by the repetition of a number that was held, and left a moment ago",
         _RULE,
-        Standard(restart_after=2, on_restart="suspend"),
+        Standard(remember=0, restart_after=2, on_restart="suspend"),
         (at(0, "g", 2), at(1, "g", 1, 1, 2, 3)),
         released={"g": [1, 2]},
         duplicate={"g": [1]},
@@ -204,7 +204,7 @@ RESTARTS = (
     Case(
         "a group that was full then holds only what counts",
         _RULE,
-        Standard(restart_after=1, on_restart="suspend", capacity=1),
+        Standard(remember=0, restart_after=1, on_restart="suspend", capacity=1),
         (
             at(0, "g", 1, 2, 3, 5),
             at(1, "g", 1),
@@ -222,9 +222,9 @@ RESTARTS = (
     Case(
         "restarted with start='first': the order of arrival decides which is the first",
         _RULE,
-        Standard(start="first", restart_after=1, on_restart="suspend"),
-        (at(0, "g", 5), at(1, "g", 4, 3), Act("restart", "g", 2)),
-        released={"g": [5, 4]},
+        Standard(remember=0, start="first", restart_after=1, on_restart="suspend"),
+        (at(0, "g", 5), at(1, "g", 4, 3), Act("restart", "g", 2), at(3, "h", 1)),
+        released={"g": [5, 4], "h": [1]},
         held={"g": [3]},
         states={"g": "suspended"},
     ),
@@ -257,7 +257,7 @@ RESTARTS = (
     Case(
         "a full group rejects them, and isn't suspended by one",
         _RULE,
-        Standard(restart_after=1, on_restart="suspend", capacity=1),
+        Standard(remember=0, restart_after=1, on_restart="suspend", capacity=1),
         (at(0, "g", 1, 3), at(1, "g", 1), at(2, "g", 2)),
         released={"g": [1, 2, 3]},
         rejected={"g": [1]},
@@ -267,7 +267,7 @@ RESTARTS = (
     Case(
         "late ones that suspend a group count, and once the count is complete all wait for one decision",
         _RULE,
-        Standard(start="first", late="suspend", restart_after=2, on_restart="suspend"),
+        Standard(remember=0, start="first", late="suspend", restart_after=2, on_restart="suspend"),
         (at(0, "g", 5), at(1, "g", 3, 2, 4), Act("resume", "g", 2)),
         released={"g": [5, Late(3)]},
         duplicate={"g": [2, 4]},
@@ -277,7 +277,7 @@ RESTARTS = (
     Case(
         "restarted: the group begins from its start with what it holds, in order of arrival",
         _RULE,
-        Standard(restart_after=1, on_restart="suspend"),
+        Standard(remember=0, restart_after=1, on_restart="suspend"),
         (
             at(0, "g", 1, 2, 3),
             at(1, "g", 1, 3, 2),
@@ -292,7 +292,7 @@ RESTARTS = (
     Case(
         "restarted: what doesn't follow the start waits, and its clock begins with the restart",
         _RULE,
-        Standard(hole_timeout=10, on_hole="skip", restart_after=1, on_restart="suspend"),
+        Standard(remember=0, hole_timeout=10, on_hole="skip", restart_after=1, on_restart="suspend"),
         (at(0, "g", 1, 2, 3), at(1, "g", 1, 3), Act("restart", "g", 50), later(59.5), at(60.5, "h", 1)),
         released={"g": [1, 2, 3, 1, 3], "h": [1], **CLOCK},
         reports=(
@@ -306,7 +306,7 @@ RESTARTS = (
     Case(
         "a group without a fault can be restarted, a closed one can't",
         _RULE,
-        Standard(),
+        Standard(remember=0),
         (
             at(0, "g", 1, 2, 4),
             Act("restart", "g", 1),
@@ -321,7 +321,7 @@ RESTARTS = (
     Case(
         "with start='first' a restarted group begins with the next message",
         _RULE,
-        Standard(start="first"),
+        Standard(remember=0, start="first"),
         (at(0, "g", 7, 8), Act("restart", "g", 1), at(2, "g", 3, 4, leaves={"g": [3, 4]})),
         released={"g": [7, 8, 3, 4]},
     ),

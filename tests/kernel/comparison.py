@@ -9,11 +9,11 @@ from typing import Any
 from seriatim import VOID, ActionRefused, BestEffort, Policy, Sequencer, Unordered
 from seriatim.kernel.outcome import EventKind
 from tests.conformance.case import REPORTS, same
-from tests.conformance.in_memory import dispositions, tuple_of_event
+from tests.conformance.in_memory import comparing, dispositions, tuple_of_event
 from tests.oracle import Oracle
 
 #: Events of these kinds are told in order; those of one call have no order beyond that.
-_COUNTED = ("restart_suspected", "void")
+_COUNTED = ("restart_suspected", "void", "conflict")
 EVENTS = (tuple(kind.word for kind in EventKind if kind.word not in _COUNTED), *((kind,) for kind in _COUNTED))
 
 
@@ -101,7 +101,8 @@ def fits(call: Call, oracle: Oracle) -> bool:
 
 def check_script(policy: Policy, script: list[Call], start_from: dict[str, int]) -> None:
     """Plays a script to the kernel and to the oracle and asserts after each call that they agree."""
-    begin = {"start_from": start_from} if start_from else {}
+    begin: dict[str, Any] = {"start_from": start_from} if start_from else {}
+    begin |= comparing(policy)
     subject, oracle = Sequencer(policy, **begin), Oracle(policy, **begin)
     decided: list[Any] = []
     offered = 0
@@ -156,7 +157,8 @@ def messages_in(outcome: Any) -> list[Any]:
 
 def check_replay(policy: Policy, parts: list[tuple[list[Any], float | None]]) -> None:
     """Plays history to the kernel and to the oracle, part by part, and asserts that they agree."""
-    subject, oracle, start = Sequencer(policy), Oracle(policy), 0
+    begin = comparing(policy)
+    subject, oracle, start = Sequencer(policy, **begin), Oracle(policy, **begin), 0
     for timed, watermark in parts:
         messages = numbered(timed, start)
         start += len(messages)

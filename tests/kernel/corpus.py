@@ -53,7 +53,8 @@ def policy_of(dice: random.Random) -> Policy:
 def restarts_of(dice: random.Random) -> dict[str, Any]:
     """When a producer is suspected to have begun anew."""
     after = dice.choice([0, 1, 2, 2, 3, 8])
-    return {"restart_after": after, "on_restart": dice.choice(["report", "suspend"]) if after else "report"}
+    on_restart = dice.choice(["report", "suspend"]) if after else "report"
+    return {"restart_after": after, "on_restart": on_restart, "remember": dice.choice([None, 0, 1, 2, 64])}
 
 
 def items_of(dice: random.Random, most: int) -> list[tuple[Any, Any, dict[str, Any]]]:
@@ -65,6 +66,8 @@ def items_of(dice: random.Random, most: int) -> list[tuple[Any, Any, dict[str, A
             says["size"] = dice.choice([2, 3, 3, 4, 0, "3", "x"])
         if dice.random() < 0.2:
             says["last"] = True
+        if dice.random() < 0.8:
+            says["content"] = dice.choice([0, 0, 1, 1j])
         odd = dice.choice([None, True, 2**63 - 1, 2**63, "2", "x", 3.0, 1.5])
         value: Any = VOID if dice.random() < 0.1 else says
         items.append((dice.choice("aaabc"), odd if dice.random() < 0.03 else dice.randint(-4, 9), value))

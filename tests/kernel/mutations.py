@@ -81,7 +81,7 @@ _STANDARD = (
     Mutation(
         "a number that was delivered late is a duplicate when it comes again",
         "standard.py",
-        "return State(state.groups, state.held, skipped)\n\n\ndef _late_voids(",
+        "return state.having(state.groups, state.held, skipped)\n\n\ndef _late_voids(",
         "return state\n\n\ndef _late_voids(",
     ),
     Mutation(
@@ -798,8 +798,8 @@ _RESTARTS = (
     Mutation(
         "voids that pass by an action are told",
         "standard.py",
-        "Decided.concat([late, released]), voids",
-        "Decided.concat([late, released]), voids.take(voids.kind < 0)",
+        "return state, left, voids",
+        "return state, left, voids.take(voids.kind < 0)",
     ),
     Mutation(
         "what is below the start counts as a restart",
@@ -810,14 +810,14 @@ _RESTARTS = (
     Mutation(
         "a repetition that follows one that counted counts for a restart",
         "restarts.py",
-        "(repeats and number not in (groups.first[group], suspect[group] + step))",
-        "(repeats and number != groups.first[group])",
+        "follows = number in (groups.first[group], suspect[group] + step)",
+        "follows = number == groups.first[group]",
     ),
     Mutation(
         "a repetition that follows none that counted doesn't count for a restart",
         "restarts.py",
-        "(repeats and number not in (groups.first[group], suspect[group] + step))",
-        "(repeats and number < groups.first[group])",
+        "follows = number in (groups.first[group], suspect[group] + step)",
+        "follows = number >= groups.first[group]",
     ),
     Mutation(
         "a message that leaves in its turn ends the suspicion of a restart, within a call",
@@ -858,7 +858,7 @@ _RESTARTS = (
     Mutation(
         "a repetition that doesn't count suspends no group for a restart",
         "restarts.py",
-        "back[rows] = np.where(again, follows, True)",
+        "back[rows] = np.where(again, counts, True)",
         "back[rows] = True",
     ),
     Mutation(
@@ -929,6 +929,99 @@ _RESTARTS = (
     ),
 )
 
+_CONFLICTS = (
+    Mutation(
+        "another content conflicts",
+        "conflicts.py",
+        "np.where(own[known] == other[known], Likeness.EQUAL, Likeness.DIFFERENT)",
+        "np.where(own[known] == other[known], Likeness.EQUAL, Likeness.EQUAL)",
+    ),
+    Mutation(
+        "the same content doesn't conflict",
+        "conflicts.py",
+        "np.where(own[known] == other[known], Likeness.EQUAL, Likeness.DIFFERENT)",
+        "np.where(own[known] == other[known], Likeness.DIFFERENT, Likeness.DIFFERENT)",
+    ),
+    Mutation(
+        "what isn't known conflicts with nothing",
+        "conflicts.py",
+        "known = (own != 0) & (other != 0)",
+        "known = own != 0",
+    ),
+    Mutation(
+        "only the last that left are compared",
+        "conflicts.py",
+        "if place >= count - self._remember else 0",
+        "if place >= 0 else 0",
+    ),
+    Mutation(
+        "what leaves in the same call, but later, makes nobody forget",
+        "conflicts.py",
+        "count = bisect_left(causes, before)",
+        "count = len(causes)",
+    ),
+    Mutation(
+        "what has left in the same call is compared as long as it is remembered",
+        "conflicts.py",
+        "return causes[places[ref]] < before",
+        "return causes[places[ref]] < -1",
+    ),
+    Mutation(
+        "conflicts of a group and a call are one event",
+        "resequence.py",
+        "    events = events.merged(EventKind.CONFLICT)\n    return Outcome",
+        "    return Outcome",
+    ),
+    Mutation(
+        "what leaves by an action is remembered",
+        "standard.py",
+        "state = state.remembering(left.group, left.sequence, left.fingerprint, policy.remember)",
+        "state = state.having()",
+    ),
+    Mutation(
+        "what leaves with a timer is remembered",
+        "holes.py",
+        "after = after.remembering(leaving.group, leaving.sequence, leaving.fingerprint, policy.remember)",
+        "after = after.having()",
+    ),
+    Mutation(
+        "a repetition of known equal content counts for nothing",
+        "restarts.py",
+        "if not below or (repeats and likeness == Likeness.EQUAL):",
+        "if not below:",
+    ),
+    Mutation(
+        "a conflict counts, wherever it is",
+        "restarts.py",
+        "if repeats and likeness == Likeness.UNKNOWN and not follows:",
+        "if repeats and likeness != Likeness.EQUAL and not follows:",
+    ),
+    Mutation(
+        "a conflict suspends, wherever it is",
+        "restarts.py",
+        "counts = (like == Likeness.DIFFERENT) | ((like == Likeness.UNKNOWN) & follows)",
+        "counts = (like != Likeness.EQUAL) & follows",
+    ),
+    Mutation(
+        "a repetition of the same suspends nobody",
+        "restarts.py",
+        "counts = (like == Likeness.DIFFERENT) | ((like == Likeness.UNKNOWN) & follows)",
+        "counts = (like == Likeness.DIFFERENT) | follows",
+    ),
+    Mutation(
+        "what may be held for a restart is judged first, also if it repeats what is held",
+        "restarts.py",
+        " | is_held(state, group, arrivals.sequence)\n",
+        "\n",
+    ),
+    Mutation(
+        "a value that can't be written as JSON isn't compared",
+        "fingerprint.py",
+        "except (TypeError, ValueError, RecursionError):\n        return 0",
+        "except (TypeError, ValueError, RecursionError):\n        return 1",
+    ),
+)
+
 MUTATIONS = (
     *_STANDARD,
     *_TIME,
@@ -940,4 +1033,5 @@ MUTATIONS = (
     *_WEIGHTS,
     *_TAKING_OUT,
     *_RESTARTS,
+    *_CONFLICTS,
 )

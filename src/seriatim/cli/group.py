@@ -32,6 +32,7 @@ __all__ = ["ACTED", "OPERATION", "REFUSED", "group"]
 _EVENT: Table[Event] = Table(
     "An event of a group",
     *json_only("kind", group="the group's key", first="the first number concerned", last="the last number concerned"),
+    *json_only(count="how many messages or numbers it stands for"),
     row="seriatim.kernel.sequencer:Event",
 )
 OPERATION: Table[Operation] = Table(

@@ -82,7 +82,7 @@ def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
     fresh = np.flatnonzero(~groups.has(Flag.SUSPENDED))
     suspended = Events.of(EventKind.SUSPENDED, fresh, None, None, calm.groups.clock[fresh])
     held = _without_round(policy, state.held)
-    return Outcome(State(calm.groups, held, state.skipped), no_messages(), suspended)
+    return Outcome(state.having(calm.groups, held, state.skipped), no_messages(), suspended)
 
 
 def resume(policy: Policy, state: State, now: int, group: str) -> Outcome:
@@ -111,7 +111,9 @@ def restart(policy: Policy, state: State, now: int, group: str) -> Outcome:
     back = state.held.take(np.argsort(state.held.ref, kind="stable"))
     none = np.full(len(back), NOT_SAID, np.int64)
     time = np.broadcast_to(clock, len(back))
-    outcome = offer(policy, fresh, Arrivals(back.group, back.sequence, back.ref, time, none, back.weight))
+    outcome = offer(
+        policy, fresh, Arrivals(back.group, back.sequence, back.ref, time, none, back.weight, back.fingerprint)
+    )
     # A void counts as one from the moment it came.
     decided = outcome.decided.take(~np.isin(outcome.decided.ref, back.ref[back.weight == 0]))
     decided = decided.with_columns(timed=np.ones(len(decided), np.bool_), cause=np.full(len(decided), clock[0]))
@@ -134,7 +136,7 @@ def _free(policy: Policy, state: State, now: int, from_: Flag) -> Outcome:
         free = free.with_groups(suspects=empty_ints(1), suspect=_one(NOTHING))
         back = state.held.suspected
         aside = _set_aside(state.held.take(back).messages(), Disposition.DUPLICATE, Reason.TAKEN_FOR_REPEATED, now)
-        free = State(free.groups, free.held.take(~back), free.skipped)
+        free = state.having(free.groups, free.held.take(~back), free.skipped)
     outcome = _settled(policy, state, free, now, aside)
     if not from_ & Flag.SUSPENDED:
         return outcome
@@ -169,7 +171,7 @@ def skip_message(policy: Policy, state: State, now: int, group: str, ref: int | 
     if not stops or not _stopping_late(policy, state.held)[out].all():
         return _taken_out(policy, state, now, out, Reason.SKIPPED_BY_OPERATOR)
     dead = _set_aside(state.held.take(out), Disposition.DEAD, Reason.SKIPPED_BY_OPERATOR, now)
-    rest = State(state.groups, state.held.take(~out), state.skipped)
+    rest = state.having(state.groups, state.held.take(~out), state.skipped)
     if rest.held.late.any():
         return Outcome(rest, dead, no_events())
     freed = _free(policy, rest, now, Flag.SUSPENDED)
@@ -194,7 +196,7 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
         flags, since = flags & ~int(Flag.FIXED), np.maximum(clock, kept.first_arrival(1))
     if not (flags & Flag.FIXED)[0]:
         kept = _without_round(policy, kept)
-    after = State(groups.with_columns(flags=flags, since=since, reports=reports, clock=clock), kept, skipped)
+    after = state.having(groups.with_columns(flags=flags, since=since, reports=reports, clock=clock), kept, skipped)
     return Outcome(after, _set_aside(gone, Disposition.DEAD, why, now), no_events())
 
 
@@ -216,7 +218,7 @@ def take_out(policy: Policy, state: State, now: int, group: str, numbers: Ints) 
     if isinstance(policy, Standard):
         at = empty_ints(len(numbers))
         numbers = numbers[(numbers < groups.next[at]) & ~state.skipped.contain(at, numbers)]
-        state = State(groups, state.held, state.skipped.add(_runs(policy, numbers), groups.next))
+        state = state.having(groups, state.held, state.skipped.add(_runs(policy, numbers), groups.next))
     return Outcome(state.with_groups(clock=np.maximum(groups.clock, now)), no_messages(), no_events())
 
 
@@ -225,7 +227,7 @@ def put_back(policy: Policy, state: State, numbers: Ints) -> State:
     if not isinstance(policy, Standard | UnitOfWork) or not len(state.skipped):
         return state
     step = policy.increment if isinstance(policy, Standard) else 1
-    return State(state.groups, state.held, state.skipped.put_back(numbers, step))
+    return state.having(state.groups, state.held, state.skipped.put_back(numbers, step))
 
 
 def skip_hole(policy: Policy, state: State, now: int, group: str, through: int | None = None) -> Outcome:
@@ -242,7 +244,7 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
             where=f"group {group!r}",
             remedy="give a number of the hole, or none to skip all of it",
         )
-    changed = State(
+    changed = state.having(
         state.groups.with_columns(next=_one(end + policy.increment)),
         state.held,
         state.skipped.add(Ranges(empty_ints(1), _one(first), _one(end)), _one(end + policy.increment)),
@@ -289,7 +291,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
     else:
         behind = behind.below(0, following)
     skipped = Ranges.concat([behind, ahead])
-    changed = State(
+    changed = state.having(
         groups.with_columns(next=_one(following), first=_one(min(first, following)), flags=groups.flags | Flag.BEGUN),
         state.held.take(~passed),
         skipped,

@@ -168,4 +168,4 @@ def fault(state: State, now: int) -> Outcome:
         flags=flags, since=none, reports=empty_ints(len(groups)), clock=np.maximum(groups.clock, now)
     )
     held = state.held.with_columns(waits=state.held.suspected)  # those of a suspected restart stay it
-    return Outcome(State(calm.groups, held, state.skipped), no_messages(), no_events())
+    return Outcome(state.having(calm.groups, held, state.skipped), no_messages(), no_events())

@@ -142,6 +142,7 @@ def _skip(
         when[run[leaves]],
         ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1,
         timed=True,
+        fingerprint=leaving.fingerprint,
     )
     moved, remain = skips > 0, runs > skips
     since = np.where(moved, next_open, groups.since)
@@ -153,7 +154,7 @@ def _skip(
     fired = np.where(remain, since + reports * timeout, last_skip)
     kept = np.ones(len(held), np.bool_)
     kept[at.row[passing & (at.row >= 0)]] = False
-    after = State(
+    after = state.having(
         groups.with_columns(
             next=next_,
             last=last,
@@ -166,6 +167,7 @@ def _skip(
         state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),
     )
     after = after.calmed(leaving.group)
+    after = after.remembering(leaving.group, leaving.sequence, leaving.fingerprint, policy.remember)
     already = np.where(nth == 0, groups.reports[owner], 0)
     told = np.where(gone, total, np.where(following, reports[owner], 0)) - already
     told = np.where(late[owner], np.maximum(told, 0), 0)

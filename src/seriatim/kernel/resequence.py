@@ -25,7 +25,7 @@ from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.columns import Ints, first_per_group, last_per_group, running_latest
 from seriatim.kernel.incarnation import new_state
 from seriatim.kernel.late import suspensions
-from seriatim.kernel.outcome import Decided, Events, Reason, no_events, no_messages
+from seriatim.kernel.outcome import Decided, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.state import State
 from seriatim.kernel.time import FOREVER, NEVER
@@ -68,6 +68,7 @@ def offer(policy: Policy, state: State, arrivals: Arrivals) -> Outcome:
         part, out = best_effort.end_round(policy, after.select(touched), arrivals.ref[ends])
         after = after.replace(touched, part)
         decided = Decided.concat([decided, _renumber(out, touched)])
+    events = events.merged(EventKind.CONFLICT)
     return Outcome(after, decided, Events.concat([events, _changes(policy, state, after)]))
 
 
@@ -94,6 +95,7 @@ def replay(policy: Policy, state: State, arrivals: Arrivals, until: int) -> Outc
     if _rounds_are_calls(policy):
         return call(policy, state, arrivals, until)
     after, decided, events = _pass(policy, state, arrivals, clocked=True)
+    events = events.merged(EventKind.CONFLICT)
     after, fired, more = _fire(policy, after, np.full(len(after), until, np.int64))
     return Outcome(after, Decided.concat([decided, fired]), Events.concat([events, more]))
 

@@ -1,7 +1,7 @@
 """A producer that begins anew: which arrivals below `next` count, and what is held when they are as many as `restart_after`.
 
-Counted are late messages, messages below the start, and duplicates that begin at the group's first number or follow,
-number by number, on one that counted. A message that leaves in its turn sets the count to 0. With ``on_restart="suspend"``
+Counted are late messages, messages below the start, duplicates with another content, and such that can't be compared, if
+they begin at the group's first number or follow, number by number, on one that counted. A message that leaves in its turn sets the count to 0. With ``on_restart="suspend"``
 the arrival that completes the count suspends its group, and from it on all that arrives below `next` is held.
 
 Almost no arrival is below `next`; a batch without one costs a look.
@@ -20,13 +20,12 @@ from seriatim.kernel.columns import (
     Ints,
     first_per_group,
     running_latest,
-    search_within,
-    spans,
 )
+from seriatim.kernel.conflicts import Likeness, compared, rows_of
 from seriatim.kernel.holes import Taken
-from seriatim.kernel.outcome import Disposition, EventKind, Events, Reason, no_events
+from seriatim.kernel.outcome import Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Standard
-from seriatim.kernel.state import Flag, Groups, Held, State
+from seriatim.kernel.state import Flag, Groups, State
 
 __all__ = ["Judgement", "Passage", "count", "held_back", "is_held", "one_by_one", "suspects_restart"]
 
@@ -44,12 +43,14 @@ class Passage:
 class Judgement:
     """What became of arrivals: their dispositions, and before that the reasons why they are not simply taken in.
 
-    `reason`: as far as each was judged by itself; `back`: those that are held because their producer seems to have begun anew.
+    `reason`: as far as each was judged by itself; `back`: those that are held because their producer seems to have begun anew;
+    `likeness`: of messages that come again, whether their content is the same.
     """
 
     disposition: Ints
     reason: Ints
     back: Bools
+    likeness: Ints
 
 
 def suspects_restart(policy: Standard, groups: Groups) -> Bools:
@@ -102,7 +103,9 @@ def held_back(policy: Standard, state: State, arrivals: Arrivals, disposition: I
     if len(rows):
         again = _is_repeated(state, arrivals, rows, disposition)
         follows = _begins(policy, groups, arrivals, rows)
-        back[rows] = np.where(again, follows, True)
+        like = compared(state, state.held, no_messages(), arrivals, rows, policy.remember)
+        counts = (like == Likeness.DIFFERENT) | ((like == Likeness.UNKNOWN) & follows)
+        back[rows] = np.where(again, counts, True)
     return back
 
 
@@ -123,6 +126,8 @@ def count(
         the state with the counts, a mask of the arrivals that count, and the events of the groups where the count is complete.
     """
     counted = np.zeros(len(arrivals), np.bool_)
+    if not policy.restart_after:
+        return after, counted, no_events()
     leaves = passage.free & (passage.at.weight > 0)
     rows = np.flatnonzero((judged.disposition == Disposition.DUPLICATE) | (judged.reason != Reason.NONE))
     if len(rows):
@@ -136,7 +141,15 @@ def count(
         repeats |= judged.back[rows] & (judged.reason[rows] == Reason.TAKEN_BEFORE)
     below = (sequence < before.groups.next[group]) | _has_passed(passage, group, sequence, rows, len(after))
 
-    facts = _Facts(rows, group, sequence, repeats, below, _released_before(passage, leaves, group, rows, len(arrivals)))
+    facts = _Facts(
+        rows,
+        group,
+        sequence,
+        repeats,
+        judged.likeness[rows],
+        below,
+        _released_before(passage, leaves, group, rows, len(arrivals)),
+    )
     total = np.bincount(passage.at.group[leaves], minlength=len(after))
     state, complete = _counted(policy, after, facts, total, counted)
     if not len(complete):
@@ -153,7 +166,7 @@ def count(
 class _Facts(Columns):
     """Arrivals that may count, in their order.
 
-    `repeats`: it repeats a message. `below`: it is below `next`. `released`: how many messages of its group have left before
+    `repeats`: it repeats a message, and `likeness`: whether that has the same content. `below`: it is below `next`. `released`: how many messages of its group have left before
     it in the same call.
     """
 
@@ -161,6 +174,7 @@ class _Facts(Columns):
     group: Ints
     sequence: Ints
     repeats: Bools
+    likeness: Ints
     below: Bools
     released: Ints
 
@@ -182,10 +196,13 @@ def _counted(policy: Standard, state: State, facts: _Facts, total: Ints, counted
     untouched[facts.group] = False
     suspects[untouched] = 0
     complete: list[int] = []
-    for row, group, number, repeats, below, released in zip(*facts.lists(), strict=True):
+    for row, group, number, repeats, likeness, below, released in zip(*facts.lists(), strict=True):
         if released > seen[group]:
             suspects[group], seen[group] = 0, released
-        if not below or (repeats and number not in (groups.first[group], suspect[group] + step)):
+        if not below or (repeats and likeness == Likeness.EQUAL):
+            continue
+        follows = number in (groups.first[group], suspect[group] + step)
+        if repeats and likeness == Likeness.UNKNOWN and not follows:
             continue
         counted[row], suspect[group] = True, number
         suspects[group] += 1
@@ -200,16 +217,7 @@ def _counted(policy: Standard, state: State, facts: _Facts, total: Ints, counted
 def is_held(state: State, group: Ints, sequence: Ints, *, late: bool = False) -> Bools:
     """The numbers that a group holds; `late`: as late messages."""
     held = state.held.take((state.held.late == late) & ~state.held.suspected)
-    return _rows_of(held, len(state), group, sequence) >= 0
-
-
-def _rows_of(held: Held | Taken, groups: int, group: Ints, sequence: Ints) -> Ints:
-    """The rows with these numbers, -1 where there is none; of equal ones the first."""
-    starts, ends = spans(held.group, groups)
-    at = search_within(held.sequence, starts[group], ends[group], sequence)
-    found = at < ends[group]
-    found[found] = held.sequence[at[found]] == sequence[found]
-    return np.where(found, at, -1)
+    return rows_of(held, len(state), group, sequence) >= 0
 
 
 def _holding(policy: Standard, groups: Groups) -> Bools:
@@ -244,6 +252,6 @@ def _has_passed(passage: Passage, group: Ints, sequence: Ints, rows: Ints, group
     at = passage.at
     if not len(at):
         return np.zeros(len(rows), np.bool_)
-    found = _rows_of(at, groups, group, sequence)
+    found = rows_of(at, groups, group, sequence)
     passed: Bools = (found >= 0) & passage.free[found] & (passage.moment[found] < rows)
     return passed

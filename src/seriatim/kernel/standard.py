@@ -25,9 +25,10 @@ from seriatim.kernel.columns import (
     sum_before,
     sum_per_group,
 )
+from seriatim.kernel.conflicts import Likeness, compared, conflicts
 from seriatim.kernel.holes import due, fire, passed_voids, taken
 from seriatim.kernel.late import free_late
-from seriatim.kernel.outcome import Decided, Disposition, Events, Reason
+from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events
 from seriatim.kernel.policy import Standard
 from seriatim.kernel.state import Flag, Held, State
 from seriatim.kernel.time import FOREVER, NEVER, micros
@@ -110,7 +111,9 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     pending = np.flatnonzero(disposition == Disposition.HELD)
     taken = arrivals.take(pending)
     late = late_held[pending] | back[pending]
-    added = Held(taken.group, taken.sequence, taken.ref, late, back[pending], taken.time, taken.weight)
+    added = Held(
+        taken.group, taken.sequence, taken.ref, late, back[pending], taken.time, taken.weight, taken.fingerprint
+    )
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
     order = order_by(held.group, held.sequence)
@@ -127,24 +130,51 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     ends = np.flatnonzero(last_per_group(arrivals.group))
     clock = state.groups.clock.copy()
     clock[arrivals.group[ends]] = np.maximum(clock[arrivals.group[ends]], arrivals.time[ends])
-    before = State(state.groups.with_columns(clock=clock), held, state.skipped)
+    before = state.having(state.groups.with_columns(clock=clock), held, state.skipped)
 
     leaving = np.flatnonzero(disposition == Disposition.RELEASED)
     after, released, passage = release(
         policy, before, position, arrivals, delivered=leaving, why=reason[leaving], cut=cut
     )
-    at, free, moment = passage.at, passage.free, passage.moment
-    events, counted = passed_voids(at, free, moment, _at(arrivals.time, moment), policy.increment), None
-    if policy.restart_after:
-        of_arrivals = restarts.Judgement(disposition, judged, back)
-        after, counted, told = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
-        events = Events.concat([events, told])
+    after = after.remembering(released.group, released.sequence, released.fingerprint, policy.remember)
+    if not reason.any():  # as nearly always: nothing but messages that are simply taken in
+        return after.calmed(released.group), released, _voids(policy, passage, arrivals)
+    of_arrivals = restarts.Judgement(disposition, judged, back, empty_ints(len(arrivals)))
+    told = _compare(policy, state, held, released, arrivals, of_arrivals, reason)
+    after, counted, suspected = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
     others = arrivals.take(aside)
     decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
-    if counted is not None:
-        decided = decided.with_columns(counted=counted[aside])
+    decided = decided.with_columns(counted=counted[aside])
+    events = Events.concat([_voids(policy, passage, arrivals), told, suspected])
     return after, Decided.concat([released, decided]), events
+
+
+def _voids(policy: Standard, passage: restarts.Passage, arrivals: Arrivals) -> Events:
+    """The events of numbers that have passed without a message."""
+    at, moment = passage.at, passage.moment
+    if at.weight.all():
+        return no_events()
+    return passed_voids(at, passage.free, moment, _at(arrivals.time, moment), policy.increment)
+
+
+def _compare(
+    policy: Standard,
+    state: State,
+    held: Held,
+    released: Decided,
+    arrivals: Arrivals,
+    judged: restarts.Judgement,
+    reason: Ints,
+) -> Events:
+    """Compare messages that come again with those whose numbers they repeat: note their likeness, and conflicts as reasons."""
+    repeated = np.flatnonzero((judged.disposition == Disposition.DUPLICATE) | judged.back)
+    if not len(repeated):
+        return no_events()
+    judged.likeness[repeated] = compared(state, held, released, arrivals, repeated, policy.remember)
+    differs = np.flatnonzero((judged.likeness == Likeness.DIFFERENT) & ~judged.back)
+    reason[differs] = Reason.CONFLICTS
+    return conflicts(arrivals, differs)
 
 
 def _may_cut(policy: Standard) -> bool:
@@ -227,7 +257,7 @@ def _deliver_late(policy: Standard, state: State, arrivals: Arrivals, dispositio
     )
     again = rows[~was_in]
     disposition[again], reason[again] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
-    return State(state.groups, state.held, skipped)
+    return state.having(state.groups, state.held, skipped)
 
 
 def _late_voids(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints, held: Held, position: Ints) -> None:
@@ -338,11 +368,15 @@ def release(
     leaves = free & message
     going, weight = at.row[leaves], at.weight[leaves]
     leaving = Decided.of(
-        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, Reason.NONE, moment[leaves]
-    )
+        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, Reason.NONE, moment[leaves],
+        fingerprint=held.fingerprint[going],
+    )  # fmt: skip
     if delivered is not None and why is not None and len(delivered):
         late = arrivals.take(delivered)
-        flagged = Decided.of(late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True)
+        flagged = Decided.of(
+            late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True,
+            fingerprint=late.fingerprint,
+        )  # fmt: skip
         leaving, weight = Decided.concat([leaving, flagged]), np.concatenate([weight, late.weight])
         order = np.lexsort((leaving.sequence, leaving.cause, leaving.group))
         leaving, weight = leaving.take(order), weight[order]
@@ -365,7 +399,7 @@ def release(
 
     kept = np.ones(len(held), np.bool_)
     kept[at.row[free & (at.row >= 0)]] = False
-    after = State(
+    after = state.having(
         groups.with_columns(
             flags=flags, next=following, last=last, ordinal=groups.ordinal + counts, since=since, reports=reports
         ),
@@ -415,10 +449,14 @@ def settle(policy: Standard, state: State, now: Ints) -> tuple[State, Decided, E
     """After an operator's action: late messages leave, then others that may, and the clocks of the holes begin anew."""
     state, late = free_late(state, now)
     skipped, _ = state.skipped.without(late.group, late.sequence, policy.increment, state.groups.next)
-    state = State(state.groups.with_columns(clock=np.maximum(state.groups.clock, now)), state.held, skipped)
+    state = state.having(state.groups.with_columns(clock=np.maximum(state.groups.clock, now)), state.held, skipped)
     before = np.full(len(state.held), -1, np.int64)
     state, released, passage = release(policy, state, before, Arrivals.empty(), now=now)
     state = state.calmed(released.group)
+    left = Decided.concat([late, released])
+    state = state.remembering(left.group, left.sequence, left.fingerprint, policy.remember)
     at = passage.at
-    voids = passed_voids(at, passage.free, passage.moment, now[at.group], policy.increment)
-    return state, Decided.concat([late, released]), voids
+    voids = no_events()
+    if not at.weight.all():
+        voids = passed_voids(at, passage.free, passage.moment, now[at.group], policy.increment)
+    return state, left, voids

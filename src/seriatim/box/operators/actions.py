@@ -349,7 +349,7 @@ def unlocked(view: GroupView) -> GroupState:
 
 
 def _told(events: Events, group: str) -> tuple[Event, ...]:
-    return tuple(Event(one.kind.word, group, one.first, one.last) for one in events.rows())
+    return tuple(Event(one.kind.word, group, one.first, one.last, one.count) for one in events.rows())
 
 
 def _nothing(state: State) -> Outcome:

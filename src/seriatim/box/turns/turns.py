@@ -566,7 +566,7 @@ def _portion(
 
 def _turn_of(queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, portion: dict[str, int]) -> TurnStart:
     """The turn of locked groups, from the row with all their data."""
-    known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided)
+    known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered)
     groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
     asked = (row.request_places, row.request_ids, row.actions)
     requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]

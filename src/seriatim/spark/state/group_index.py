@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from seriatim.kernel.columns import Ints
-from seriatim.kernel.state import NOTHING, Groups, Held, Ranges, State
+from seriatim.kernel.state import NOTHING, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.time import NEVER
 from seriatim.spark.state.manifest import check_header
 
@@ -154,7 +154,9 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     held |= {"late": held["late"].astype(np.bool_), "waits": held["waits"].astype(np.bool_)}
     held["time"] = np.full(len(held["ref"]), NEVER)
     held["weight"] = np.ones(len(held["ref"]), np.int64)  # a row is one message: the layout has no voids
-    return QueueState(row.column("keys").flatten(), State(groups, Held(**held), Ranges(**table("skipped"))))
+    held["fingerprint"] = np.zeros(len(held["ref"]), np.int64)  # nor fingerprints
+    state = State(groups, Held(**held), Ranges(**table("skipped")), Remembered.empty())
+    return QueueState(row.column("keys").flatten(), state)
 
 
 def _widen(values: np.ndarray, length: int) -> Ints:
