@@ -17,7 +17,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "reference" / "states.md"
 
 _MEANINGS = {
     GroupState.CLOSED: "it has ended: what comes is late, what it has stays and can be aborted",
-    GroupState.SUSPENDED: 'an operator, or a late message (`late="suspend"`), has stopped it',
+    GroupState.SUSPENDED: 'an operator, a late message (`late="suspend"`) or a suspected restart (`on_restart="suspend"`) has stopped it',
     GroupState.FAULTED: "the handler of its first message failed for good; a complete set whose handler failed is shown as that, too",
     GroupState.LOCKED: "a worker has it in hand",
     GroupState.TIMED_OUT: "it waits for a missing number whose time is over, and that nobody skips by itself",

@@ -8,6 +8,7 @@ Seconds outside, int microseconds inside. What becomes of a message in its group
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from seriatim.errors import ActionRefused, UsageError
@@ -32,8 +33,13 @@ from tests.oracle_groups import (
 class Oracle:
     """The rules for one queue, a message at a time. The interface of `Sequencer`."""
 
-    def __init__(self, policy: Policy, *, start_from: Mapping[Any, int] | None = None) -> None:
+    def __init__(
+        self, policy: Policy, *, start_from: Mapping[Any, int] | None = None, compare: str | None = None
+    ) -> None:
         self.policy = policy
+        if isinstance(policy, Standard) and policy.remember is None:
+            self.policy = replace(policy, remember=64)
+        self.compare = compare
         self.start = {key_bytes(key): number for key, number in (start_from or {}).items()}
         self.groups: dict[Hashable, Group] = {key_bytes(key): self.new_group(key) for key in start_from or {}}
         self.now = 0
@@ -92,9 +98,17 @@ class Oracle:
             out.invalid.append(message)
             return None
         message.number = number
+        message.content = self.content(message)
         if raw not in self.groups:
             self.groups[raw] = self.new_group(message.group)
         return self.groups[raw]
+
+    def content(self, message: Message) -> Any:
+        """What is compared of a message; None: nothing."""
+        if message.void or not isinstance(self.policy, Standard):
+            return None
+        found = message.value if self.compare is None else [message.value.get(self.compare)]
+        return None if isinstance(message.value.get("content"), complex) else found
 
     def number_of(self, message: Message) -> int | None:
         if isinstance(self.policy, Fifo):
@@ -178,6 +192,9 @@ class Oracle:
     def reset(self, group: Any, next: int, now: float | None = None) -> Outcome:  # noqa: A002 - as the Sequencer has it
         return self.act("reset", group, now, next)
 
+    def restart(self, group: Any, now: float | None = None) -> Outcome:
+        return self.act("restart", group, now)
+
     def act(self, action: str, key: Any, now: float | None, *arguments: Any) -> Outcome:
         self.clock_to(now)
         group, out = self.known(key), Outcome()
@@ -188,6 +205,8 @@ class Oracle:
         if action in ("resume", "skip_message", "reset"):
             changes = hole_events(group, before, was)
             out.events += [event for event in changes if event[0] == "hole_opened"]
+        if action == "restart":
+            out.events += hole_events(group, None, None)
         return self.counted(out)
 
     # Views.
@@ -195,6 +214,9 @@ class Oracle:
         return self.known(key).view()
 
     def counted(self, out: Outcome) -> Outcome:
+        conflicts = [event for event in out.events if event[0] == "conflict"]
+        first = list({event[1]: event for event in reversed(conflicts)}.values())  # of each group
+        out.events = [event for event in out.events if event[0] != "conflict"] + first
         self.tally["released"] += len(out.released)
         self.tally["late"] += len(out.late)
         self.tally["duplicate"] += len(out.duplicates)

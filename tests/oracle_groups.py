@@ -32,6 +32,7 @@ class Message:
     number: int = 0  # the sequence as an integer, once it was understood
     time: int = 0  # when it arrived; never earlier than an earlier arrival of its group
     waits: bool = False  # BestEffort: came after its round was fixed
+    content: Any = None  # what is compared; None: nothing
 
     @property
     def void(self) -> bool:
@@ -157,8 +158,12 @@ class Group:
         return "suspended" if self.suspended else "ready"
 
     def view(self) -> View:
-        held = len(self.messages()) + len(self.late_held)
+        held = len(self.messages()) + len(self.kept_late())
         return View(self.shown_state(), None, held, None, self.last_released, self.ordinal)
+
+    def kept_late(self) -> list[Message]:
+        """What is held below next."""
+        return self.late_held
 
     def messages(self) -> list[Message]:
         """What is held and is no void."""
@@ -221,20 +226,20 @@ class Group:
         if self.shown_state() != "suspended" or self.by_operator or not self.late_held:
             self.refuse("skip_message")
         out.dead.append(self.late_held.pop(0))
-        if not self.late_held:
+        if not self.kept_late():
             self.resumed(out)
             self.let_go(now, out)
 
     def take_out(self, sequence: Any, now: int, out: Outcome) -> None:
         """One message out of the middle."""
-        both = sorted(self.messages() + self.late_held, key=lambda message: message.arrival)
+        both = sorted(self.messages() + self.kept_late(), key=lambda message: message.arrival)
         named = [message for message in both if message.sequence == sequence]
         if not named:
             raise ActionRefused(f"nothing held has the sequence {sequence}")
         if named[0] in self.late_held:
             out.dead.append(named[0])
             self.late_held.remove(named[0])
-            if self.shown_state() == "suspended" and not self.by_operator and not self.late_held:
+            if self.shown_state() == "suspended" and not self.by_operator and not self.kept_late():
                 self.resumed(out)
         else:
             self.take_away([named[0]], out)
@@ -246,9 +251,13 @@ class Group:
 
     def abort(self, now: int, out: Outcome) -> None:
         self.take_away(self.messages(), out)
-        out.dead += self.late_held
+        out.dead += self.kept_late()
         self.late_held = []
+        self.forget_back()
         self.let_go(now, out)
+
+    def forget_back(self) -> None:
+        """After all that was held is dead."""
 
     def close(self, now: int, out: Outcome) -> None:
         if not self.closed:
@@ -261,6 +270,9 @@ class Group:
 
     def reset(self, number: int, now: int, out: Outcome) -> None:
         self.refuse("reset")
+
+    def restart(self, now: int, out: Outcome) -> None:
+        self.refuse("restart")
 
 
 class FifoGroup(Group):
@@ -297,8 +309,15 @@ class StandardGroup(Group):
         self.reports = 0
         self.hole_at: int | None = None
         self.timed_out = False
+        self.suspects = 0  # how many below next have come as from a producer that has begun anew
+        self.suspect: int | None = None  # the last of these
+        self.back: list[Message] = []  # those that are held because of that
+        self.remembered: list[tuple[int, Any]] = []  # numbers and contents of the last that left
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
+        if self.suspects_restart(message, out):
+            self.hold_back(message, now, out)
+            return
         number = message.number
         overflows = number > INT64_MAX - self.policy.increment
         if overflows or (self.first is not None and (number - self.first) % self.policy.increment != 0):
@@ -313,17 +332,106 @@ class StandardGroup(Group):
         elif number >= self.next:
             self.keep(message, now, out)
         elif any(other.number == number for other in self.late_held):
-            out.duplicates.append(message)
+            self.repeat(message, out)
         elif number < self.first or any(low <= number <= high for low, high in self.ranges):
             self.take_late(message, now, out, room=self.has_room())
             self.let_go(now, out)
         else:
-            out.duplicates.append(message)
+            self.repeat(message, out)
+
+    def repeat(self, message: Message, out: Outcome) -> None:
+        out.duplicates.append(message)
+        if self.likeness(message) is False:
+            out.events.append(("conflict", self.key, message.number, message.number))
+
+    def likeness(self, message: Message) -> bool | None:
+        """Whether the message has the content of the one with its number, which is held or remembered; None: unknown."""
+        known = [content for number, content in self.remembered if number == message.number][-1:]
+        for held in (self.late_held, self.held):
+            known = [one.content for one in held if one.number == message.number] or known
+        if not known or known[0] is None or message.content is None:
+            return None
+        return bool(known[0] == message.content)
+
+    def suspects_restart(self, message: Message, out: Outcome) -> bool:
+        """Counts a message below next; whether it is to be held, because the producer seems to have begun anew."""
+        number, limit, step = message.number, self.policy.restart_after, self.policy.increment
+        if not limit or self.closed or self.next is None or self.first is None or number >= self.next:
+            return False
+        if number > INT64_MAX - step or (number - self.first) % step != 0:
+            return False
+        holds = self.policy.on_restart == "suspend"
+        was_held = holds and self.suspends_all()
+        is_late = number < self.first or any(low <= number <= high for low, high in self.ranges)
+        repeats = not is_late or any(other.number == number for other in self.late_held)
+        follows = self.suspect is not None and number == self.suspect + step
+        like = self.likeness(message)
+        if repeats and (like is True or (like is None and not (number == self.first or follows))):
+            return was_held
+        self.suspects += 1
+        self.suspect = number
+        if self.suspects == limit:
+            out.events.append(("restart_suspected", self.key, number, number))
+        return was_held or (holds and self.suspects >= limit)
+
+    def suspends_all(self) -> bool:
+        return self.suspended and self.suspects >= self.policy.restart_after
+
+    def hold_back(self, message: Message, now: int, out: Outcome) -> None:
+        if not message.void and not self.has_room():
+            out.rejected.append(message)
+            return
+        if message.void:
+            out.void.append(message)
+        self.back.append(message)
+        if not self.suspended:
+            out.events.append(("suspended", self.key, message.number, message.number))
+        self.suspended = True
+        self.let_go(now, out)
 
     def leave(self, message: Message, now: int, out: Outcome, *, late: bool = False) -> None:
         super().leave(message, now, out, late=late)
+        if not message.void and self.policy.remember:
+            self.remembered = [*self.remembered, (message.number, message.content)][-self.policy.remember :]
         if late:
             self.forget_skipped(message.number)
+        elif not message.void:
+            self.suspects = 0
+
+    def resume(self, now: int, out: Outcome) -> None:
+        if self.shown_state() == "suspended":
+            out.duplicates += [message for message in self.back if not message.void]
+            self.back, self.suspects, self.suspect = [], 0, None
+        super().resume(now, out)
+
+    def forget_back(self) -> None:
+        self.back = [message for message in self.back if message.void]
+
+    def take_away(self, messages: list[Message], out: Outcome) -> None:
+        super().take_away(messages, out)
+        self.back = [message for message in self.back if message not in messages]
+        self.taken_out |= {message.number for message in messages if self.next is None or message.number >= self.next}
+
+    def restart(self, now: int, out: Outcome) -> None:
+        if self.closed:
+            self.refuse("restart")
+        if self.suspended:
+            self.resumed(out)
+        comes_back = sorted(self.held + self.late_held + self.back, key=lambda message: message.arrival)
+        ordinal, clock = self.ordinal, self.clock
+        self.__init__(self.key, self.policy, None)  # type: ignore[misc]
+        self.ordinal, self.clock = ordinal, clock
+        for message in comes_back:
+            message.time = now
+            told = Outcome() if message.void else out
+            self.arrive(message, now, told)
+            if message.void:
+                out.released += told.released
+                out.moments += told.moments
+                out.events += told.events
+
+    def kept_late(self) -> list[Message]:
+        return self.late_held + [message for message in self.back if not message.void]
 
     def forget_skipped(self, number: int) -> None:
         """A number that was delivered late is no longer skipped, if there is room for the two halves of its range."""
@@ -338,11 +446,11 @@ class StandardGroup(Group):
             self.ranges = remaining
 
     def has_room(self) -> bool:
-        return self.policy.capacity is None or len(self.messages()) + len(self.late_held) < self.policy.capacity
+        return self.policy.capacity is None or len(self.messages()) + len(self.kept_late()) < self.policy.capacity
 
     def keep(self, message: Message, now: int, out: Outcome) -> None:
         if message.number in self.taken_out or any(other.number == message.number for other in self.held):
-            out.duplicates.append(message)
+            self.repeat(message, out)
         elif message.void:
             out.void.append(message)
             self.held.append(message)
@@ -355,20 +463,32 @@ class StandardGroup(Group):
 
     def let_go(self, now: int, out: Outcome) -> None:
         self.held.sort(key=lambda message: message.number)
+        empty: list[int] = []  # numbers that have passed without a message, one after another
         while self.next is not None and not self.suspended and not self.closed:
             if self.next in self.taken_out:
                 self.taken_out.remove(self.next)
                 self.remember(self.next, self.next)
+                empty.append(self.next)
+            elif self.held and self.held[0].number == self.next and self.held[0].void:
+                self.held.pop(0)
+                empty.append(self.next)
             elif self.held and self.held[0].number == self.next:
+                self.tell_void(empty, out)
+                empty = []
                 self.leave(self.held.pop(0), now, out)
             else:
                 break
             self.next += self.policy.increment
+        self.tell_void(empty, out)
         if self.hole() is None:
             self.since, self.hole_at, self.timed_out = None, None, False
         elif self.hole_at != self.next:
             begin = max(now, first_arrival(self.messages()))
             self.since, self.hole_at, self.reports, self.timed_out = begin, self.next, 0, False
+
+    def tell_void(self, numbers: list[int], out: Outcome) -> None:
+        if numbers:
+            out.events.append(("void", self.key, numbers[0], numbers[-1]))
 
     def hole(self) -> tuple[int, int] | None:
         if self.suspended or self.closed or not self.messages() or self.next is None:
@@ -449,10 +569,6 @@ class StandardGroup(Group):
             self.first = min(self.first, number)
         self.next = number
         self.let_go(now, out)
-
-    def take_away(self, messages: list[Message], out: Outcome) -> None:
-        super().take_away(messages, out)
-        self.taken_out |= {message.number for message in messages}
 
 
 class BestEffortGroup(Group):

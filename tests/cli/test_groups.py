@@ -8,13 +8,14 @@ import re
 import pytest
 from click.testing import CliRunner
 
+import seriatim as sq
 from seriatim.box.faults.lease import claim
 from seriatim.box.turns import turns
 from seriatim.cli.main import main
 from seriatim.operations import bulk
 from seriatim.operations import groups as operations
 from seriatim.operations.groups import Action
-from tests.box.console import BUSINESS, TRANSIENT, define, failing, publish, received, rows
+from tests.box.console import BUSINESS, ORDER, TRANSIENT, define, failing, publish, received, rows
 
 WHY = ("--reason", "ticket 4711", "--actor", "ann")
 
@@ -148,7 +149,7 @@ def test_what_is_refused_of_many_groups_is_the_answer_no(shop, call, monkeypatch
 
 def test_what_happened_to_a_group_are_objects(shop, call):
     done = told(call("group", "skip-hole", "c2", *WHY, "--json"))
-    assert done["events"][0] == {"kind": "hole_skipped", "group": "c2", "first": 1, "last": 1}
+    assert done["events"][0] == {"kind": "hole_skipped", "group": "c2", "first": 1, "last": 1, "count": 1}
 
 
 def test_a_next_number_that_cannot_be(shop, call):
@@ -413,3 +414,29 @@ def test_an_export_without_a_state_has_all_messages(shop, call):
     ]  # fmt: skip
     (one,) = [json.loads(line) for line in call("messages", "export", "--group", "c2").stdout.splitlines()]
     assert (one["body"], one["context"]) == ("{}", {"customer": "c2", "version": 2})
+
+
+def test_a_restart_is_listed_and_restarted(box, call):
+    box.define(
+        ORDER,
+        sq.Queue("shop", sq.Standard(restart_after=2, remember=0), group="customer", sequence="version"),
+        sq.Subscription("shop", where="type = 'order'", to="shop"),
+    )
+    publish(box, 1, 2, 3, group="c1")
+    assert received(box, "c1") == [1, 2, 3]
+    publish(box, 1, 2, group="c1")
+    assert received(box, "c1") == []
+    listed = call("groups").stdout
+    assert "its producer seems to have begun anew: 2 messages below its next number" in listed
+    (one,) = told(call("groups", "--json"))
+    assert (one["state"], one["suspects"], one["restart_suspected"]) == ("ready", 2, True)
+    assert len(call("groups", "--all").stdout.splitlines()) == 2  # once
+    shown = call("group", "show", "c1").stdout
+    assert "nothing waits; its producer seems to have begun anew" in shown
+    assert "  helps: seriatim group restart c1 --queue shop\n" in shown
+    assert "need a hand: restarts." in call("doctor", code=1).stdout
+    done = told(call("group", "restart", "c1", *WHY, "--json"))
+    assert (done["action"], done["before"], done["after"], done["released"]) == ("restart", "ready", "ready", 2)
+    assert received(box, "c1") == [1, 2]
+    assert "closed" in call("group", "close", "c1", *WHY).stdout
+    assert "cannot restart a group that is closed" in call("group", "restart", "c1", *WHY, code=2).stderr

@@ -242,7 +242,7 @@ ACTIONS = (
         (at(0, "g", 3), Act("abort", "g", 1), later(50), at(60, "g", 1, 2, 4)),
         released={"g": [1, 2, 4], **CLOCK},
         dead={"g": [3]},
-        reports=(),
+        reports=(("void", "g", 3, 3),),
     ),
     Case(
         "taken out of the middle: the others stay in order, its number passes with its run and counts as skipped then",
@@ -267,7 +267,7 @@ ACTIONS = (
         (at(0, "g", 3), Act("skip_message", "g", 1, {"sequence": 3}), later(50), at(60, "g", 1, 2, 4)),
         released={"g": [1, 2, 4], **CLOCK},
         dead={"g": [3]},
-        reports=(),
+        reports=(("void", "g", 3, 3),),
         states={"g": "ready"},
     ),
     Case(
@@ -280,9 +280,21 @@ ACTIONS = (
         reports=(
             ("hole_overdue", "g", 1, 2),
             ("hole_skipped", "g", 1, 2),
+            ("void", "g", 3, 3),
             ("hole_overdue", "g", 4, 4),
             ("hole_skipped", "g", 4, 4),
         ),
+    ),
+    Case(
+        "taken out: the hole before it ends with it",
+        _RULE,
+        Standard(hole_timeout=10),
+        (at(0, "g", 1, 3, 4), Act("skip_message", "g", 1, {"sequence": 3}), later(10.5)),
+        released={"g": [1], **CLOCK},
+        held={"g": [4]},
+        dead={"g": [3]},
+        reports=(("hole_overdue", "g", 2, 2), ("timed_out", "g", 2, 2)),
+        states={"g": "timed_out"},
     ),
     Case(
         "taken out: in no capacity",

@@ -18,7 +18,16 @@ from seriatim.kernel.policy import BestEffort, Policy, Unordered
 DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void")
 
 #: Event kinds that a clock or an action brings about: the same however messages are cut into calls.
-REPORTS = ("hole_overdue", "hole_skipped", "timed_out", "closed", "suspended", "resumed")
+REPORTS = (
+    "hole_overdue",
+    "hole_skipped",
+    "timed_out",
+    "closed",
+    "suspended",
+    "resumed",
+    "restart_suspected",
+    "void",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +92,8 @@ class Case:
 
     `source` is the rule of the design, or the `Recorded` case it restates; `differs` says where that
     peer's rule is another and what ours is. `released`, `late`, … give sequences per group; the order
-    counts for `released` only. A disposition without an expectation must not occur. `unwatched`: nobody looks
+    counts for `released` only. A disposition without an expectation must not occur. `conflicts`: the first of each group and
+    step, by its number. `unwatched`: nobody looks
     before all has arrived; then there is one look, at the latest message's time.
     """
 
@@ -104,6 +114,7 @@ class Case:
     void: Mapping[Any, list[Any]] = field(default_factory=dict)
     labels: Mapping[Any, list[str]] = field(default_factory=dict)
     reports: tuple[tuple[str, str, int | None, int | None], ...] | None = None
+    conflicts: tuple[tuple[str, int], ...] | None = None
     states: Mapping[str, str] = field(default_factory=dict)
     unwatched: bool = False
 
@@ -162,7 +173,7 @@ class Fate:
 class Result:
     """What an engine did with a case: every message's fate, those released in the order they left.
 
-    `left_by_step` has the messages that each `Arrive` step released. It, `reports` and `states` are
+    `left_by_step` has the messages that each `Arrive` step released. It, `reports`, `conflicts` and `states` are
     None where an engine can't tell.
     """
 
@@ -170,6 +181,7 @@ class Result:
     left_by_step: tuple[tuple[Fate, ...], ...] | None = None
     reports: tuple[tuple[str, str, int | None, int | None], ...] | None = None
     states: Mapping[str, str] | None = None
+    conflicts: tuple[tuple[str, int], ...] | None = None
 
 
 class Engine(Protocol):
@@ -238,6 +250,8 @@ def check(case: Case, result: Result) -> None:
         check_steps(case, result.left_by_step)
     if result.reports is not None and case.reports is not None:
         same("reports", result.reports, case.reports)
+    if result.conflicts is not None and case.conflicts is not None:
+        same("conflicts", result.conflicts, case.conflicts)
     if result.states is not None:
         same("states", {group: result.states[group] for group in case.states}, dict(case.states))
 

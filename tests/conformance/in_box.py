@@ -33,7 +33,7 @@ from seriatim.kernel.states import Action
 from seriatim.kernel.time import micros
 from seriatim.pipeline.types.message import Received
 from tests.conformance.case import REPORTS, Act, Case, Fate, Result, positions, same
-from tests.conformance.in_memory import take_step, tuple_of_event
+from tests.conformance.in_memory import beginning, take_step, tuple_of_event
 
 #: What happened, to which group, and the first and last number that it is about.
 _Event = tuple[str, Any, Any, Any]
@@ -121,9 +121,11 @@ class _Run:
         assert self._entries("arrived") == [], "all that arrived is judged"
         self._check(fates)
         states = {group: str(self._view(group).state) for group in self.case.states}
-        reports = tuple(event for event in self._recorded() if event[0] in REPORTS)
+        recorded = self._recorded()
+        reports = tuple(event for event in recorded if event[0] in REPORTS)
+        conflicts = tuple((group, first) for kind, group, first, _ in recorded if kind == "conflict")
         self._check_groups(reports)
-        return Result(tuple(fates), tuple(map(tuple, left)), reports, states)
+        return Result(tuple(fates), tuple(map(tuple, left)), reports, states, conflicts)
 
     def _recorded(self) -> list[_Event]:
         """The events on record, in order of time; they are those that the turns and actions have told of, each once."""
@@ -203,7 +205,7 @@ class _Run:
         }
         if by_time and message.sequence is not None:
             context["moment"] = _EPOCH + timedelta(seconds=message.sequence)
-        return Message(type="case", context=context)
+        return Message(type="case", body=message.label.encode(), context=context)
 
     def _act(self, step: Act) -> None:
         arguments = {"following" if name == "next" else name: value for name, value in step.arguments.items()}
@@ -324,8 +326,7 @@ class _Run:
 
     def _check_groups(self, reports: Sequence[_Event]) -> None:
         """What is shown of each group is what is shown in memory, and so are its events."""
-        start_from = {"start_from": dict(self.case.start_from)} if self.case.start_from else {}
-        sequencer = Sequencer(self.case.policy, **start_from)
+        sequencer = Sequencer(self.case.policy, **beginning(self.case))
         told: list[_Event] = []
         for step, numbers in positions(self.case):
             told += [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from seriatim import VOID
+from seriatim import VOID, Policy, Standard
 from seriatim.errors import ActionRefused
 from tests.conformance.case import REPORTS, Act, Case, Cutting, Fate, Message, Result, positions, same
 
@@ -28,8 +28,7 @@ class InMemory:
         return None
 
     def run(self, case: Case) -> Result:
-        start_from = {"start_from": dict(case.start_from)} if case.start_from else {}
-        sequencer = self.build(case.policy, **start_from)
+        sequencer = self.build(case.policy, **beginning(case))
         outcomes: list[tuple[Any, ...]] = []
         if self.cutting == "steps":
             outcomes = [tuple(take_step(sequencer, case, step, numbers)) for step, numbers in positions(case)]
@@ -41,6 +40,17 @@ class InMemory:
         return result_of(case, sequencer, outcomes, by_step=self.cutting == "steps")
 
 
+def beginning(case: Case) -> dict[str, Any]:
+    """The arguments of a sequencer: first numbers, and what is compared of the values."""
+    start_from = {"start_from": dict(case.start_from)} if case.start_from else {}
+    return start_from | comparing(case.policy)
+
+
+def comparing(policy: Policy) -> dict[str, Any]:
+    """What is compared of messages: not what tells each from every other."""
+    return {"compare": "content"} if isinstance(policy, Standard) else {}
+
+
 def items(case: Case, numbers: range) -> list[tuple[Any, Any, dict[str, Any]]]:
     """Messages as `offer` takes them; the value carries the position and the properties."""
     messages = case.messages
@@ -48,8 +58,8 @@ def items(case: Case, numbers: range) -> list[tuple[Any, Any, dict[str, Any]]]:
 
 
 def value(message: Message, number: int) -> Any:
-    """The value of a message, which has its position and its properties."""
-    return VOID if message.is_void else {**message.properties, "message": number}
+    """The value of a message, which has its position and its properties, and its label as content."""
+    return VOID if message.is_void else {**message.properties, "message": number, "content": message.label}
 
 
 def number_of(case: Case, item: Any) -> int:
@@ -113,7 +123,9 @@ def result_of(case: Case, sequencer: Any, outcomes: list[tuple[Any, ...]], *, by
         for taken, (step, _) in zip(outcomes, positions(case), strict=False)
         if not isinstance(step, Act)
     )
-    return Result(tuple(fates), left if by_step else None, tuple(e for e in reports if e[0] in REPORTS), states)
+    conflicts = tuple((group, first) for kind, group, first, _ in reports if kind == "conflict")
+    told = tuple(event for event in reports if event[0] in REPORTS)
+    return Result(tuple(fates), left if by_step else None, told, states, conflicts if by_step else None)
 
 
 def dispositions(outcome: Any) -> list[tuple[str, Any]]:
@@ -136,5 +148,7 @@ def fate_of(released: Any) -> Fate:
 
 
 def tuple_of_event(event: Any) -> tuple[str, Any, Any, Any]:
-    kind, group, first, last = event if isinstance(event, tuple) else (event.kind, event.group, event.first, event.last)
+    kind, group, first, last = (
+        event[:4] if isinstance(event, tuple) else (event.kind, event.group, event.first, event.last)
+    )
     return str(kind), group, first, last

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
-from seriatim import BestEffort, Fifo, Queue, Unordered
+from seriatim import BestEffort, Fifo, Queue, Standard, Unordered
 from seriatim.spark import resequence
 from tests.conformance.case import Arrive, Case, Fate, Message, Result
 
@@ -48,6 +48,9 @@ def cannot_run(case: Case) -> str | None:
         return "an operator acts on it, which a frame can't see"
     if not case.plain:
         return "its keys, sequences or sizes have no column type in common"
+    policy = case.policy
+    if isinstance(policy, Standard) and (policy.remember or policy.restart_after not in (0, 8)):
+        return "fingerprints and counts of restarts aren't kept there yet"
     if case.unwatched:
         return "a batch looks at what it takes in"
     return None

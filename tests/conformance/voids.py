@@ -9,6 +9,25 @@ _RULE = "weight"
 
 VOIDS = (
     Case(
+        "voids that pass one after another are an event each, those that pass together are one",
+        _RULE,
+        Standard(),
+        (at(0, "g", void(1), void(2), void(5), void(4)), at(1, "g", void(3))),
+        void={"g": [1, 2, 3, 4, 5]},
+        reports=(("void", "g", 1, 1), ("void", "g", 2, 2), ("void", "g", 3, 5)),
+    ),
+    Case(
+        "a number that a void takes in a full group that is suspended is a duplicate when it comes again",
+        _RULE,
+        Standard(capacity=1),
+        (at(0, "g", 1, 3), Act("suspend", "g", 1), at(2, "g", void(4), 4, 5)),
+        released={"g": [1]},
+        held={"g": [3]},
+        void={"g": [4]},
+        duplicate={"g": [4]},
+        rejected={"g": [5]},
+    ),
+    Case(
         "a void lets the next number pass and leaves nothing; ordinals don't count it",
         _RULE,
         Standard(),
@@ -20,6 +39,7 @@ VOIDS = (
         released={"g": [1, 3, 5, 6]},
         void={"g": [2, 4]},
         duplicate={"g": [2, 4]},
+        reports=(("void", "g", 2, 2), ("void", "g", 4, 4)),
     ),
     Case(
         "a number is taken by its first arrival, whatever its weight",
@@ -38,7 +58,7 @@ VOIDS = (
         released={"g": [1, 2], **CLOCK},
         held={"g": [5]},
         void={"g": [3]},
-        reports=(),
+        reports=(("void", "g", 3, 3),),
         states={"g": "waiting"},
     ),
     Case(
@@ -51,8 +71,11 @@ VOIDS = (
         reports=(
             ("hole_overdue", "g", 1, 2),
             ("hole_skipped", "g", 1, 2),
+            ("void", "g", 4, 4),
             ("hole_overdue", "g", 5, 5),
             ("hole_skipped", "g", 5, 5),
+            ("void", "g", 6, 6),
+            ("void", "g", 9, 9),
         ),
     ),
     Case(

@@ -18,7 +18,7 @@ def arrivals(*rows: tuple[int, int, float]) -> Arrivals:
     return Arrivals(
         group.astype(np.int64), sequence.astype(np.int64), np.arange(len(rows)),
         np.array([micros(float(one)) for one in time], np.int64), np.full(len(rows), NOT_SAID, np.int64),
-        np.ones(len(rows), np.int64),
+        np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64),
     )  # fmt: skip
 
 

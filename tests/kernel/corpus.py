@@ -37,6 +37,7 @@ def policy_of(dice: random.Random) -> Policy:
             on_hole="wait" if timeout is None else on_hole,
             late=late,
             capacity=dice.choice([None, None, 1, 2, 3]),
+            **restarts_of(dice),
         )
     if kind == 4:
         return BestEffort(max_rows=dice.choice([None, 1, 2]), late=late)
@@ -49,6 +50,13 @@ def policy_of(dice: random.Random) -> Policy:
     return dice.choice([UnitOfWork(size=size, timeout=timeout), UnitOfWork(last="last", timeout=timeout)])
 
 
+def restarts_of(dice: random.Random) -> dict[str, Any]:
+    """When a producer is suspected to have begun anew."""
+    after = dice.choice([0, 1, 2, 2, 3, 8])
+    on_restart = dice.choice(["report", "suspend"]) if after else "report"
+    return {"restart_after": after, "on_restart": on_restart, "remember": dice.choice([None, 0, 1, 2, 64])}
+
+
 def items_of(dice: random.Random, most: int) -> list[tuple[Any, Any, dict[str, Any]]]:
     """Messages of three groups."""
     items = []
@@ -58,6 +66,8 @@ def items_of(dice: random.Random, most: int) -> list[tuple[Any, Any, dict[str, A
             says["size"] = dice.choice([2, 3, 3, 4, 0, "3", "x"])
         if dice.random() < 0.2:
             says["last"] = True
+        if dice.random() < 0.8:
+            says["content"] = dice.choice([0, 0, 1, 1j])
         odd = dice.choice([None, True, 2**63 - 1, 2**63, "2", "x", 3.0, 1.5])
         value: Any = VOID if dice.random() < 0.1 else says
         items.append((dice.choice("aaabc"), odd if dice.random() < 0.03 else dice.randint(-4, 9), value))
@@ -82,7 +92,18 @@ def script_of(dice: random.Random) -> list[Call]:
 def action_of(dice: random.Random, now: float) -> Call:
     """An operator's action, fitting or not."""
     name = dice.choice(
-        ["suspend", "resume", "resume", "skip_message", "skip_message", "skip_hole", "reset", "abort", "close"]
+        [
+            "suspend",
+            "resume",
+            "resume",
+            "skip_message",
+            "skip_message",
+            "skip_hole",
+            "reset",
+            "abort",
+            "close",
+            "restart",
+        ]
     )
     keywords: dict[str, Any] = {"now": now}
     if name == "skip_hole" and dice.random() < 0.5:
@@ -116,6 +137,8 @@ def play(seed: int) -> None:
             check_replay(policy, replay_of(dice))
     for _ in range(WEIGHTS):
         check_weights(policy_of(dice), dice)
+    for _ in range(WEIGHTS // 10):
+        check_weights(Fifo(), dice)
     check_cases("singly")
 
 

@@ -69,19 +69,19 @@ _STANDARD = (
     Mutation(
         "a number that is held as late is a duplicate when it comes again",
         "standard.py",
-        "return [np.flatnonzero(~held.late), np.flatnonzero(held.late)]",
+        "return [np.flatnonzero(~held.late), np.flatnonzero(held.late & ~held.suspected)]",
         "return [np.flatnonzero(~held.late)]",
     ),
     Mutation(
         "a full group rejects a late number only if it doesn't hold it",
         "standard.py",
-        "~_is_held(state, group, sequence, late=True),",
+        "~restarts.is_held(state, group, sequence, late=True),",
         "late,",
     ),
     Mutation(
         "a number that was delivered late is a duplicate when it comes again",
         "standard.py",
-        "return State(state.groups, state.held, skipped)\n\n\ndef _late_voids(",
+        "return state.having(state.groups, state.held, skipped)\n\n\ndef _late_voids(",
         "return state\n\n\ndef _late_voids(",
     ),
     Mutation(
@@ -255,13 +255,13 @@ _STANDARD = (
     Mutation(
         "next itself is never rejected",
         "standard.py",
-        "(sequence != state.groups.next[group]) & ~_is_held",
-        "(sequence != state.groups.next[group] - 99) & ~_is_held",
+        "(sequence != state.groups.next[group]) & ~restarts.is_held",
+        "(sequence != state.groups.next[group] - 99) & ~restarts.is_held",
     ),
     Mutation(
         "a repeated number is a duplicate even when the group is full",
         "standard.py",
-        "& ~_is_held(state, group, sequence),",
+        "& ~restarts.is_held(state, group, sequence),",
         "& True,",
     ),
     Mutation(
@@ -489,8 +489,8 @@ _GROUPS = (
     Mutation(
         "with the last late message skipped the group goes on by itself",
         "actions.py",
-        "if len(late) > 1:",
-        "if len(late) > 0:",
+        "if rest.held.late.any():",
+        "if len(late):",
     ),
     Mutation(
         "a hole is skipped on the step only",
@@ -612,8 +612,8 @@ _WEIGHTS = (
     Mutation(
         "and a repeated number behind it is a duplicate",
         "standard.py",
-        "(arrivals.sequence == state.groups.next[group]) | (arrivals.weight == 0)",
-        "arrivals.sequence == state.groups.next[group]",
+        "wanted = moves | (arrivals.weight == 0)",
+        "wanted = moves",
     ),
     Mutation(
         "a late void is late, whatever becomes of late messages",
@@ -699,8 +699,8 @@ _TAKING_OUT = (
     Mutation(
         "an operator's suspension isn't lifted by skipping a late message",
         "actions.py",
-        "late = bool(state.held.late.any()) and not by_operator",
-        "late = bool(state.held.late.any())",
+        "late = bool(_stopping_late(policy, state.held).any()) and not by_operator",
+        "late = bool(_stopping_late(policy, state.held).any())",
     ),
     Mutation(
         "without a name only a message that stopped the group is skipped",
@@ -776,4 +776,262 @@ _EVENTS = (
     ),
 )
 
-MUTATIONS = (*_STANDARD, *_TIME, *_BEST_EFFORT, *_UNIT_OF_WORK, *_GROUPS, *_READING, *_EVENTS, *_WEIGHTS, *_TAKING_OUT)
+_RESTARTS = (
+    Mutation(
+        "numbers that passed without a message for another cause are another event",
+        "holes.py",
+        "| (cause[1:] != cause[:-1])",
+        "| (cause[1:] < cause[:-1])",
+    ),
+    Mutation(
+        "numbers that passed without a message, side by side, are one event",
+        "holes.py",
+        "begins[1:] |= (first[1:] != last[:-1] + step)",
+        "begins[1:] |= (first[1:] != last[:-1])",
+    ),
+    Mutation(
+        "voids behind a hole that is skipped are told",
+        "holes.py",
+        "voids = passed_voids(at, passing, run, when[run], step)",
+        "voids = no_events()",
+    ),
+    Mutation(
+        "voids that pass by an action are told",
+        "standard.py",
+        "return state, left, voids",
+        "return state, left, voids.take(voids.kind < 0)",
+    ),
+    Mutation(
+        "what is below the start counts as a restart",
+        "restarts.py",
+        "_BELOW = (Reason.SKIPPED, Reason.BEFORE_FIRST, Reason.BELOW_START, Reason.TAKEN_BEFORE)",
+        "_BELOW = (Reason.SKIPPED, Reason.BEFORE_FIRST, Reason.TAKEN_BEFORE)",
+    ),
+    Mutation(
+        "a repetition that follows one that counted counts for a restart",
+        "restarts.py",
+        "follows = number in (groups.first[group], suspect[group] + step)",
+        "follows = number == groups.first[group]",
+    ),
+    Mutation(
+        "a repetition that follows none that counted doesn't count for a restart",
+        "restarts.py",
+        "follows = number in (groups.first[group], suspect[group] + step)",
+        "follows = number >= groups.first[group]",
+    ),
+    Mutation(
+        "a message that leaves in its turn ends the suspicion of a restart, within a call",
+        "restarts.py",
+        "suspects[group], seen[group] = 0, released",
+        "seen[group] = released",
+    ),
+    Mutation(
+        "and at its end",
+        "restarts.py",
+        "if total[group] > before:",
+        "if total[group] < before:",
+    ),
+    Mutation(
+        "and where nothing else has come",
+        "state.py",
+        "suspects[left] = 0",
+        "suspects[left] = suspects[left]",
+    ),
+    Mutation(
+        "and of groups that only repeat nothing in the call",
+        "restarts.py",
+        "suspects[untouched] = 0",
+        "suspects[untouched] += 0",
+    ),
+    Mutation(
+        "a suspected restart is told once",
+        "restarts.py",
+        "if suspects[group] == policy.restart_after:",
+        "if suspects[group] >= policy.restart_after:",
+    ),
+    Mutation(
+        "a number is below next when it has passed in the same call, for a restart",
+        "restarts.py",
+        "(passage.moment[found] < rows)",
+        "(passage.moment[found] < -1)",
+    ),
+    Mutation(
+        "a repetition that doesn't count suspends no group for a restart",
+        "restarts.py",
+        "back[rows] = np.where(again, counts, True)",
+        "back[rows] = True",
+    ),
+    Mutation(
+        "where a restart may be suspected with it, an arrival is judged first",
+        "restarts.py",
+        "np.maximum(policy.restart_after - 1 - groups.suspects, begins)",
+        "np.maximum(policy.restart_after - groups.suspects, begins)",
+    ),
+    Mutation(
+        "a group that isn't suspended holds nothing for a restart but what completes the count",
+        "restarts.py",
+        "suspects_restart(policy, groups) & groups.has(Flag.SUSPENDED)",
+        "suspects_restart(policy, groups)",
+    ),
+    Mutation(
+        "a full group that rejects what would be held for a restart isn't suspended",
+        "standard.py",
+        "late_held[rows[new]] = back[rows[new]] = False",
+        "late_held[rows[new]] = False",
+    ),
+    Mutation(
+        "what is held for a restart repeats nothing",
+        "standard.py",
+        "np.flatnonzero(held.late & ~held.suspected)",
+        "np.flatnonzero(held.late)",
+    ),
+    Mutation(
+        "resumed, what was held for a restart is a duplicate",
+        "actions.py",
+        "Disposition.DUPLICATE, Reason.TAKEN_FOR_REPEATED, now",
+        "Disposition.LATE, Reason.TAKEN_FOR_REPEATED, now",
+    ),
+    Mutation(
+        "and the count of the restart is 0",
+        "actions.py",
+        "free = free.with_groups(suspects=empty_ints(1), suspect=_one(NOTHING))",
+        "free = free.with_groups(suspect=_one(NOTHING))",
+    ),
+    Mutation(
+        "ordinals go on after a restart",
+        "incarnation.py",
+        "fresh.with_groups(ordinal=before.ordinal, clock",
+        "fresh.with_groups(clock",
+    ),
+    Mutation(
+        "what a restart brings back is judged in order of arrival",
+        "actions.py",
+        'back = state.held.take(np.argsort(state.held.ref, kind="stable"))\n    none',
+        "back = state.held\n    none",
+    ),
+    Mutation(
+        "a void that a restart brings back isn't counted again",
+        "actions.py",
+        "~np.isin(outcome.decided.ref, back.ref[back.weight == 0])",
+        "outcome.decided.ref >= 0",
+    ),
+    Mutation(
+        "an operator's suspension keeps what is held for a restart apart",
+        "actions.py",
+        "waits=held.suspected if isinstance(policy, Standard) else",
+        "waits=np.zeros(len(held), np.bool_) if isinstance(policy, Standard) else",
+    ),
+    Mutation(
+        "no message has stopped a group that waits because of a restart",
+        "actions.py",
+        "return held.late & ~held.suspected if isinstance(policy, Standard) else held.late",
+        "return held.late",
+    ),
+)
+
+_CONFLICTS = (
+    Mutation(
+        "another content conflicts",
+        "conflicts.py",
+        "np.where(own[known] == other[known], Likeness.EQUAL, Likeness.DIFFERENT)",
+        "np.where(own[known] == other[known], Likeness.EQUAL, Likeness.EQUAL)",
+    ),
+    Mutation(
+        "the same content doesn't conflict",
+        "conflicts.py",
+        "np.where(own[known] == other[known], Likeness.EQUAL, Likeness.DIFFERENT)",
+        "np.where(own[known] == other[known], Likeness.DIFFERENT, Likeness.DIFFERENT)",
+    ),
+    Mutation(
+        "what isn't known conflicts with nothing",
+        "conflicts.py",
+        "known = (own != 0) & (other != 0)",
+        "known = own != 0",
+    ),
+    Mutation(
+        "only the last that left are compared",
+        "conflicts.py",
+        "if place >= count - self._remember else 0",
+        "if place >= 0 else 0",
+    ),
+    Mutation(
+        "what leaves in the same call, but later, makes nobody forget",
+        "conflicts.py",
+        "count = bisect_left(causes, before)",
+        "count = len(causes)",
+    ),
+    Mutation(
+        "what has left in the same call is compared as long as it is remembered",
+        "conflicts.py",
+        "return causes[places[ref]] < before",
+        "return causes[places[ref]] < -1",
+    ),
+    Mutation(
+        "conflicts of a group and a call are one event",
+        "resequence.py",
+        "    events = events.merged(EventKind.CONFLICT)\n    return Outcome",
+        "    return Outcome",
+    ),
+    Mutation(
+        "what leaves by an action is remembered",
+        "standard.py",
+        "state = state.remembering(left.group, left.sequence, left.fingerprint, policy.remember)",
+        "state = state.having()",
+    ),
+    Mutation(
+        "what leaves with a timer is remembered",
+        "holes.py",
+        "after = after.remembering(leaving.group, leaving.sequence, leaving.fingerprint, policy.remember)",
+        "after = after.having()",
+    ),
+    Mutation(
+        "a repetition of known equal content counts for nothing",
+        "restarts.py",
+        "if not below or (repeats and likeness == Likeness.EQUAL):",
+        "if not below:",
+    ),
+    Mutation(
+        "a conflict counts, wherever it is",
+        "restarts.py",
+        "if repeats and likeness == Likeness.UNKNOWN and not follows:",
+        "if repeats and likeness != Likeness.EQUAL and not follows:",
+    ),
+    Mutation(
+        "a conflict suspends, wherever it is",
+        "restarts.py",
+        "counts = (like == Likeness.DIFFERENT) | ((like == Likeness.UNKNOWN) & follows)",
+        "counts = (like != Likeness.EQUAL) & follows",
+    ),
+    Mutation(
+        "a repetition of the same suspends nobody",
+        "restarts.py",
+        "counts = (like == Likeness.DIFFERENT) | ((like == Likeness.UNKNOWN) & follows)",
+        "counts = (like == Likeness.DIFFERENT) | follows",
+    ),
+    Mutation(
+        "what may be held for a restart is judged first, also if it repeats what is held",
+        "restarts.py",
+        " | is_held(state, group, arrivals.sequence)\n",
+        "\n",
+    ),
+    Mutation(
+        "a value that can't be written as JSON isn't compared",
+        "fingerprint.py",
+        "except (TypeError, ValueError, RecursionError):\n        return 0",
+        "except (TypeError, ValueError, RecursionError):\n        return 1",
+    ),
+)
+
+MUTATIONS = (
+    *_STANDARD,
+    *_TIME,
+    *_BEST_EFFORT,
+    *_UNIT_OF_WORK,
+    *_GROUPS,
+    *_READING,
+    *_EVENTS,
+    *_WEIGHTS,
+    *_TAKING_OUT,
+    *_RESTARTS,
+    *_CONFLICTS,
+)

@@ -43,9 +43,17 @@ _on_holes = st.one_of(
     ),
     st.fixed_dictionaries({"hole_timeout": st.sampled_from([2, 3, 5]), "on_hole": st.just("skip")}),
 )
+_restarts = st.one_of(
+    st.fixed_dictionaries({"restart_after": st.sampled_from([0, 8])}),
+    st.fixed_dictionaries(
+        {"restart_after": st.sampled_from([1, 2, 3]), "on_restart": st.sampled_from(["report", "suspend"])}
+    ),
+)
 standards = st.builds(
-    lambda on_hole, **others: Standard(**on_hole, **others),
+    lambda on_hole, restart, **others: Standard(**on_hole, **restart, **others),
     on_hole=_on_holes,
+    restart=_restarts,
+    remember=st.sampled_from([None, 0, 1, 2]),
     start=st.sampled_from([1, 1, 0, -3, "first"]),
     increment=st.sampled_from([1, 1, 1, 2, 3]),
     hole_retries=st.sampled_from([0, 0, 1, 2]),
@@ -88,6 +96,7 @@ def items(draw: st.DrawFn, *, most: int = 8, odd: bool = True) -> list[tuple[Any
         optional={
             "size": st.sampled_from([2, 3, 3, 4, 0, None, "3", "x", 1.5]),
             "last": st.sampled_from([False, False, True]),
+            "content": st.sampled_from([0, 0, 1, 1j]),
         },
     )
     says = st.one_of(message, message, message, message, st.just(VOID))

@@ -50,7 +50,7 @@ def offered(policy, messages):
     group, sequence, size = zip(*((*one, NOT_SAID)[:3] for one in messages), strict=True)
     place = np.arange(len(messages))
     arrivals = Arrivals(
-        np.array(group), np.array(sequence), place, place, np.array(size), np.ones(len(place), np.int64)
+        np.array(group), np.array(sequence), place, place, np.array(size), np.ones(len(place), np.int64), 0 * place
     )
     return kernel.offer(policy, kernel.new_state(policy, 5), arrivals).state
 
@@ -75,7 +75,7 @@ def test_a_group_that_a_late_message_stopped_waits_for_an_operator():
     state = kernel.advance(policy, offered(policy, [(0, 3)]), 2_000_000).state  # 1 and 2 are skipped
     late = np.array([0])
     state = kernel.offer(
-        policy, state, Arrivals(late, late + 2, late + 7, late + 3_000_000, late + NOT_SAID, late + 1)
+        policy, state, Arrivals(late, late + 2, late + 7, late + 3_000_000, late + NOT_SAID, late + 1, late)
     ).state
     assert state.groups.has(Flag.SUSPENDED)[0]
     assert rows(held_groups(policy, state)) == [(0, 1, NOTHING, NOTHING, NEVER, Reason.LATE_HELD)]

@@ -81,7 +81,7 @@ def test_without_a_name_only_a_message_that_stopped_its_group_is_skipped() -> No
     sequencer.offer([("a", 1, "1"), ("a", 3, "3")], now=7)
     with pytest.raises(ActionRefused, match="no message has stopped the group, which is suspended") as refused:
         sequencer.skip_message("a", now=8)
-    assert refused.value.remedy == "allowed: suspend, resume, reset, abort, close, requeue"
+    assert refused.value.remedy == "allowed: suspend, resume, reset, abort, close, requeue, restart"
     assert not sequencer.group("a").allows("skip_message")
     assert [item.sequence for item in sequencer.held("a")] == [1, 3]
     with pytest.raises(ActionRefused, match="cannot retry a group that is suspended") as refused:
@@ -93,7 +93,7 @@ def test_without_a_name_only_a_message_that_stopped_its_group_is_skipped() -> No
 def test_a_late_message_that_stopped_its_group_is_skipped() -> None:
     sequencer = Sequencer(Standard(late="suspend", start="first"))
     sequencer.offer([("a", 2, "2"), ("a", 1, "1"), ("a", 3, "3")], now=0)
-    assert sequencer.group("a").allowed == ("suspend", "resume", "skip_message", "reset", "abort", "close")
+    assert sequencer.group("a").allowed == ("suspend", "resume", "skip_message", "reset", "abort", "close", "restart")
     done = sequencer.skip_message("a", now=1)
     assert ([one.sequence for one in done.dead], [one.sequence for one in done.released]) == ([1], [3])
 

@@ -361,7 +361,7 @@ def test_which_events_are_kept_where_not_all_are(overdue: bool) -> None:
     """A hole that opens isn't, nor is one that is filled in time."""
 
     def comes(state: State, number: int, now: int) -> kernel.Outcome:
-        columns = (np.array([one], np.int64) for one in (0, number, number, now * 1_000_000, NOT_SAID, 1))
+        columns = (np.array([one], np.int64) for one in (0, number, number, now * 1_000_000, NOT_SAID, 1, 0))
         return kernel.offer(policy, state, Arrivals(*columns))
 
     policy = Standard(hole_timeout=10)
@@ -375,3 +375,39 @@ def test_which_events_are_kept_where_not_all_are(overdue: bool) -> None:
     ]
     reports = [("hole_overdue", True), ("timed_out", True)] if overdue else []
     assert told == [("hole_opened", False), *reports, ("hole_filled", overdue)]
+
+
+def test_what_is_compared_in_memory() -> None:
+    def reasons(sequencer: Sequencer, first: object, second: object) -> list[str]:
+        out = sequencer.offer([("g", 1, first), ("g", 1, second)], now=0)
+        return [item.reason.partition(":")[0] for item in out.duplicates]
+
+    again = ["its number was taken in before"]
+    assert reasons(Sequencer(Standard()), b"a", b"b") == ["conflicts"]
+    assert reasons(Sequencer(Standard()), {"a": 1, "b": [2, None]}, {"b": [2, None], "a": 1}) == again
+    assert reasons(Sequencer(Standard()), {"a": 1}, {"a": 1.5}) == ["conflicts"]
+    assert reasons(Sequencer(Standard()), object(), object()) == again  # neither bytes, text nor JSON-like
+    assert reasons(Sequencer(Standard(), compare="a"), {"a": 1, "b": 1}, {"a": 1, "b": 2}) == again
+    assert reasons(Sequencer(Standard(), compare=["a", "b"]), {"a": 1, "b": 1}, {"a": 1, "b": 2}) == ["conflicts"]
+    assert reasons(Sequencer(Standard(), compare=len), [1, 2], [3, 4]) == again
+    assert reasons(Sequencer(Standard(), compare=len), [1, 2], [3]) == ["conflicts"]
+
+
+def test_a_conflict_is_told_once_a_call_with_a_count() -> None:
+    sequencer = Sequencer(Standard())
+    out = sequencer.offer([("g", 1, "a"), ("g", 1, "b"), ("h", 1, "a"), ("g", 1, "c"), ("h", 1, "b")], now=0)
+    assert out.events == [Event("conflict", "g", 1, 1, 2), Event("conflict", "h", 1, 1, 1)]
+    assert [one.count for one in sequencer.offer([("g", 1, "d")], now=1).events] == [1]
+
+
+def test_what_cannot_be_compared_in_memory_is_refused() -> None:
+    with pytest.raises(UsageError, match="compare requires the policy Standard"):
+        Sequencer(Fifo(), compare="a")
+    for wrong in (3, [], [3]):
+        with pytest.raises(UsageError, match="compare can't be"):
+            Sequencer(Standard(), compare=wrong)  # type: ignore[arg-type]
+    for remember in (-1, 1025, True, "64"):
+        with pytest.raises(PolicyError, match="remember must be"):
+            Standard(remember=remember)  # type: ignore[arg-type]
+    with pytest.raises(PolicyError, match='on_restart="suspend" requires a restart_after'):
+        Standard(restart_after=0, on_restart="suspend")

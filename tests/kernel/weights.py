@@ -53,4 +53,5 @@ def _arrivals(policy: Policy, dice: random.Random, first: int, moment: int) -> A
         np.full(count, moment, np.int64),
         np.full(count, NOT_SAID),
         weight[order],
+        np.zeros(count, np.int64),
     )

@@ -16,6 +16,7 @@ __all__ = [
     "KeptOut",
     "MessageFailed",
     "Notice",
+    "conflict",
     "dead",
     "invalid",
     "unrouted",
@@ -42,7 +43,7 @@ class EntryFailed:
 
 @dataclass(frozen=True, slots=True)
 class EntriesSetAside:
-    """Entries that were set aside as dead or invalid."""
+    """Entries that were set aside as dead or invalid, or because they conflict."""
 
     entry_ids: Sequence[int]
 
@@ -72,6 +73,11 @@ Notice = MessageFailed | EntryFailed | EntriesSetAside | HolePassed | KeptOut
 def dead(queue: str | None, group: str | None, why: str) -> Failed:
     """The failure of a message that was set aside for good."""
     return Failed(queue, group or None, kind="dead", error_class="DeadLetter", error=why, attempts=0, dead_letter=True)
+
+
+def conflict(queue: str | None, group: str | None, why: str | None) -> Failed:
+    """The failure of a message with the number of another one and another content."""
+    return Failed(queue, group or None, kind="conflict", error_class="Conflict", error=why or "", attempts=0)
 
 
 def invalid(queue: str | None, group: str | None, why: str | None) -> Failed:

@@ -23,6 +23,7 @@ from seriatim.box.notice import (
     KeptOut,
     MessageFailed,
     Notice,
+    conflict,
     dead,
     invalid,
     unrouted,
@@ -37,6 +38,8 @@ __all__ = ["publish"]
 
 _LOG = logging.getLogger("seriatim.worker")
 _CLASSES = {EventKind.TIMED_OUT: "HoleTimedOut", EventKind.HOLE_SKIPPED: "HoleSkipped"}
+#: The failure of a message that was set aside, by its disposition; that of others is dead.
+_FAILURES = {Disposition.INVALID.word: invalid, Disposition.DUPLICATE.word: conflict}
 #: Failures that are published together: as many as a pipeline's batch has messages may come at once.
 _PORTION = 5_000
 
@@ -133,7 +136,7 @@ def _messages(transaction: Transaction, entry_ids: Sequence[int]) -> dict[int, M
         entry_id: MessageFailed(
             _message(name, kind, context, types),
             replace(
-                (invalid if disposition == Disposition.INVALID.word else dead)(queues.get(queue_id), group, reason),
+                _FAILURES.get(disposition, dead)(queues.get(queue_id), group, reason),
                 attempts=attempts,
                 ordinal=ordinal,
             ),

@@ -32,6 +32,7 @@ __all__ = ["ACTED", "OPERATION", "REFUSED", "group"]
 _EVENT: Table[Event] = Table(
     "An event of a group",
     *json_only("kind", group="the group's key", first="the first number concerned", last="the last number concerned"),
+    *json_only(count="how many messages or numbers it stands for"),
     row="seriatim.kernel.sequencer:Event",
 )
 OPERATION: Table[Operation] = Table(
@@ -120,6 +121,24 @@ def _reset(
     who = said(actor, reason)
     with opened(dsn, schema) as box:
         _one(box, Action.RESET, queue, group_, who, {"next": next_}, json_=json_)
+
+
+@group.command("restart")
+@click.argument("group_", metavar="GROUP")
+@click.option("--queue", default=None, help="The group's queue; required if several queues have a group with this key.")
+@says_why
+@which_box
+@json_option("Print one JSON object.", OPERATION)
+def _restart(
+    group_: str, *, queue: str | None, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
+) -> None:  # fmt: skip
+    """Begin GROUP anew at the first number of its queue, because its producer has begun anew.
+
+    The messages that counted come back from those that were set aside, and then what the group holds is judged.
+    """
+    who = said(actor, reason)
+    with opened(dsn, schema) as box:
+        _one(box, Action.RESTART, queue, group_, who, {}, json_=json_)
 
 
 def _acting(action: Action, *more: Callable[..., Any]) -> None:

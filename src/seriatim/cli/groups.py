@@ -54,11 +54,12 @@ GROUP: Table[GroupView] = Table(
     Column("due_at", "due", after="missing"),
     Column("touched_at", "touched"),
     *json_only("suspended_by", "suspended_because", "error", "leased_by", "leased_until", "late", "retry_at", "obeyed"),
-    *json_only("locked_name", "locked_host", "due_in_s"),
+    *json_only("locked_name", "locked_host", "due_in_s", "suspects", "restart_suspected"),
     text_only(
         "reason",
         lambda one: one.reason,
-        "why it is suspended or faulted, or waits for its next attempt, or is due too late",
+        "why it is suspended or faulted, or waits for its next attempt, or is due too late, or its producer seems to have begun "
+        "anew",
     ),
     row="seriatim.box.views.groups:GroupView",
 )
@@ -81,6 +82,7 @@ def groups(
     """List the groups that stand still, by queue and key: state and its age, next number, backlog, reason.
 
     They hand nothing out until something happens: they are stopped (suspended or faulted), or wait for a missing number.
+    Groups whose producer seems to have begun anew are listed, too.
     With --all or --state, lists other groups, too.
     """
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
@@ -94,10 +96,13 @@ def groups(
             states = None if all_ else state or operations.STOPPED
             ERRORS.print(operations.groups_by_error(box, queue, state=states, **chosen), json_=json_)
             return
-        found = operations.groups(box, queue, state=state or operations.STOPPED, limit=limit, **chosen)
+        suspected = None if state else True
+        found = operations.groups(
+            box, queue, state=state or operations.STOPPED, suspected=suspected, limit=limit, **chosen
+        )
         if all_ and len(found) < limit:
             others = set(operations.GroupState) - operations.STOPPED
-            found += operations.groups(box, queue, state=others, limit=limit - len(found), **chosen)
+            found += operations.groups(box, queue, state=others, suspected=False, limit=limit - len(found), **chosen)
         is_narrowed = any(value for name, value in chosen.items() if name != "key")
         counts = not (all_ or state or json_ or is_narrowed)
         there = operations.count(box, queue, key=chosen["key"]) if counts else len(found)

@@ -9,11 +9,13 @@ import numpy as np
 
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel import holes
+from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Bools, Ints, empty_ints
+from seriatim.kernel.incarnation import begun_anew
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Policy, Standard, UnitOfWork
-from seriatim.kernel.resequence import Outcome, due, settle
-from seriatim.kernel.state import Flag, Held, Ranges, State
+from seriatim.kernel.resequence import Outcome, due, offer, settle
+from seriatim.kernel.state import NOTHING, Flag, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState, Situation, require, shown_state
 from seriatim.kernel.time import FOREVER, NEVER
 
@@ -22,6 +24,7 @@ __all__ = [
     "close",
     "put_back",
     "reset",
+    "restart",
     "resume",
     "retry",
     "situation_of",
@@ -45,8 +48,18 @@ def state_of(policy: Policy, state: State) -> GroupState:
 def situation_of(policy: Policy, state: State) -> Situation:
     """The situation of the group: its state, and whether a message has stopped it."""
     shown, by_operator = state_of(policy, state), bool(state.groups.has(Flag.BY_OPERATOR)[0])
-    late = bool(state.held.late.any()) and not by_operator
+    late = bool(_stopping_late(policy, state.held).any()) and not by_operator
     return Situation(shown, shown is GroupState.FAULTED or (shown is GroupState.SUSPENDED and late))
+
+
+def _stopping_late(policy: Policy, held: Held) -> Bools:
+    """The late messages that stop the group, each by itself."""
+    return held.late & ~held.suspected if isinstance(policy, Standard) else held.late
+
+
+def _without_round(policy: Policy, held: Held) -> Held:
+    """The held messages, of which none waits for the next round."""
+    return held.with_columns(waits=held.suspected if isinstance(policy, Standard) else np.zeros(len(held), np.bool_))
 
 
 def _require(action: Action, policy: Policy, state: State, group: str, *, named: bool = False) -> Situation:
@@ -66,16 +79,48 @@ def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
     groups = state.groups
     flags = (groups.flags | Flag.SUSPENDED | Flag.BY_OPERATOR) & ~int(Flag.FIXED)
     calm = state.with_groups(flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=np.maximum(groups.clock, now))
-    waits = np.zeros(len(state.held), np.bool_)
     fresh = np.flatnonzero(~groups.has(Flag.SUSPENDED))
     suspended = Events.of(EventKind.SUSPENDED, fresh, None, None, calm.groups.clock[fresh])
-    return Outcome(State(calm.groups, state.held.with_columns(waits=waits), state.skipped), no_messages(), suspended)
+    held = _without_round(policy, state.held)
+    return Outcome(state.having(calm.groups, held, state.skipped), no_messages(), suspended)
 
 
 def resume(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Resume the group: held late messages leave first, flagged, then others that may; clocks begin anew."""
+    """Resume the group: held late messages leave first, flagged, then others that may; clocks begin anew.
+
+    Messages that are held because their producer seemed to have begun anew are duplicates: an operator says that it hasn't.
+    """
     _require(Action.RESUME, policy, state, group)
     return _free(policy, state, now, Flag.SUSPENDED | Flag.BY_OPERATOR)
+
+
+def restart(policy: Policy, state: State, now: int, group: str) -> Outcome:
+    """Begin the group anew, from the policy's `start`: what is held comes back, in order of arrival, as if it arrived now."""
+    situation = _require(Action.RESTART, policy, state, group)
+    if not isinstance(policy, Standard):
+        others = [one for one in situation.allowed if one is not Action.RESTART]
+        raise ActionRefused(
+            "cannot restart the group: only groups of the policy standard have a first number",
+            where=f"group {group!r}",
+            remedy=f"allowed: {', '.join(others)}",
+        )
+    clock = np.maximum(state.groups.clock, now)
+    fresh = begun_anew(policy, state, empty_ints(1), clock)
+    # What failed was released before, and still waits to be handed out.
+    fresh = fresh.with_groups(flags=fresh.groups.flags | (state.groups.flags & Flag.FAULTED))
+    back = state.held.take(np.argsort(state.held.ref, kind="stable"))
+    none = np.full(len(back), NOT_SAID, np.int64)
+    time = np.broadcast_to(clock, len(back))
+    outcome = offer(
+        policy, fresh, Arrivals(back.group, back.sequence, back.ref, time, none, back.weight, back.fingerprint)
+    )
+    # A void counts as one from the moment it came.
+    decided = outcome.decided.take(~np.isin(outcome.decided.ref, back.ref[back.weight == 0]))
+    decided = decided.with_columns(timed=np.ones(len(decided), np.bool_), cause=np.full(len(decided), clock[0]))
+    events = outcome.events
+    if state.groups.has(Flag.SUSPENDED)[0]:
+        events = Events.concat([Events.of(EventKind.RESUMED, empty_ints(1), None, None, clock), events])
+    return Outcome(outcome.state, decided, events)
 
 
 def retry(policy: Policy, state: State, now: int, group: str) -> Outcome:
@@ -86,7 +131,13 @@ def retry(policy: Policy, state: State, now: int, group: str) -> Outcome:
 
 def _free(policy: Policy, state: State, now: int, from_: Flag) -> Outcome:
     free = state.with_groups(flags=state.groups.flags & ~int(from_))
-    outcome = _settled(policy, state, free, now, no_messages())
+    aside = no_messages()
+    if isinstance(policy, Standard) and from_ & Flag.SUSPENDED:
+        free = free.with_groups(suspects=empty_ints(1), suspect=_one(NOTHING))
+        back = state.held.suspected
+        aside = _set_aside(state.held.take(back).messages(), Disposition.DUPLICATE, Reason.TAKEN_FOR_REPEATED, now)
+        free = state.having(free.groups, free.held.take(~back), free.skipped)
+    outcome = _settled(policy, state, free, now, aside)
     if not from_ & Flag.SUSPENDED:
         return outcome
     resumed = Events.of(EventKind.RESUMED, empty_ints(1), None, None, outcome.state.groups.clock)
@@ -112,16 +163,16 @@ def skip_message(policy: Policy, state: State, now: int, group: str, ref: int | 
     situation = _require(Action.SKIP_MESSAGE, policy, state, group, named=ref is not None)
     if ref is None and situation.state is GroupState.FAULTED:
         return _free(policy, state, now, Flag.FAULTED)
-    late = np.flatnonzero(state.held.late)
+    late = np.flatnonzero(_stopping_late(policy, state.held))
     if ref is None:
         ref = int(state.held.ref[late].min())
     out = state.held.ref == ref
     stops = situation.by_message and situation.state is GroupState.SUSPENDED
-    if not stops or not state.held.late[out].all():
+    if not stops or not _stopping_late(policy, state.held)[out].all():
         return _taken_out(policy, state, now, out, Reason.SKIPPED_BY_OPERATOR)
     dead = _set_aside(state.held.take(out), Disposition.DEAD, Reason.SKIPPED_BY_OPERATOR, now)
-    rest = State(state.groups, state.held.take(~out), state.skipped)
-    if len(late) > 1:
+    rest = state.having(state.groups, state.held.take(~out), state.skipped)
+    if rest.held.late.any():
         return Outcome(rest, dead, no_events())
     freed = _free(policy, rest, now, Flag.SUSPENDED)
     return Outcome(freed.state, Decided.concat([dead, freed.decided]), freed.events)
@@ -144,8 +195,8 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
         # What remains came after its round was fixed: that one is over, and the next one begins.
         flags, since = flags & ~int(Flag.FIXED), np.maximum(clock, kept.first_arrival(1))
     if not (flags & Flag.FIXED)[0]:
-        kept = kept.with_columns(waits=np.zeros(len(kept), np.bool_))
-    after = State(groups.with_columns(flags=flags, since=since, reports=reports, clock=clock), kept, skipped)
+        kept = _without_round(policy, kept)
+    after = state.having(groups.with_columns(flags=flags, since=since, reports=reports, clock=clock), kept, skipped)
     return Outcome(after, _set_aside(gone, Disposition.DEAD, why, now), no_events())
 
 
@@ -167,7 +218,7 @@ def take_out(policy: Policy, state: State, now: int, group: str, numbers: Ints) 
     if isinstance(policy, Standard):
         at = empty_ints(len(numbers))
         numbers = numbers[(numbers < groups.next[at]) & ~state.skipped.contain(at, numbers)]
-        state = State(groups, state.held, state.skipped.add(_runs(policy, numbers), groups.next))
+        state = state.having(groups, state.held, state.skipped.add(_runs(policy, numbers), groups.next))
     return Outcome(state.with_groups(clock=np.maximum(groups.clock, now)), no_messages(), no_events())
 
 
@@ -176,7 +227,7 @@ def put_back(policy: Policy, state: State, numbers: Ints) -> State:
     if not isinstance(policy, Standard | UnitOfWork) or not len(state.skipped):
         return state
     step = policy.increment if isinstance(policy, Standard) else 1
-    return State(state.groups, state.held, state.skipped.put_back(numbers, step))
+    return state.having(state.groups, state.held, state.skipped.put_back(numbers, step))
 
 
 def skip_hole(policy: Policy, state: State, now: int, group: str, through: int | None = None) -> Outcome:
@@ -193,7 +244,7 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
             where=f"group {group!r}",
             remedy="give a number of the hole, or none to skip all of it",
         )
-    changed = State(
+    changed = state.having(
         state.groups.with_columns(next=_one(end + policy.increment)),
         state.held,
         state.skipped.add(Ranges(empty_ints(1), _one(first), _one(end)), _one(end + policy.increment)),
@@ -202,14 +253,15 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     skipped = Events.of(EventKind.HOLE_SKIPPED, empty_ints(1), _one(first), _one(end), outcome.state.groups.clock)
     opened = holes.events_between(policy, state, outcome.state)
     opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, opened]))
+    voids = outcome.events.take(outcome.events.kind == EventKind.VOID)
+    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, voids, opened]))
 
 
 def reset(policy: Policy, state: State, now: int, group: str, following: int) -> Outcome:
     """Go on at another number. Forward: held messages below it become late, and passed numbers count as skipped."""
     situation = _require(Action.RESET, policy, state, group)
     if not isinstance(policy, Standard):
-        others = [one for one in situation.allowed if one not in (Action.RESET, Action.SKIP_HOLE)]
+        others = [one for one in situation.allowed if one not in (Action.RESET, Action.SKIP_HOLE, Action.RESTART)]
         raise ActionRefused(
             f"cannot reset the group, which is {situation.state}: only the policy standard has a next number",
             where=f"group {group!r}",
@@ -223,6 +275,9 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
             f"the group has no number {following}: its next number is {next_}, its increment {step}",
             where=f"group {group!r}",
         )
+    if policy.start == "first" and not groups.has(Flag.BEGUN)[0]:  # nothing has come yet: there is nothing to pass over
+        begun = state.with_groups(first=_one(following), next=_one(following), flags=groups.flags | Flag.BEGUN)
+        return Outcome(begun, no_messages(), no_events())
     if following == next_:
         return Outcome(state, no_messages(), no_events())
     passed = ~state.held.late & (state.held.sequence < following)
@@ -236,7 +291,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
     else:
         behind = behind.below(0, following)
     skipped = Ranges.concat([behind, ahead])
-    changed = State(
+    changed = state.having(
         groups.with_columns(next=_one(following), first=_one(min(first, following)), flags=groups.flags | Flag.BEGUN),
         state.held.take(~passed),
         skipped,
@@ -247,7 +302,8 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
     passed_over = Events.of(EventKind.HOLE_SKIPPED, told, from_, through, outcome.state.groups.clock[told])
     opened = holes.events_between(policy, state, outcome.state)
     opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    return Outcome(outcome.state, outcome.decided, Events.concat([passed_over, opened]))
+    voids = outcome.events.take(outcome.events.kind == EventKind.VOID)
+    return Outcome(outcome.state, outcome.decided, Events.concat([passed_over, voids, opened]))
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:

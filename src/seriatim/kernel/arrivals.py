@@ -23,6 +23,7 @@ class Arrivals(Columns):
     * `time`: when it arrived, microseconds. Within a group an earlier time counts as the latest one before it.
     * `size`: the size of its set, if the message contains it, or `NOT_SAID`. For `UnitOfWork`.
     * `weight`: how many messages leave with it: 1; or 0, a *void*, which lets the next number pass and leaves nothing.
+    * `fingerprint`: a number for its content; 0: it isn't known, and can't be compared. For `Standard`.
     """
 
     group: Ints
@@ -31,9 +32,10 @@ class Arrivals(Columns):
     time: Ints
     size: Ints
     weight: Ints
+    fingerprint: Ints
 
     @classmethod
     def empty(cls) -> Arrivals:
         """No arrivals."""
         none = empty_ints()
-        return cls(none, none, none, none, none, none)
+        return cls(none, none, none, none, none, none, none)

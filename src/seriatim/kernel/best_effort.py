@@ -67,7 +67,7 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     taken = arrivals.take(kept)
     waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]
     held_late, time = late_held[kept], taken.time
-    added = Held(taken.group, taken.sequence, taken.ref, held_late, waits, time, taken.weight)
+    added = Held(taken.group, taken.sequence, taken.ref, held_late, waits, time, taken.weight, taken.fingerprint)
     held = Held.concat([state.held, added])
     held = held.take(order_by(held.group, held.sequence))
 
@@ -100,7 +100,7 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     others = arrivals.take(aside)
     decided = Decided.of(others.group, others.sequence, others.ref, what[aside], reason[aside], others.ref)
     ordinal = groups.ordinal + sum_per_group(out.group, out.weight, len(state))
-    state = State(
+    state = state.having(
         groups.with_columns(flags=flags, since=since, clock=clock, last=last, ordinal=ordinal), held, state.skipped
     )
     return _unfix(state), Decided.concat([released, decided]), no_events()
@@ -113,7 +113,7 @@ def _unfix(state: State) -> State:
         return state
     flags = np.where(idle, state.groups.flags & ~int(Flag.FIXED), state.groups.flags)
     waits = state.held.waits & ~idle[state.held.group]
-    return State(state.groups.with_columns(flags=flags), state.held.with_columns(waits=waits), state.skipped)
+    return state.having(state.groups.with_columns(flags=flags), state.held.with_columns(waits=waits), state.skipped)
 
 
 def due(policy: BestEffort, state: State) -> Ints:
@@ -190,7 +190,7 @@ def _leave(state: State, out: Bools, moments: Ints, cause: Ints | None = None) -
         since=np.where(ended, np.where(remain, begins, NEVER), groups.since),
         clock=np.where(ended, np.maximum(groups.clock, moments), groups.clock),
     )
-    return State(after, kept.with_columns(waits=kept.waits & ~ended[kept.group]), state.skipped), decided
+    return state.having(after, kept.with_columns(waits=kept.waits & ~ended[kept.group]), state.skipped), decided
 
 
 def end_round(policy: BestEffort, state: State, cause: Ints) -> tuple[State, Decided]:

@@ -30,7 +30,7 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
 
     waiting = arrivals.take(stopped)
     no = np.zeros(len(waiting), np.bool_)
-    added = Held(waiting.group, waiting.ref, waiting.ref, no, no, waiting.time, waiting.weight)
+    added = Held(waiting.group, waiting.ref, waiting.ref, no, no, waiting.time, waiting.weight, waiting.fingerprint)
     held = Held.concat([state.held, added])
     ends = np.flatnonzero(last_per_group(group))
     flags, clock = groups.flags.copy(), groups.clock.copy()
@@ -46,7 +46,7 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
         decided.append(
             Decided.of(none.group, none.sequence, none.ref, Disposition.VOID, Reason.LEAVES_NOTHING, none.ref)
         )
-    state = State(
+    state = state.having(
         state.groups.with_columns(flags=flags, clock=clock), held.take(order_by_group(held.group)), state.skipped
     )
     return state, Decided.concat(decided), no_events()
@@ -77,4 +77,4 @@ def settle(policy: Fifo | Unordered, state: State, now: Ints) -> tuple[State, De
     free = ~state.stopped()[state.held.group]
     leaving = state.held.take(free)
     state, released = _leave(state, leaving, now[leaving.group], timed=True)
-    return State(state.groups, state.held.take(~free), state.skipped), released, no_events()
+    return state.having(state.groups, state.held.take(~free), state.skipped), released, no_events()

@@ -27,7 +27,7 @@ from seriatim.kernel.policy import Standard
 from seriatim.kernel.state import Ranges, State
 from seriatim.kernel.time import FOREVER, NEVER, micros
 
-__all__ = ["Taken", "due", "events_between", "fire", "holes", "taken"]
+__all__ = ["Taken", "due", "events_between", "fire", "holes", "passed_voids", "taken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,7 @@ def _skip(
         when[run[leaves]],
         ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1,
         timed=True,
+        fingerprint=leaving.fingerprint,
     )
     moved, remain = skips > 0, runs > skips
     since = np.where(moved, next_open, groups.since)
@@ -153,7 +154,7 @@ def _skip(
     fired = np.where(remain, since + reports * timeout, last_skip)
     kept = np.ones(len(held), np.bool_)
     kept[at.row[passing & (at.row >= 0)]] = False
-    after = State(
+    after = state.having(
         groups.with_columns(
             next=next_,
             last=last,
@@ -165,6 +166,8 @@ def _skip(
         held.take(kept),
         state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),
     )
+    after = after.calmed(leaving.group)
+    after = after.remembering(leaving.group, leaving.sequence, leaving.fingerprint, policy.remember)
     already = np.where(nth == 0, groups.reports[owner], 0)
     told = np.where(gone, total, np.where(following, reports[owner], 0)) - already
     told = np.where(late[owner], np.maximum(told, 0), 0)
@@ -176,6 +179,7 @@ def _skip(
         end[rows],
         opens[rows] + (already[rows] + k + 1) * timeout,
     )
+    voids = passed_voids(at, passing, run, when[run], step)
     skipped = Events.of(EventKind.HOLE_SKIPPED, owner[gone], before[gone], end[gone], when[gone])
     opened = (nth > 0) & (nth <= skips[owner])
     opening = Events.of(
@@ -185,7 +189,30 @@ def _skip(
         end[opened],
         opens[opened],
     )
-    return after, released, Events.concat([overdue, skipped, opening])
+    return after, released, Events.concat([overdue, skipped, voids, opening])
+
+
+def passed_voids(at: Taken, passed: Bools, cause: Ints, time: Ints, step: int) -> Events:
+    """The events of numbers that have passed without a message: voids and markers, a run of them for one cause as one event.
+
+    Args:
+        at: the numbers that are taken.
+        passed: which of them have passed.
+        cause: what let each pass, as a number.
+        time: when each passed.
+        step: from one number to the next.
+    """
+    if at.weight.all():
+        return no_events()
+    rows = np.flatnonzero(passed & (at.weight == 0))
+    group, first, cause = at.group[rows], at.sequence[rows], cause[rows]
+    last = first + (at.span[rows] - 1) * step
+    begins = first_per_group(group)
+    begins[1:] |= (first[1:] != last[:-1] + step) | (cause[1:] != cause[:-1])
+    heads = np.flatnonzero(begins)
+    ends = np.append(heads[1:], len(rows))[: len(heads)] - 1
+    first, last = first[heads], last[ends]
+    return Events.of(EventKind.VOID, group[heads], first, last, time[rows][heads], count=(last - first) // step + 1)
 
 
 def _run_starts(at: Taken, step: int) -> Bools:

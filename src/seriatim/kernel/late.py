@@ -43,8 +43,9 @@ def free_late(state: State, now: Ints) -> tuple[State, Decided]:
         ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1,
         late=True,
         timed=True,
+        fingerprint=leaving.fingerprint,
     )
     last = groups.last.copy()
     last[leaving.group] = leaving.sequence
     ordinal = groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state))
-    return State(groups.with_columns(last=last, ordinal=ordinal), held.take(~free), state.skipped), released
+    return state.having(groups.with_columns(last=last, ordinal=ordinal), held.take(~free), state.skipped), released

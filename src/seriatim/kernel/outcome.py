@@ -78,6 +78,8 @@ class Reason(IntEnum):
     # duplicate
     TAKEN_BEFORE = 30
     SET_COMPLETE = 31
+    TAKEN_FOR_REPEATED = 32
+    CONFLICTS = 33
     # rejected
     CAPACITY = 40
     # dead
@@ -90,6 +92,7 @@ class Reason(IntEnum):
     COLLECTING = 61
     GROUP_STOPPED = 62
     LATE_HELD = 63
+    RESTART_SUSPECTED = 64
     # void
     LEAVES_NOTHING = 70
 
@@ -123,6 +126,8 @@ REASONS: dict[Reason, str] = {
     Reason.PASSED_OVER: "an operator's reset passed it over",
     Reason.TAKEN_BEFORE: "its number was taken in before",
     Reason.SET_COMPLETE: "the set was complete before",
+    Reason.CONFLICTS: "conflicts: its number was taken in before with another content",
+    Reason.TAKEN_FOR_REPEATED: "an operator took it for a repetition",
     Reason.CAPACITY: "the group holds as many as its capacity",
     Reason.TIMED_OUT: "the set was not complete in time",
     Reason.ABORTED: "an operator aborted the group",
@@ -132,6 +137,7 @@ REASONS: dict[Reason, str] = {
     Reason.COLLECTING: "waits for its round or its set to be complete",
     Reason.GROUP_STOPPED: "waits for its group to be resumed",
     Reason.LATE_HELD: "late, and waits for an operator",
+    Reason.RESTART_SUSPECTED: "its producer seems to have begun anew, and it waits for an operator",
     Reason.LEAVES_NOTHING: "a void: its number passes without a message",
 }
 
@@ -165,7 +171,8 @@ class Decided(Columns):
     """Decided messages, a row for each; released rows of one group stand in the order in which they leave.
 
     `cause` is the ``ref`` of the arrival that caused the decision; if `timed` is true, a timer or an
-    action caused it, and `cause` is its time. `cause` orders decisions over groups.
+    action caused it, and `cause` is its time. `cause` orders decisions over groups. `counted`: it wasn't released, and counts
+    as a message of a producer that has begun anew. `fingerprint`: of a released one that of its content, 0: unknown.
     """
 
     group: Ints
@@ -177,6 +184,8 @@ class Decided(Columns):
     late: Bools
     cause: Ints
     timed: Bools
+    counted: Bools
+    fingerprint: Ints
 
     @classmethod
     def of(
@@ -191,6 +200,7 @@ class Decided(Columns):
         ordinal: Ints | None = None,
         late: Bools | bool = False,
         timed: bool = False,
+        fingerprint: Ints | None = None,
     ) -> Decided:
         """Rows with a common disposition, or with one for each row."""
         n = len(group)
@@ -204,6 +214,8 @@ class Decided(Columns):
             late=np.broadcast_to(np.asarray(late, np.bool_), (n,)),
             cause=cause,
             timed=np.full(n, timed),
+            counted=np.zeros(n, np.bool_),
+            fingerprint=np.zeros(n, np.int64) if fingerprint is None else fingerprint,
         )
 
 
@@ -261,6 +273,19 @@ class Events(Columns):
             count=np.ones(len(group), np.int64) if count is None else count,
             kept=np.full(len(group), kind is not EventKind.HOLE_OPENED) if kept is None else kept,
         )
+
+    def merged(self, kind: EventKind) -> Events:
+        """The same, with the events of a kind as one for each group: the first, with the sum of their counts."""
+        rows = np.flatnonzero(self.kind == kind)
+        if len(rows) < 2:
+            return self
+        groups, first, which = np.unique(self.group[rows], return_index=True, return_inverse=True)
+        count = self.count.copy()
+        count[rows[first]] = np.bincount(which, self.count[rows], len(groups)).astype(np.int64)
+        kept = np.ones(len(self), np.bool_)
+        kept[rows] = False
+        kept[rows[first]] = True
+        return self.with_columns(count=count).take(kept)
 
     def rows(self) -> Iterator[EventRow]:
         """The events as values, in order of time; events of one time in the order in which they happened."""

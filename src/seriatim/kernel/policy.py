@@ -7,18 +7,32 @@ Owns the parameters and their checks. Other modules apply the policies (``standa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 from seriatim.errors import PolicyError, UsageError, shown
 from seriatim.kernel.time import micros, seconds
 
-__all__ = ["BestEffort", "Fifo", "Policy", "Standard", "UnitOfWork", "Unordered", "policy_from"]
+__all__ = [
+    "MOST_REMEMBERED",
+    "REMEMBERED",
+    "BestEffort",
+    "Fifo",
+    "Policy",
+    "Standard",
+    "UnitOfWork",
+    "Unordered",
+    "policy_from",
+    "remembering",
+]
 
 Duration = float | str
 Late = Literal["set_aside", "deliver", "suspend"]
 
 _SMALL = 2**62
+#: The most released messages of a group that are compared with messages that come again; and how many by default.
+MOST_REMEMBERED = 1024
+REMEMBERED = 64
 
 
 def _whole(policy: str, name: str, value: object, least: int, most: int = _SMALL) -> None:
@@ -78,6 +92,12 @@ class Standard:
             (leaves at once, flagged) or ``"suspend"`` (the message stops its group). A number that was delivered late is a
             duplicate when it comes again.
         capacity: the number of messages that a group may hold; further messages are rejected. None: no limit.
+        remember: the number of released messages of a group whose contents are compared with messages that come again; None:
+            as many as the engine keeps (64 in memory and in a message box). Contents of held messages are always compared.
+        restart_after: the number of messages below the next number after which the group's producer is suspected to have
+            begun anew; 0: never.
+        on_restart: ``"report"`` (an event) or ``"suspend"`` (from then on messages below the next number are held, until an
+            operator restarts or resumes the group).
 
     Raises:
         PolicyError: a parameter is wrong.
@@ -90,6 +110,9 @@ class Standard:
     on_hole: Literal["wait", "skip"] = "wait"
     late: Late = "set_aside"
     capacity: int | None = None
+    remember: int | None = None
+    restart_after: int = 8
+    on_restart: Literal["report", "suspend"] = "report"
 
     name: ClassVar[str] = "standard"
 
@@ -108,6 +131,15 @@ class Standard:
         _one_of("Standard", "late", self.late, _LATE)
         if self.capacity is not None:
             _whole("Standard", "capacity", self.capacity, 1)
+        if self.remember is not None:
+            _whole("Standard", "remember", self.remember, 0, MOST_REMEMBERED)
+        _whole("Standard", "restart_after", self.restart_after, 0, 1_000_000)
+        _one_of("Standard", "on_restart", self.on_restart, ("report", "suspend"))
+        if self.on_restart == "suspend" and not self.restart_after:
+            raise PolicyError(
+                'Standard: on_restart="suspend" requires a restart_after, because with 0 no restart is ever suspected',
+                remedy="leave out restart_after, or on_restart",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +212,12 @@ class UnitOfWork:
 
 
 Policy = Unordered | Fifo | Standard | BestEffort | UnitOfWork
+
+
+def remembering(policy: Policy, count: int = REMEMBERED) -> Policy:
+    """The policy with the number that an engine remembers in place of None."""
+    return replace(policy, remember=count) if isinstance(policy, Standard) and policy.remember is None else policy
+
 
 _BY_NAME: dict[str, type[Policy]] = {kind.name: kind for kind in (Unordered, Fifo, Standard, BestEffort, UnitOfWork)}
 

@@ -23,10 +23,11 @@ import numpy as np
 from seriatim.kernel import best_effort, fifo, holes, standard, unit_of_work
 from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.columns import Ints, first_per_group, last_per_group, running_latest
+from seriatim.kernel.incarnation import new_state
 from seriatim.kernel.late import suspensions
-from seriatim.kernel.outcome import Decided, Events, Reason, no_events, no_messages
+from seriatim.kernel.outcome import Decided, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.kernel.state import NOTHING, Flag, State
+from seriatim.kernel.state import State
 from seriatim.kernel.time import FOREVER, NEVER
 
 __all__ = ["Outcome", "advance", "call", "due", "new_state", "offer", "replay", "settle", "why_held"]
@@ -52,21 +53,6 @@ class Outcome:
     events: Events
 
 
-def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
-    """The state of new groups; `first` are their first numbers if they differ from the policy's."""
-    match policy:
-        case Standard(start=int(start)):
-            return State.new(groups, first=start if first is None else first)
-        case Standard():
-            return State.new(groups) if first is None else State.new(groups, first=first, flags=Flag.BEGUN)
-        case BestEffort():
-            return State.new(groups, first=NOTHING)
-        case UnitOfWork(size=int(size)):
-            return State.new(groups, size=size)
-        case _:
-            return State.new(groups)
-
-
 def due(policy: Policy, state: State) -> Ints:
     """The time of each group's next timer, microseconds; `FOREVER` if none runs."""
     moments: Ints = _RULES[type(policy)].due(policy, state)
@@ -82,6 +68,7 @@ def offer(policy: Policy, state: State, arrivals: Arrivals) -> Outcome:
         part, out = best_effort.end_round(policy, after.select(touched), arrivals.ref[ends])
         after = after.replace(touched, part)
         decided = Decided.concat([decided, _renumber(out, touched)])
+    events = events.merged(EventKind.CONFLICT)
     return Outcome(after, decided, Events.concat([events, _changes(policy, state, after)]))
 
 
@@ -108,6 +95,7 @@ def replay(policy: Policy, state: State, arrivals: Arrivals, until: int) -> Outc
     if _rounds_are_calls(policy):
         return call(policy, state, arrivals, until)
     after, decided, events = _pass(policy, state, arrivals, clocked=True)
+    events = events.merged(EventKind.CONFLICT)
     after, fired, more = _fire(policy, after, np.full(len(after), until, np.int64))
     return Outcome(after, Decided.concat([decided, fired]), Events.concat([events, more]))
 
@@ -122,7 +110,8 @@ def why_held(policy: Policy, state: State) -> Ints:
     """The `Reason` for each held row."""
     waits = Reason.BEHIND_HOLE if isinstance(policy, Standard) else Reason.COLLECTING
     reason = np.where(state.stopped()[state.held.group], Reason.GROUP_STOPPED, waits)
-    return np.where(state.held.late, Reason.LATE_HELD, reason)
+    reason = np.where(state.held.late, Reason.LATE_HELD, reason)
+    return np.where(state.held.suspected, Reason.RESTART_SUSPECTED, reason) if isinstance(policy, Standard) else reason
 
 
 def _fire(policy: Policy, state: State, until: Ints) -> tuple[State, Decided, Events]:
@@ -148,7 +137,7 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
         after, out, happened = rules.take(policy, state, stretch)
         decided.append(out)
         events.append(happened)
-        if isinstance(policy, Standard | BestEffort) and policy.late == "suspend":
+        if _suspends(policy):
             events.append(suspensions(state, after, stretch))
         if clocked:
             events.append(_changes(policy, state, after))
@@ -171,6 +160,13 @@ def _before_first(state: State, arrivals: Arrivals) -> Ints:
     until = np.full(len(state), NEVER, np.int64)
     until[arrivals.group[first]] = arrivals.time[first] - 1
     return until
+
+
+def _suspends(policy: Policy) -> bool:
+    """Whether an arrival may suspend its group."""
+    if isinstance(policy, Standard) and policy.on_restart == "suspend":
+        return True
+    return isinstance(policy, Standard | BestEffort) and policy.late == "suspend"
 
 
 def _rounds_are_calls(policy: Policy) -> TypeGuard[BestEffort]:

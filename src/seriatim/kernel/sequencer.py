@@ -16,8 +16,9 @@ from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.conservation import Counts
+from seriatim.kernel.fingerprint import of_value
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, remembering
 from seriatim.kernel.reading import of_size, whole_number
 from seriatim.kernel.sequence import key_problem, position_reader
 from seriatim.kernel.state import NOTHING, Flag, State
@@ -63,13 +64,14 @@ class Item(NamedTuple):
 class Event(NamedTuple):
     """An event of a group: `kind` is a word of ``EventKind``, `first`..`last` are the numbers concerned, if any.
 
-    Of a group in order of event time the numbers are seconds.
+    Of a group in order of event time the numbers are seconds. `count`: how many messages or numbers it stands for.
     """
 
     kind: str
     group: Key
     first: Any
     last: Any
+    count: int = 1  # type: ignore[assignment] # in place of the method of tuples
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,18 +134,28 @@ class Sequencer:
     Args:
         policy: how groups are ordered.
         start_from: first numbers of single groups, in place of the policy's `start`.
+        compare: of which part of a value two messages with one number are compared, with the policy `Standard`: a key of it, a
+            list of keys, or a function of it; None: the value itself. What is neither bytes, text nor JSON-like isn't compared.
 
     Raises:
-        UsageError: `policy` isn't a policy, or a first number isn't a whole number.
+        UsageError: `policy` isn't a policy, a first number isn't a whole number, or `compare` is none of these, or not for
+            this policy.
 
     Times are seconds. Time never goes back: an earlier `now` counts as the latest one, and None keeps it unchanged.
     Not thread-safe. A group costs a few hundred bytes for as long as the sequencer lives.
     """
 
-    def __init__(self, policy: Policy, start_from: Mapping[Key, int] | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        start_from: Mapping[Key, int] | None = None,
+        *,
+        compare: str | Iterable[str] | Callable[[Any], Any] | None = None,
+    ) -> None:
         if not isinstance(policy, Policy):
             raise UsageError(f"{shown(policy)} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
-        self.policy = policy
+        self.policy = remembering(policy)
+        self._content = _content(policy, compare)
         self._position = position_reader(policy)
         self._groups: dict[Key, State] = {}
         self._due: dict[Key, int] = {}
@@ -247,6 +259,13 @@ class Sequencer:
         """Sets the next number of the group."""
         return self._act(actions.reset, group, now, next)
 
+    def restart(self, group: Key, now: float | None = None) -> Outcome:
+        """Begins a group anew, from the policy's `start`: what it holds comes back, in order of arrival. Ordinals go on.
+
+        Messages that were set aside aren't kept in memory: only what is held comes back.
+        """
+        return self._act(actions.restart, group, now)
+
     def abort(self, group: Key, now: float | None = None) -> Outcome:
         """Makes all held messages of the group dead. Its next number stays; numbers that never came can still come."""
         return self._act(actions.abort, group, now)
@@ -330,12 +349,13 @@ class Sequencer:
     ) -> Outcome:
         # A call that fails takes nothing in: what can fail comes first.
         prepared = [
-            (key, sequence, value, moment, *self._read(key, sequence, value)) for key, sequence, value, moment in items
+            (key, sequence, value, moment, self._fingerprint(value), *self._read(key, sequence, value))
+            for key, sequence, value, moment in items
         ]
         rows: dict[Key, int] = {}
-        columns: list[tuple[int, int, int, int, int, int]] = []
+        columns: list[tuple[int, int, int, int, int, int, int]] = []
         outcome = Outcome()
-        for ref, (key, sequence, value, moment, reason, number, size) in enumerate(prepared, start=self._taken):
+        for ref, (key, sequence, value, moment, print_, reason, number, size) in enumerate(prepared, start=self._taken):
             if isinstance(self.policy, Unordered) and value is VOID:
                 self._counts[Disposition.VOID] += 1
                 outcome.void.append(Item(key, sequence, value, REASONS[Reason.LEAVES_NOTHING]))
@@ -349,10 +369,16 @@ class Sequencer:
                 self._messages[ref] = (key, sequence, value)
                 position_ = ref if isinstance(self.policy, Fifo) else number
                 weight = 0 if value is VOID else 1
-                columns.append((rows.setdefault(_raw(key), len(rows)), position_, ref, moment, size, weight))
+                columns.append((rows.setdefault(_raw(key), len(rows)), position_, ref, moment, size, weight, print_))
                 self._names.setdefault(_raw(key), key)
         self._taken += len(prepared)
         return _joined(outcome, self._apply(list(rows), columns, judge)) if columns else outcome
+
+    def _fingerprint(self, value: Any) -> int:
+        """The fingerprint of a value's content; 0 where nothing is compared."""
+        if value is VOID or not isinstance(self.policy, Standard):
+            return 0
+        return of_value(value if self._content is None else self._content(value))
 
     def _read(self, key: Key, sequence: Any, value: Any) -> tuple[Reason, int, int]:
         """The problem with a message, its number, and the size of its set if the message contains it."""
@@ -372,12 +398,14 @@ class Sequencer:
     def _apply(
         self,
         keys: list[Key],
-        columns: list[tuple[int, int, int, int, int, int]],
+        columns: list[tuple[int, int, int, int, int, int, int]],
         judge: Callable[[Policy, State, Arrivals], kernel.Outcome],
     ) -> Outcome:
-        group, sequence, ref, moment, size, weight = np.array(columns, np.int64).T
+        group, sequence, ref, moment, size, weight, print_ = np.array(columns, np.int64).T
         order = np.argsort(group, kind="stable")
-        arrivals = Arrivals(group[order], sequence[order], ref[order], moment[order], size[order], weight[order])
+        arrivals = Arrivals(
+            group[order], sequence[order], ref[order], moment[order], size[order], weight[order], print_[order]
+        )
         for key in keys:
             if key not in self._groups:
                 self._groups[key] = kernel.new_state(self.policy, 1)
@@ -472,6 +500,20 @@ def _property(what: Any, value: Any) -> Any:
     return value.get(what) if isinstance(value, Mapping) else None
 
 
+def _content(policy: Policy, compare: str | Iterable[str] | Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+    """The function that gives the compared part of a value; None: all of it."""
+    if compare is None:
+        return None
+    if not isinstance(policy, Standard):
+        raise UsageError("compare requires the policy Standard", remedy="leave it out: only its messages are compared")
+    if callable(compare):
+        return compare
+    names = [compare] if isinstance(compare, str) else list(compare) if isinstance(compare, Iterable) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise UsageError(f"compare can't be {shown(compare)}", remedy="give a key, a list of keys, or a function")
+    return lambda value: {name: value.get(name) for name in names} if isinstance(value, Mapping) else object()
+
+
 def _raw(key: Key) -> Key:
     """Keys are compared as bytes: a text is the same key as its UTF-8."""
     return key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
@@ -484,7 +526,9 @@ def _as_given(policy: Policy, position_: int) -> float | int:
 
 def _events(policy: Policy, keys: list[Key], events: Events) -> list[Event]:
     given = partial(_number_of, policy)
-    return [Event(one.kind.word, keys[one.group], given(one.first), given(one.last)) for one in events.rows()]
+    return [
+        Event(one.kind.word, keys[one.group], given(one.first), given(one.last), one.count) for one in events.rows()
+    ]
 
 
 def _number_of(policy: Policy, number: int | None) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from seriatim.kernel import restarts
 from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.columns import (
     Bools,
@@ -21,12 +22,11 @@ from seriatim.kernel.columns import (
     order_by,
     rank_in_group,
     running_max,
-    search_within,
-    spans,
     sum_before,
     sum_per_group,
 )
-from seriatim.kernel.holes import due, fire, taken
+from seriatim.kernel.conflicts import Likeness, compared, conflicts
+from seriatim.kernel.holes import due, fire, passed_voids, taken
 from seriatim.kernel.late import free_late
 from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events
 from seriatim.kernel.policy import Standard
@@ -50,6 +50,8 @@ def quiet(policy: Standard, state: State, arrivals: Arrivals, *, clocked: bool) 
         may &= _within_capacity(policy.capacity, state, arrivals)
     if len(state.skipped):
         may &= _before_markers(state, arrivals)
+    if policy.on_restart == "suspend":
+        may &= restarts.one_by_one(policy, state, arrivals)
     return may
 
 
@@ -82,12 +84,13 @@ def _within_capacity(capacity: int, state: State, arrivals: Arrivals) -> Bools:
     group = arrivals.group
     room = (capacity - state.held.counts(len(state)))[group]
     # A full group takes in nothing but `next` and voids: all up to the first of these are judged against what stands now.
-    wanted = (arrivals.sequence == state.groups.next[group]) | (arrivals.weight == 0)
+    moves = (arrivals.sequence == state.groups.next[group]) & ~state.stopped()[group]
+    wanted = moves | (arrivals.weight == 0)
     before = np.cumsum(wanted) - wanted
     at_start = np.zeros(len(state), np.int64)
     starts = np.flatnonzero(first_per_group(group))
     at_start[group[starts]] = before[starts]
-    untouched = (before == at_start[group]) | state.stopped()[group]
+    untouched = before == at_start[group]
     return np.where(room > 0, rank_in_group(group) < room, untouched)
 
 
@@ -95,15 +98,22 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     """Judge arrivals between which no timer fires (see `quiet`)."""
     state = _begin(policy, state, arrivals)
     disposition, reason = _judge(policy, state, arrivals)
+    judged = reason.copy()
+    back = np.zeros(len(arrivals), np.bool_)
+    if policy.on_restart == "suspend":
+        back = restarts.held_back(policy, state, arrivals, disposition, reason)
+        disposition[back] = Disposition.HELD
     late_held = _hold_late(policy, state, arrivals, disposition)
     state = _deliver_late(policy, state, arrivals, disposition, reason)
-    _reject(policy, state, arrivals, disposition, reason, late_held)
-    cut = _cut(state, arrivals, late_held) if policy.late == "suspend" else None
+    _reject(policy, state, arrivals, disposition, reason, late_held, back)
+    cut = _cut(state, arrivals, late_held | back if policy.late == "suspend" else back) if _may_cut(policy) else None
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
     taken = arrivals.take(pending)
-    no = np.zeros(len(pending), np.bool_)
-    added = Held(taken.group, taken.sequence, taken.ref, late_held[pending], no, taken.time, taken.weight)
+    late = late_held[pending] | back[pending]
+    added = Held(
+        taken.group, taken.sequence, taken.ref, late, back[pending], taken.time, taken.weight, taken.fingerprint
+    )
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
     order = order_by(held.group, held.sequence)
@@ -120,14 +130,55 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     ends = np.flatnonzero(last_per_group(arrivals.group))
     clock = state.groups.clock.copy()
     clock[arrivals.group[ends]] = np.maximum(clock[arrivals.group[ends]], arrivals.time[ends])
-    state = State(state.groups.with_columns(clock=clock), held, state.skipped)
+    before = state.having(state.groups.with_columns(clock=clock), held, state.skipped)
 
     leaving = np.flatnonzero(disposition == Disposition.RELEASED)
-    state, released = release(policy, state, position, arrivals, delivered=leaving, why=reason[leaving], cut=cut)
+    after, released, passage = release(
+        policy, before, position, arrivals, delivered=leaving, why=reason[leaving], cut=cut
+    )
+    after = after.remembering(released.group, released.sequence, released.fingerprint, policy.remember)
+    if not reason.any():  # as nearly always: nothing but messages that are simply taken in
+        return after.calmed(released.group), released, _voids(policy, passage, arrivals)
+    of_arrivals = restarts.Judgement(disposition, judged, back, empty_ints(len(arrivals)))
+    told = _compare(policy, state, held, released, arrivals, of_arrivals, reason)
+    after, counted, suspected = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
     others = arrivals.take(aside)
     decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
-    return state, Decided.concat([released, decided]), no_events()
+    decided = decided.with_columns(counted=counted[aside])
+    events = Events.concat([_voids(policy, passage, arrivals), told, suspected])
+    return after, Decided.concat([released, decided]), events
+
+
+def _voids(policy: Standard, passage: restarts.Passage, arrivals: Arrivals) -> Events:
+    """The events of numbers that have passed without a message."""
+    at, moment = passage.at, passage.moment
+    if at.weight.all():
+        return no_events()
+    return passed_voids(at, passage.free, moment, _at(arrivals.time, moment), policy.increment)
+
+
+def _compare(
+    policy: Standard,
+    state: State,
+    held: Held,
+    released: Decided,
+    arrivals: Arrivals,
+    judged: restarts.Judgement,
+    reason: Ints,
+) -> Events:
+    """Compare messages that come again with those whose numbers they repeat: note their likeness, and conflicts as reasons."""
+    repeated = np.flatnonzero((judged.disposition == Disposition.DUPLICATE) | judged.back)
+    if not len(repeated):
+        return no_events()
+    judged.likeness[repeated] = compared(state, held, released, arrivals, repeated, policy.remember)
+    differs = np.flatnonzero((judged.likeness == Likeness.DIFFERENT) & ~judged.back)
+    reason[differs] = Reason.CONFLICTS
+    return conflicts(arrivals, differs)
+
+
+def _may_cut(policy: Standard) -> bool:
+    return policy.late == "suspend" or policy.on_restart == "suspend"
 
 
 def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
@@ -206,7 +257,7 @@ def _deliver_late(policy: Standard, state: State, arrivals: Arrivals, dispositio
     )
     again = rows[~was_in]
     disposition[again], reason[again] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
-    return State(state.groups, state.held, skipped)
+    return state.having(state.groups, state.held, skipped)
 
 
 def _late_voids(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints, held: Held, position: Ints) -> None:
@@ -234,7 +285,13 @@ def _cut(state: State, arrivals: Arrivals, late_held: Bools) -> Ints:
 
 
 def _reject(
-    policy: Standard, state: State, arrivals: Arrivals, disposition: Ints, reason: Ints, late_held: Bools
+    policy: Standard,
+    state: State,
+    arrivals: Arrivals,
+    disposition: Ints,
+    reason: Ints,
+    late_held: Bools,
+    back: Bools,
 ) -> None:
     """Reject messages that full groups would have to hold. `next` is never rejected, a repeated number is a duplicate."""
     if policy.capacity is None:
@@ -246,21 +303,11 @@ def _reject(
     group, sequence, late = arrivals.group[rows], arrivals.sequence[rows], late_held[rows]
     new = np.where(
         late,
-        ~_is_held(state, group, sequence, late=True),
-        (sequence != state.groups.next[group]) & ~_is_held(state, group, sequence),
+        ~restarts.is_held(state, group, sequence, late=True),
+        (sequence != state.groups.next[group]) & ~restarts.is_held(state, group, sequence),
     )
     disposition[rows[new]], reason[rows[new]] = Disposition.REJECTED, Reason.CAPACITY
-    late_held[rows[new]] = False
-
-
-def _is_held(state: State, group: Ints, sequence: Ints, *, late: bool = False) -> Bools:
-    """The numbers that a group holds; `late`: as late messages."""
-    held = state.held.take(state.held.late == late)
-    starts, ends = spans(held.group, len(state))
-    at = search_within(held.sequence, starts[group], ends[group], sequence)
-    found = at < ends[group]
-    found[found] = held.sequence[at[found]] == sequence[found]
-    return found
+    late_held[rows[new]] = back[rows[new]] = False
 
 
 def _repeats(held: Held) -> Bools:
@@ -273,10 +320,10 @@ def _repeats(held: Held) -> Bools:
 
 
 def _kinds(held: Held) -> list[Ints]:
-    """The rows that are not late, and those that are, if there are any."""
+    """The rows that are not late, and those that are, if there are any; without those that wait for an operator's decision."""
     if not held.late.any():
         return [np.arange(len(held))]
-    return [np.flatnonzero(~held.late), np.flatnonzero(held.late)]
+    return [np.flatnonzero(~held.late), np.flatnonzero(held.late & ~held.suspected)]
 
 
 def release(
@@ -289,7 +336,7 @@ def release(
     why: Ints | None = None,
     cut: Ints | None = None,
     now: Ints | None = None,
-) -> tuple[State, Decided]:
+) -> tuple[State, Decided, restarts.Passage]:
     """Release the messages that may leave, and set the clocks of the remaining holes.
 
     Args:
@@ -321,11 +368,15 @@ def release(
     leaves = free & message
     going, weight = at.row[leaves], at.weight[leaves]
     leaving = Decided.of(
-        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, Reason.NONE, moment[leaves]
-    )
+        held.group[going], held.sequence[going], held.ref[going], Disposition.RELEASED, Reason.NONE, moment[leaves],
+        fingerprint=held.fingerprint[going],
+    )  # fmt: skip
     if delivered is not None and why is not None and len(delivered):
         late = arrivals.take(delivered)
-        flagged = Decided.of(late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True)
+        flagged = Decided.of(
+            late.group, late.sequence, late.ref, Disposition.RELEASED, why, delivered, late=True,
+            fingerprint=late.fingerprint,
+        )  # fmt: skip
         leaving, weight = Decided.concat([leaving, flagged]), np.concatenate([weight, late.weight])
         order = np.lexsort((leaving.sequence, leaving.cause, leaving.group))
         leaving, weight = leaving.take(order), weight[order]
@@ -348,7 +399,7 @@ def release(
 
     kept = np.ones(len(held), np.bool_)
     kept[at.row[free & (at.row >= 0)]] = False
-    after = State(
+    after = state.having(
         groups.with_columns(
             flags=flags, next=following, last=last, ordinal=groups.ordinal + counts, since=since, reports=reports
         ),
@@ -356,7 +407,8 @@ def release(
         state.skipped.kept(following) if len(state.skipped) else state.skipped,
     )
     cause = _at(arrivals.ref, leaving.cause) if now is None else now[leaving.group]
-    return after, leaving.with_columns(ordinal=ordinal, cause=cause, timed=np.full(len(leaving), now is not None))
+    leaving = leaving.with_columns(ordinal=ordinal, cause=cause, timed=np.full(len(leaving), now is not None))
+    return after, leaving, restarts.Passage(at, free, moment)
 
 
 def _at(values: Ints, positions: Ints) -> Ints:
@@ -397,7 +449,14 @@ def settle(policy: Standard, state: State, now: Ints) -> tuple[State, Decided, E
     """After an operator's action: late messages leave, then others that may, and the clocks of the holes begin anew."""
     state, late = free_late(state, now)
     skipped, _ = state.skipped.without(late.group, late.sequence, policy.increment, state.groups.next)
-    state = State(state.groups.with_columns(clock=np.maximum(state.groups.clock, now)), state.held, skipped)
+    state = state.having(state.groups.with_columns(clock=np.maximum(state.groups.clock, now)), state.held, skipped)
     before = np.full(len(state.held), -1, np.int64)
-    state, released = release(policy, state, before, Arrivals.empty(), now=now)
-    return state, Decided.concat([late, released]), no_events()
+    state, released, passage = release(policy, state, before, Arrivals.empty(), now=now)
+    state = state.calmed(released.group)
+    left = Decided.concat([late, released])
+    state = state.remembering(left.group, left.sequence, left.fingerprint, policy.remember)
+    at = passage.at
+    voids = no_events()
+    if not at.weight.all():
+        voids = passed_voids(at, passage.free, passage.moment, now[at.group], policy.increment)
+    return state, left, voids

@@ -18,7 +18,7 @@ import numpy as np
 from seriatim.kernel.columns import Bools, Columns, Ints, empty_ints, order_by, order_by_group, search_within, spans
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["NOTHING", "Flag", "Groups", "Held", "Ranges", "State"]
+__all__ = ["NOTHING", "Flag", "Groups", "Held", "Ranges", "Remembered", "State"]
 
 #: No number yet: below every sequence.
 NOTHING = -(2**63)
@@ -59,6 +59,9 @@ class Groups(Columns):
     * `since`: the begin of the running clock (hole, round or set), `NEVER` if none runs.
     * `reports`: `Standard`: the number of reports that the hole is overdue.
     * `clock`: the latest time that this group has seen.
+    * `suspects`: `Standard`: how many arrivals below `next` count as messages of a producer that has begun anew, since a message
+      left in its turn.
+    * `suspect`: the number of the last of them, `NOTHING` before.
     """
 
     flags: Ints
@@ -70,6 +73,8 @@ class Groups(Columns):
     since: Ints
     reports: Ints
     clock: Ints
+    suspects: Ints
+    suspect: Ints
 
     def has(self, flag: int) -> Bools:
         """The groups that have the flag, or one of them."""
@@ -81,9 +86,10 @@ class Held(Columns):
     """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
 
     `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
-    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round. `time`: when it
-    arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
-    many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count.
+    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round; of a late message of a
+    `Standard` group: it is held because its producer seems to have begun anew. `time`: when it arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
+    many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count. `fingerprint`: that
+    of its content, 0: unknown.
     """
 
     group: Ints
@@ -93,12 +99,18 @@ class Held(Columns):
     waits: Bools
     time: Ints
     weight: Ints
+    fingerprint: Ints
 
     @classmethod
     def empty(cls) -> Held:
         """No held messages."""
         none = empty_ints()
-        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none)
+        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none, none)
+
+    @property
+    def suspected(self) -> Bools:
+        """The rows of a `Standard` queue that are held because their producer seems to have begun anew."""
+        return self.late & self.waits
 
     def messages(self) -> Held:
         """The messages, without the places of voids."""
@@ -216,16 +228,41 @@ class Ranges(Columns):
         return kept.with_columns(last=np.where(mine, np.minimum(kept.last, number - 1), kept.last))
 
 
-Rows = TypeVar("Rows", Held, Ranges)
+@dataclass(frozen=True, slots=True)
+class Remembered(Columns):
+    """The last released messages of the groups, sorted by group, in the order in which they left, with their fingerprints."""
+
+    group: Ints
+    sequence: Ints
+    fingerprint: Ints
+
+    @classmethod
+    def empty(cls) -> Remembered:
+        """Nothing."""
+        none = empty_ints()
+        return cls(none, none, none)
+
+    def and_last(self, more: Remembered, count: int, groups: int) -> Remembered:
+        """The last `count` of each group, after further ones have left."""
+        both = Remembered.concat([self, more])
+        if groups == 1:
+            return both.take(slice(-count, None))  # type: ignore[arg-type]
+        both = both.take(order_by_group(both.group))
+        _, ends = spans(both.group, groups)
+        return both.take(ends[both.group] - np.arange(len(both)) <= count)
+
+
+Rows = TypeVar("Rows", Held, Ranges, Remembered)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The groups of one queue, their held messages, and their skipped numbers."""
+    """The groups of one queue, their held messages, their skipped numbers, and the last messages that left."""
 
     groups: Groups
     held: Held
     skipped: Ranges
+    remembered: Remembered
 
     @classmethod
     def new(cls, groups: int, *, first: Ints | int = 0, size: int = 0, flags: int = 0) -> State:
@@ -243,9 +280,12 @@ class State:
                 since=np.full(groups, NEVER, np.int64),
                 reports=none,
                 clock=np.full(groups, NEVER, np.int64),
+                suspects=none,
+                suspect=np.full(groups, NOTHING, np.int64),
             ),
             Held.empty(),
             Ranges(empty_ints(), empty_ints(), empty_ints()),
+            Remembered.empty(),
         )
 
     def __len__(self) -> int:
@@ -253,7 +293,33 @@ class State:
 
     def with_groups(self, **columns: Ints) -> State:
         """The same state with some columns of its groups replaced."""
-        return State(self.groups.with_columns(**columns), self.held, self.skipped)
+        return State(self.groups.with_columns(**columns), self.held, self.skipped, self.remembered)
+
+    def having(self, groups: Groups | None = None, held: Held | None = None, skipped: Ranges | None = None) -> State:
+        """The same state with some of its tables replaced."""
+        return State(
+            self.groups if groups is None else groups,
+            self.held if held is None else held,
+            self.skipped if skipped is None else skipped,
+            self.remembered,
+        )
+
+    def remembering(self, group: Ints, sequence: Ints, fingerprint: Ints, count: int | None) -> State:
+        """The state after messages have left, in this order; `count`: how many of each group are remembered."""
+        if not count:
+            return self if not len(self.remembered) else State(self.groups, self.held, self.skipped, Remembered.empty())
+        if not len(group):
+            return self
+        more = Remembered(group, sequence, fingerprint)
+        return State(self.groups, self.held, self.skipped, self.remembered.and_last(more, count, len(self)))
+
+    def calmed(self, left: Ints) -> State:
+        """The state after messages of the groups `left` have left in their turn: no producer has begun anew."""
+        if not len(left) or not self.groups.suspects.any():
+            return self
+        suspects = self.groups.suspects.copy()
+        suspects[left] = 0
+        return self.with_groups(suspects=suspects)
 
     def stopped(self) -> Bools:
         """The stopped groups, from which nothing leaves."""
@@ -263,11 +329,12 @@ class State:
         """The state of some groups, renumbered from 0 in the order of `rows`, which ascend."""
         new = np.full(len(self.groups), -1, np.int64)
         new[rows] = np.arange(len(rows))
-        held, skipped = new[self.held.group], new[self.skipped.group]
+        held, skipped, remembered = new[self.held.group], new[self.skipped.group], new[self.remembered.group]
         return State(
             self.groups.take(rows),
             self.held.with_columns(group=held).take(held >= 0),
             self.skipped.with_columns(group=skipped).take(skipped >= 0),
+            self.remembered.with_columns(group=remembered).take(remembered >= 0),
         )
 
     def replace(self, rows: Ints, part: State) -> State:
@@ -278,6 +345,7 @@ class State:
             self.groups.put(rows, part.groups),
             _merge(self.held, gone, part.held, rows),
             _merge(self.skipped, gone, part.skipped, rows),
+            _merge(self.remembered, gone, part.remembered, rows),
         )
 
     def append(self, more: State) -> State:
@@ -294,17 +362,25 @@ class State:
             Ranges.concat(
                 [p.skipped.with_columns(group=p.skipped.group + at) for p, at in zip(parts, offsets, strict=False)]
             ),
+            Remembered.concat(
+                [
+                    p.remembered.with_columns(group=p.remembered.group + at)
+                    for p, at in zip(parts, offsets, strict=False)
+                ]
+            ),
         )
 
     def split(self) -> list[State]:
         """A state for each group."""
         count = len(self)
         held, skipped = spans(self.held.group, count), spans(self.skipped.group, count)
+        remembered = spans(self.remembered.group, count)
         return [
             State(
                 self.groups.take(np.arange(row, row + 1)),
                 _alone(self.held, held[0][row], held[1][row]),
                 _alone(self.skipped, skipped[0][row], skipped[1][row]),
+                _alone(self.remembered, remembered[0][row], remembered[1][row]),
             )
             for row in range(count)
         ]

@@ -46,6 +46,7 @@ class Action(StrEnum):
     ABORT = "abort"
     CLOSE = "close"
     REQUEUE = "requeue"
+    RESTART = "restart"
 
 
 #: In these states a group hands nothing out until something happens: an operator's action, or a missing message.
@@ -73,6 +74,7 @@ ALLOWED: dict[Action, frozenset[GroupState]] = {
     Action.ABORT: _ALL - {GroupState.LOCKED},
     Action.CLOSE: _ALL - {GroupState.LOCKED},
     Action.REQUEUE: _ALL - {GroupState.CLOSED},
+    Action.RESTART: _ALL - {GroupState.LOCKED, GroupState.CLOSED},
 }
 
 #: The states of a group that a message may stop so that it can be retried: for good, or until its next attempt.

@@ -112,6 +112,16 @@ def _moves(facts: Facts) -> Iterator[Facts]:
         yield replace(facts, hole=Hole.OPEN)
 
 
+def _restart(facts: Facts) -> Iterator[Facts]:
+    if facts.locked or facts.closed:
+        return
+    anew = replace(facts, suspended=False, hole=Hole.NONE)
+    yield anew
+    yield replace(anew, suspended=True)  # what comes back repeats itself
+    if not anew.stopped:
+        yield replace(anew, hole=Hole.OPEN)
+
+
 def _abort(facts: Facts) -> Iterator[Facts]:
     yield replace(facts, hole=Hole.NONE, faulted=False)
 
@@ -173,6 +183,7 @@ _EFFECTS: dict[Cause, Callable[[Facts], Iterator[Facts]]] = {
     Action.ABORT: _abort,
     Action.CLOSE: lambda facts: iter([replace(facts, closed=True, hole=Hole.NONE)]),
     Action.REQUEUE: _moves,
+    Action.RESTART: _restart,
     Happening.TAKEN: _taken,
     Happening.LEFT: _left,
     Happening.FAULT: _fault,

@@ -55,7 +55,7 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
     since = np.where(groups.since == NEVER, began, groups.since)
     since[state.stopped()] = NEVER
-    state = State(groups.with_columns(flags=flags, clock=clock, since=since), held, state.skipped)
+    state = state.having(groups.with_columns(flags=flags, clock=clock, since=since), held, state.skipped)
 
     full = _complete(state) & ~state.stopped()
     done = np.full(len(state), len(arrivals), np.int64)  # the arrival that completes the set
@@ -153,7 +153,7 @@ def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Int
         top = np.where(size > 0, size, _MAX)
         skipped = skipped.take(skipped.first <= top[skipped.group])
         skipped = skipped.with_columns(last=np.minimum(skipped.last, top[skipped.group]))
-    return State(state.groups.with_columns(mark=size), held.take(~over), skipped), outgrown
+    return state.having(state.groups.with_columns(mark=size), held.take(~over), skipped), outgrown
 
 
 def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held, Ints, Ints]:
@@ -161,7 +161,7 @@ def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held,
     rows = np.flatnonzero(disposition == Disposition.HELD)
     new = arrivals.take(rows)
     no = np.zeros(len(rows), np.bool_)
-    held = Held.concat([before, Held(new.group, new.sequence, new.ref, no, no, new.time, new.weight)])
+    held = Held.concat([before, Held(new.group, new.sequence, new.ref, no, no, new.time, new.weight, new.fingerprint)])
     position = np.concatenate([np.full(len(before), -1, np.int64), rows])
     order = order_by(held.group, held.sequence)
     held, position = held.take(order), position[order]
@@ -207,7 +207,7 @@ def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> 
         since=np.where(full, NEVER, groups.since),
     )
     return (
-        State(after, held.take(~out), state.skipped),
+        state.having(after, held.take(~out), state.skipped),
         released,
         Events.of(EventKind.CLOSED, rows, None, None, at[rows]),
     )
@@ -240,7 +240,7 @@ def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided,
         clock=np.where(ripe, np.maximum(groups.clock, moments), groups.clock),
     )
     closed = Events.of(EventKind.CLOSED, rows, None, None, moments[rows])
-    return State(after, held.take(~out), state.skipped), dead, closed
+    return state.having(after, held.take(~out), state.skipped), dead, closed
 
 
 def settle(policy: UnitOfWork, state: State, now: Ints) -> tuple[State, Decided, Events]:

@@ -49,6 +49,7 @@ __all__ = [
     "named",
     "only_group",
     "reset",
+    "restart",
     "resume",
     "retry",
     "skip_hole",
@@ -92,6 +93,7 @@ def groups(
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
+    suspected: bool | None = None,
     after: tuple[str, str] | None = None,
     limit: int = 1000,
 ) -> list[GroupView]:
@@ -108,6 +110,8 @@ def groups(
             seconds or ``"2h"``.
         until: only groups that are in their state before this moment, likewise.
         properties: only groups that have a message with these values of properties, by name.
+        suspected: whether groups whose producer seems to have begun anew are listed: True: in any state; False: never; None:
+            like others.
         after: only groups after this queue and key, for paging: the last group of the previous call.
         limit: the largest number of rows.
 
@@ -117,8 +121,9 @@ def groups(
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_GROUPS:
         raise UsageError(f"cannot list {shown(limit)} groups", remedy=f"an integer from 1 to {_MOST_GROUPS:,}")
     chosen = group_filter(
-        queue, state=state, key=key, older_than=older_than, error=error, since=since, until=until, properties=properties
-    )
+        queue, state=state, key=key, older_than=older_than, error=error, since=since, until=until,
+        properties=properties, suspected=suspected,
+    )  # fmt: skip
     with box.session() as tx, translated(_place(box)):
         return groups_of(tx.transaction, chosen, after, limit)
 
@@ -200,6 +205,7 @@ def group_filter(
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
+    suspected: bool | None = None,
 ) -> GroupFilter:
     """Make a filter for groups; see `groups` for the arguments.
 
@@ -212,7 +218,7 @@ def group_filter(
             raise UsageError(f"{shown(one)} is not a state of groups", remedy=f"one of {', '.join(GroupState)}")
     states = None if named is None else frozenset(GroupState(one) for one in named)
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
-    return GroupFilter(queue, key, states or None, age, error, narrowed(since, until, properties))
+    return GroupFilter(queue, key, states or None, age, error, narrowed(since, until, properties), suspected)
 
 
 def only_group(box: MessageBox, group: str) -> str:
@@ -339,6 +345,18 @@ def skip_hole(
 def reset(box: MessageBox, queue: str, group: str, *, next: int, actor: str, reason: str) -> Operation:  # noqa: A002 -- the word of the design
     """Set the next number of the group. Held messages below it become late; numbers that are passed over count as skipped."""
     return _act(box, ActionRequest(Action.RESET, queue, group, actor, reason, following=next))
+
+
+def restart(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
+    """Begin a group anew, in its next incarnation, from the policy's `start`: its producer has begun anew.
+
+    The messages that counted come back from those that were set aside, in order of arrival, and then what the group holds.
+    Released messages are handed out before, and ordinals go on.
+
+    Raises:
+        ActionRefused: the group is locked or closed, or has no numbers.
+    """
+    return _act(box, ActionRequest(Action.RESTART, queue, group, actor, reason))
 
 
 def abort(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:

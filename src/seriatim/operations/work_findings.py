@@ -112,6 +112,20 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
     return Finding(name, State.WRONG, told, remedy)
 
 
+def _restarts(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.suspected_restarts(transaction)
+    if not found:
+        return Finding("restarts", State.OK, "no producer seems to have begun anew")
+    told = [
+        f"queue {one.queue!r}: the producer of {counted(one.groups, 'group')} ({one.group!r}) seems to have begun anew"
+        for one in found
+    ]
+    first = found[0]
+    remedy = f"{_of_group(first.group, first.queue)} says more; seriatim group restart begins it anew"
+    return Finding("restarts", State.WRONG, _listed(told), remedy)
+
+
 def _dead_letters(work: Work) -> Finding:
     having = [one for one in work.counts if one.dead]
     if not having:
@@ -323,6 +337,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "faulted": _faulted,
     "suspended": _suspended,
     "waiting": _waiting,
+    "restarts": _restarts,
     "dead letters": _dead_letters,
     "unrouted": _unrouted,
     "set aside": _set_aside,

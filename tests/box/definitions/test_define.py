@@ -13,6 +13,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.definitions import define as defining
+from seriatim.kernel.policy import remembering
 from seriatim.operations import messages, queues, subscriptions
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})
@@ -223,7 +224,7 @@ def test_what_concerns_only_what_comes_may_change(box, old, new):
     publish(box, 2)
     received(box)
     assert [one.name for one in box.define(new)] == ["q"]
-    assert box.definitions().queue("q").declared == replace(new, keep=new.keeps)
+    assert box.definitions().queue("q").declared == replace(new, keep=new.keeps, policy=remembering(new.policy))
 
 
 def test_a_shorter_time_out_counts_for_holes_that_are_open(box):

@@ -281,13 +281,13 @@ def test_a_message_that_does_not_stop_its_group_any_more_is_told_and_the_others_
     done = list(edits.retry(box, look, **BY))
     assert {(one.group, one.message_id): one.why for one in done if isinstance(one, NotRetried)} == {
         ("c1", "c1-1"): "message 'c1-1' is not in the queue any more",
-        ("c2", "c2-1"): "cannot retry a group that is ready (allowed: suspend, reset, abort, close, requeue)",
+        ("c2", "c2-1"): "cannot retry a group that is ready (allowed: suspend, reset, abort, close, requeue, restart)",
         ("c3", "c3-1"): "message 'c3-1' is not in the queue any more",
         ("c4", "c4-2"): "message 'c4-2' is not the one that stops the group",
         (
             "c5",
             "c5-1",
-        ): "cannot retry a group that is suspended (allowed: suspend, resume, reset, abort, close, requeue)",
+        ): "cannot retry a group that is suspended (allowed: suspend, resume, reset, abort, close, requeue, restart)",
     }
     assert [one.group for one in done if isinstance(one, Retried)] == ["c4"]
     assert groups.group_view(box, "shop", "c5").state == "suspended"

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.definitions.live_changes import frozen
 from seriatim.cli.main import main
+from seriatim.kernel.policy import remembering
 from seriatim.operations import groups, invariants, queues
 from seriatim.operations import groups as operations
 from seriatim.pipeline.files.json_form import from_json, to_json
@@ -221,7 +222,9 @@ def test_what_needs_the_order_of_a_whole_queue(shop):
 
 def test_it_is_kept_and_read_from_files(shop, tmp_path):
     declared = shop.definitions().queue("shop").declared
-    assert declared == replace(queue(), keep="faults")  # as a new queue does
+    policies = {kind: remembering(one) for kind, one in POLICIES.items()}
+    as_new = replace(queue(), keep="faults", policy=remembering(queue().policy), policies=policies)
+    assert declared == as_new  # with what a new queue has
     assert from_json(sq.Queue, to_json(declared)) == declared
     older = {key: value for key, value in to_json(sq.Queue("q", group="g")).items() if key not in {"level", "policies"}}
     assert from_json(sq.Queue, older) == sq.Queue("q", group="g", keep="faults")
@@ -241,7 +244,7 @@ queues:
 """)
     shop.apply(file)
     filed = shop.definitions().queue("filed").declared
-    assert (filed.level, dict(filed.policies)) == ("type", POLICIES)
+    assert (filed.level, dict(filed.policies)) == ("type", policies)
     file.write_text(file.read_text().replace("hole_timeout: 10ms", "window: 10ms"))
     with pytest.raises(sq.DeclarationError, match="standard takes no window"):
         shop.apply(file)

@@ -341,3 +341,21 @@ def test_events_outlive_their_queue(box):
     box.drop(subscription="shop", queue="shop")
     (one,) = operations.events(box)
     assert (one.queue, one.group) == (None, "c1")
+
+
+def test_the_place_of_messages_that_were_taken_out_is_told_when_it_is_passed(box):
+    define(box)
+    publish(box, 1, 3, 4, 5)
+    judged(box)
+    taken = rows(
+        box,
+        "SELECT message_id FROM {schema}.entries JOIN {schema}.spool USING (arrival_id, position)"
+        " WHERE sequence IN (3, 4) ORDER BY sequence",
+    )
+    for (message_id,) in taken:
+        groups.skip_message(box, "shop", "c1", message=message_id, **BY)
+    assert told(box) == []
+    publish(box, 2)
+    judged(box)
+    (void,) = operations.events(box, "shop")
+    assert (void.kind, void.first, void.last, void.count) == ("void", 3, 4, 2)

@@ -248,6 +248,9 @@ FAULTS = [
     ),
     ("sequence: number", "sequence: number, increment: 0", "8:77: Standard: increment must be between 1 and"),
     ("sequence: number", "sequence: number, late: drop", "8:72: Standard: late must be one of set_aside, deliver"),
+    ("sequence: number", "sequence: number, compare: [at]", "8:75: compare has no effect in a pipeline yet"),
+    ("sequence: number", "sequence: number, remember: 64", "8:76: remember has no effect in a pipeline yet"),
+    ("sequence: number", "sequence: number, on_restart: suspend", "8:78: on_restart has no effect in a pipeline yet"),
     (
         "policy: standard",
         "policy: best_effort, window: 5s, max_rows: 3",

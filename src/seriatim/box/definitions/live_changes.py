@@ -74,6 +74,6 @@ def judged_by(queue: Queue) -> set[str]:
 
 def named_by(queue: Queue) -> set[str]:
     """All properties that a queue names."""
-    found = judged_by(queue) | ({queue.priority} if queue.priority else set())
+    found = judged_by(queue) | ({queue.priority} if queue.priority else set()) | set(queue.compare or ())
     lasts = [one.last for one in queue.all_policies() if isinstance(one, UnitOfWork)]
     return found.union(*(named(last) for last in lasts if isinstance(last, str)))

@@ -17,15 +17,17 @@ import numpy as np
 from seriatim.box.definitions.correlation import Correlation, InstanceMatch, Look, ValueQuery, key
 from seriatim.box.definitions.definition import BoxSubscription, BrokenDefinition, Definitions
 from seriatim.box.definitions.entries import Entries
+from seriatim.box.definitions.fingerprint import of_content, plain
 from seriatim.box.definitions.unique import with_keys
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.columns import Bools, Ints, first_per_group
 from seriatim.kernel.filter import Expression, Type
 from seriatim.kernel.filter_eval import Values, evaluate
+from seriatim.kernel.fingerprint import of_value
 from seriatim.kernel.match import Matcher
 from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import Fifo, Policy, UnitOfWork, Unordered
+from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.route import of_types, properties
 from seriatim.kernel.sequence import key_problem
 from seriatim.pipeline.bodies.property_values import problem_text
@@ -183,7 +185,12 @@ class Router:
         return "received_at" in self._needed
 
     def route(
-        self, messages: Sequence[Message], received_at: datetime | None = None, look: Look | None = None
+        self,
+        messages: Sequence[Message],
+        received_at: datetime | None = None,
+        look: Look | None = None,
+        *,
+        bodies: bool = True,
     ) -> Routed:
         """Find the queues of each message.
 
@@ -191,11 +198,12 @@ class Router:
             messages: the messages.
             received_at: the time when they are received, if `needs_time`.
             look: a function that finds the running instances to which values lead; None: there are none.
+            bodies: whether the messages have their bodies and parts; else these aren't compared.
 
         Raises:
             UsageError: a message is addressed to a missing queue.
         """
-        return self.route_typed(self.typed(messages), received_at, look)
+        return self.route_typed(self.typed(messages), received_at, look, bodies=bodies)
 
     def typed(self, messages: Sequence[Message]) -> Typed:
         """Convert the properties of messages by their types: the first half of `route`; raises nothing."""
@@ -210,7 +218,9 @@ class Router:
             )
         return typed
 
-    def route_typed(self, typed: Typed, received_at: datetime | None = None, look: Look | None = None) -> Routed:
+    def route_typed(
+        self, typed: Typed, received_at: datetime | None = None, look: Look | None = None, *, bodies: bool = True
+    ) -> Routed:
         """Find the queues: the second half of `route`, with its arguments and errors. Messages with a problem have no queue."""
         found = columns(typed, self._needed, received_at=received_at)
         look = look if self._correlation.names else None
@@ -218,7 +228,7 @@ class Router:
         bound = self._bound_alone(typed, found, look)
         if bound is None:
             bound, led = self._bound(typed, found, look)
-        entries = self._entries(bound, found, led)
+        entries = self._entries(bound, found, led, typed.messages if bodies else None)
         for context in typed.contexts:  # a loop: for one message a generator would cost more than all it does
             if UNIQUE_KEY in context:
                 entries = with_keys(entries, typed.contexts, self._queues_by_id)
@@ -332,7 +342,8 @@ class Router:
             one = queue.declared
             sizes = [policy.size for policy in one.all_policies() if isinstance(policy, UnitOfWork)]
             kind = "type" if one.level == TYPE else None
-            names |= {name for name in (one.group, one.sequence, one.priority, kind, *sizes) if isinstance(name, str)}
+            named = (one.group, one.sequence, one.priority, kind, *sizes, *(one.compare or ()))
+            names |= {name for name in named if isinstance(name, str)}
             names |= (
                 {str(one.group), *self._correlation.names[one.name]} if one.name in self._correlation.names else set()
             )
@@ -410,9 +421,13 @@ class Router:
         )
 
     def _entries(
-        self, bound: _Bound, found: Mapping[str, Column], led: Mapping[tuple[int, int], InstanceMatch]
+        self,
+        bound: _Bound,
+        found: Mapping[str, Column],
+        led: Mapping[tuple[int, int], InstanceMatch],
+        messages: Sequence[Message] | None,
     ) -> Entries:
-        """An entry for each message and queue."""
+        """An entry for each message and queue. `messages`: with their bodies; None: bodies aren't compared."""
         made: list[_Columns] = []
         for number, _, rows in bound.parts:
             groups_led = [led.get((row, number)) for row in rows] if led else None
@@ -422,12 +437,17 @@ class Router:
                 made.append(([None] * n, [None] * n, [None] * n, [_MIDDLE] * n, [wrong] * n))
                 continue
             columns_of = self._columns_by_type if queue.level == TYPE else self._columns_of
-            made.append(columns_of(queue, found, rows, groups_led))
+            made.append(columns_of(queue, found, rows, groups_led, messages))
         whole = made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
         return Entries(bound.rows, bound.queue_ids, *whole, bound.subscriptions)
 
     def _columns_by_type(
-        self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[InstanceMatch | None] | None
+        self,
+        one: Queue,
+        found: Mapping[str, Column],
+        rows: Sequence[int],
+        led: Sequence[InstanceMatch | None] | None,
+        messages: Sequence[Message] | None,
     ) -> _Columns:
         """Like `_columns_of`, for a queue that orders each type by itself: its groups begin with the type."""
         kinds: list[str] = [str(kind) for kind in _picked(found, "type", rows)]
@@ -435,7 +455,7 @@ class Router:
         for kind in dict.fromkeys(kinds):
             mine = [at for at, its in enumerate(kinds) if its == kind]
             declared = replace(one, policy=one.policies.get(kind, one.policy), level="queue", policies={})
-            groups, *others, problems = self._columns_of(declared, found, [rows[at] for at in mine], None)
+            groups, *others, problems = self._columns_of(declared, found, [rows[at] for at in mine], None, messages)
             for at, inner, problem, *values in zip(mine, groups, problems, *others, strict=True):
                 whole, why = None if inner is None else group_of_type(kind, inner), problem
                 if whole is not None and why is None and (reason := key_problem(whole)):
@@ -446,9 +466,14 @@ class Router:
         return groups, sequences, sizes, priorities, problems
 
     def _columns_of(
-        self, one: Queue, found: Mapping[str, Column], rows: Sequence[int], led: Sequence[InstanceMatch | None] | None
+        self,
+        one: Queue,
+        found: Mapping[str, Column],
+        rows: Sequence[int],
+        led: Sequence[InstanceMatch | None] | None,
+        messages: Sequence[Message] | None,
     ) -> _Columns:
-        """Groups, sequences, sizes, priorities and problems of messages in one queue."""
+        """Groups, sequences, sizes (or fingerprints), priorities and problems of messages in one queue."""
         n = len(rows)
         priorities = [_MIDDLE] * n
         if one.priority is not None:
@@ -473,6 +498,8 @@ class Router:
         sizes: list[int | None] = [None] * n
         if isinstance(one.policy, UnitOfWork):
             sizes = self._sizes(one.name, one.policy, found, rows, sequences)
+        elif isinstance(one.policy, Standard):
+            sizes = _fingerprints(one.compare, found, rows, messages)
         problems: list[str | None] = [None] * n
         if any(reasons):
             problems = [REASONS[why] if why else None for why in reasons]
@@ -500,6 +527,18 @@ class Router:
             return [None] * len(rows)
         kind = self._types.properties[name]
         return [None if value is None else key(value, kind) for value in _picked(found, name, rows)]
+
+
+def _fingerprints(
+    compare: Sequence[str] | None, found: Mapping[str, Column], rows: Sequence[int], messages: Sequence[Message] | None
+) -> list[int | None]:
+    """The fingerprints of messages, by which they are compared; None: one isn't compared."""
+    if compare is not None:
+        names = [name for name in compare if name in found]
+        return [of_value({name: plain(found[name].values[row]) for name in names}) for row in rows]
+    if messages is None:
+        return [None] * len(rows)
+    return [of_content(messages[row]) for row in rows]
 
 
 #: Keys that can't be kept as text.

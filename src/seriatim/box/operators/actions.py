@@ -48,7 +48,7 @@ _LAST_NEXT = 2**62
 #: Obeyed at the end of the turn of a group that is locked.
 _REQUESTED = (Action.SUSPEND, Action.RESUME)
 #: The actions that need all held messages of a group.
-_OF_ALL_HELD = (Action.ABORT, Action.RESET)
+_OF_ALL_HELD = (Action.ABORT, Action.RESET, Action.RESTART)
 #: After these actions messages may be ready of which no receiver was notified.
 _FREEING = frozenset(Action) - {Action.SUSPEND, Action.ABORT, Action.CLOSE}
 _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
@@ -58,6 +58,7 @@ _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
     Action.SKIP_MESSAGE: actions.skip_message,
     Action.ABORT: actions.abort,
     Action.CLOSE: actions.close,
+    Action.RESTART: actions.restart,
 }
 
 
@@ -213,6 +214,9 @@ def _done(
     if asked.message is not None:
         taken_out = take_out_of_group(transaction, turns, queue, locked, asked.message)
     policy = queue.declared.policy_of(asked.group)
+    restarts, brought_back = asked.action is Action.RESTART, 0
+    if restarts:
+        brought_back = _brought_back(transaction, turns, queue, locked, found)
     if taken_out is not None and taken_out.acted is not None:
         mended = _Mended(taken_out.entry_ids, details={"message_id": asked.message})
     else:
@@ -229,7 +233,8 @@ def _done(
                 locked,
                 effect,
                 empties=asked.action is Action.ABORT,
-                all_arrived=asked.action not in _REQUESTED,
+                all_arrived=asked.action not in _REQUESTED and not restarts,
+                none_arrived=restarts,
                 all_held=asked.action in _OF_ALL_HELD,
             )
         except ActionRefused as error:
@@ -243,6 +248,7 @@ def _done(
     details = {
         "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,
         "set_aside": acted.set_aside + len(mended.entry_ids), **_passed_over(asked, policy, acted), **mended.details,
+        **({"brought_back": brought_back} if restarts else {}),
     }  # fmt: skip
     number = _log(transaction, asked, details)
     turns.record(queue, [asked.group], acted.caused, number)
@@ -259,6 +265,26 @@ def _done(
         events=_told(acted.judged.events, asked.group),
         more=acted.more,
     )
+
+
+def _brought_back(
+    transaction: Transaction, turns: Turns, queue: BoxQueue, locked: LockedGroups, found: GroupView
+) -> int:
+    """Judge what has arrived, and take the messages that count as the producer's new ones back from those set aside.
+
+    Returns:
+        the number of messages that were taken back; they are held now.
+
+    Raises:
+        ActionRefused: the group can't begin anew.
+    """
+    situation = replace(found.situation, state=unlocked(found))
+    require(Action.RESTART, situation, f"queue {found.queue!r}, group {found.group!r}")
+    if not isinstance(queue.declared.policy_of(found.group), Standard):
+        return 0  # refused by the kernel, which changes nothing
+    judged = turns.act(queue, locked, _nothing, all_arrived=True).judged
+    transaction.notice(*judged.notices(queue, locked.keys))
+    return int(transaction.value("bring_back", of_queue=queue.queue_id, of_group=found.group))
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +349,7 @@ def unlocked(view: GroupView) -> GroupState:
 
 
 def _told(events: Events, group: str) -> tuple[Event, ...]:
-    return tuple(Event(one.kind.word, group, one.first, one.last) for one in events.rows())
+    return tuple(Event(one.kind.word, group, one.first, one.last, one.count) for one in events.rows())
 
 
 def _nothing(state: State) -> Outcome:

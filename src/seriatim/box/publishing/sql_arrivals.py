@@ -167,13 +167,13 @@ def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:
     messages = [one.message for one in found]
     moment = found[0].received_at if router.needs_time else None
     try:
-        return router.route(messages, moment, look)
+        return router.route(messages, moment, look, bodies=False)
     except UsageError:
         wrong = {
             row: why for row, one in enumerate(messages) if (why := _refusal(router, one, moment, look)) is not None
         }
     plain = [replace(one, context={}) if row in wrong else one for row, one in enumerate(messages)]
-    return without(router.route(plain, moment, look), wrong)
+    return without(router.route(plain, moment, look, bodies=False), wrong)
 
 
 def _refusal(router: Router, message: Message, moment: datetime | None, look: Look) -> str | None:

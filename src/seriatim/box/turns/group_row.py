@@ -13,10 +13,10 @@ __all__ = ["fresh_row", "state_rows"]
 
 
 def state_rows(groups: Groups) -> Ints:
-    """For each group the columns of the kernel's state, in the order of the table; int64, of shape (groups, 9)."""
+    """For each group the columns of the kernel's state, in the order of the table; int64, of shape (groups, 11)."""
     columns = (
         groups.flags, groups.first, groups.next, groups.mark, groups.last, groups.ordinal, groups.since,
-        groups.reports, groups.clock,
+        groups.reports, groups.clock, groups.suspects, groups.suspect,
     )  # fmt: skip
     return np.stack(columns, axis=1)
 

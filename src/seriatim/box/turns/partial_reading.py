@@ -163,10 +163,10 @@ class HeldPart(Columns):
         if not isinstance(policy, Standard) or not len(out):
             return kernel.advance(policy, state, until)
         inside = state.held.take((state.held.sequence <= self.top[state.held.group]) | state.held.late)
-        stage = kernel.advance(policy, State(state.groups, inside, state.skipped), until)
+        stage = kernel.advance(policy, state.having(held=inside), until)
         held = Held.concat([stage.state.held, out])
         held = held.take(order_by(held.group, held.sequence))
-        return kernel.Outcome(State(stage.state.groups, held, stage.state.skipped), stage.decided, stage.events)
+        return kernel.Outcome(stage.state.having(held=held), stage.decided, stage.events)
 
 
 def _opens_late(policy: Standard, state: State, now: int) -> Bools:

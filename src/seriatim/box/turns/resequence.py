@@ -6,6 +6,7 @@ knows no connections.
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -29,10 +30,11 @@ from seriatim.kernel.columns import (
     order_by,
     rank_in_group,
     running_max,
+    spans,
 )
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork
-from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
+from seriatim.kernel.state import Flag, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.time import FOREVER, NEVER
 
@@ -43,6 +45,8 @@ _ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
 _LEAST_TAKEN = 25
 #: With more waiting than that, all are judged at once, rather than read again and again.
 _MOST_LEFT = 100
+#: As a group's row has numbers and fingerprints.
+_STORED = np.dtype("<i8")
 #: The time of visibility of a message that waits for an operator.
 _NEVER = 2**63 - 1
 
@@ -57,6 +61,8 @@ class GroupRow(NamedTuple):
     skipped: str
     arrivals: int
     decided: list[int]
+    #: As PostgreSQL writes it in Base64: the last messages that left, a number and a fingerprint each.
+    remembered: str
 
 
 class Request(NamedTuple):
@@ -74,6 +80,7 @@ class Entries(Columns):
     `place` is the place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3:
     held, with the number of an arrived message; such an entry may also be there with status 1. `time`: when it arrived,
     microseconds; of a held message perhaps `NEVER`: a turn has judged it, and has fired all timers that were due then.
+    `size`: that of its set, `NOT_SAID` if it doesn't tell it; of a `Standard` queue the fingerprint of its content.
     """
 
     place: Ints
@@ -143,7 +150,8 @@ _FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
 class TurnResult:
     """The result of a turn: the parameters of ``decide``, and the messages to hand out by group.
 
-    `arrived`: the number of judged arrivals. `more`: whether a group has messages for another turn at once.
+    `arrived`: the number of judged arrivals. `more`: whether a group has messages for another turn at once. `conflicts`: of
+    each group the entry of the first message that conflicts.
     """
 
     changes: dict[str, list[Any]]
@@ -151,9 +159,10 @@ class TurnResult:
     events: Events
     arrived: int
     more: bool
+    conflicts: list[int] = field(default_factory=list)
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
-        """The notices of the turn: holes that timed out, and messages that are dead or invalid.
+        """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group.
 
         Args:
             queue: the queue of the groups.
@@ -174,6 +183,7 @@ class TurnResult:
             for entry_id, disposition in zip(self.changes["aside_ids"], self.changes["aside_dispositions"], strict=True)
             if disposition in _FINAL
         ]
+        gone += self.conflicts
         return [*found, EntriesSetAside(gone)] if gone else found
 
 
@@ -443,7 +453,15 @@ class Turn:
         refs = self._held + np.searchsorted(self._rows[self._held :], rows)
         sequence = refs if isinstance(self._policy, Fifo) else self._entries.sequence[rows]
         time, weight = self._entries.time[rows], np.ones(len(rows), np.int64)
-        return Arrivals(self._entries.place[rows], sequence, refs, time, self._entries.size[rows], weight)
+        size = self._entries.size[rows]
+        return Arrivals(self._entries.place[rows], sequence, refs, time, size, weight, self._fingerprints(rows))
+
+    def _fingerprints(self, rows: Ints) -> Ints:
+        """The fingerprints of messages; 0 where nothing is compared."""
+        if not isinstance(self._policy, Standard):
+            return np.zeros(len(rows), np.int64)
+        size = self._entries.size[rows]
+        return np.where(size == NOT_SAID, 0, size)
 
     def _fired(self, state: State) -> kernel.Outcome:
         """The kernel's result for due timers, if all arrivals are judged."""
@@ -488,14 +506,18 @@ class Turn:
         refs = np.arange(self._held)
         sequence = refs if isinstance(self._policy, Fifo) else entries.sequence[rows]
         time, weight = entries.time[rows], np.ones(len(refs), np.int64)
-        held = Held(entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows], time, weight)
+        held = Held(
+            entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows], time, weight,
+            self._fingerprints(rows),
+        )  # fmt: skip
         skipped = [
             (place, first, last)
             for place, row in zip(at.tolist(), known, strict=True)
             for first, last in _pairs(row.skipped)
         ]
         ranges = Ranges(*np.array(skipped, np.int64).reshape(-1, 3).T)
-        return State(groups, held.take(order_by(held.group, held.sequence)), ranges)
+        left = _remembered(at.tolist(), known) if isinstance(self._policy, Standard) else Remembered.empty()
+        return State(groups, held.take(order_by(held.group, held.sequence)), ranges, left)
 
     # ---- columns to rows
 
@@ -524,12 +546,26 @@ class Turn:
                 "aside_reasons": [REASONS[Reason(why)] for why in aside.reason.tolist()]
                 + [REASONS[Reason.ABORTED]] * len(dead),
                 "aside_ordinals": [None] * len(aside) + dead.ordinal.tolist(),
+                "aside_counted": _counted(aside, after.groups.ordinal) + [None] * len(dead),
                 "obeyed_ids": [one.request_id for one in self._requests],
             }
         )
         return TurnResult(
-            changes, self._handed(line.take(goes)), outcome.events, len(self._arrived), self._has_more(after)
+            changes,
+            self._handed(line.take(goes)),
+            outcome.events,
+            len(self._arrived),
+            self._has_more(after),
+            self._conflicts(aside),
         )
+
+    def _conflicts(self, aside: Decided) -> list[int]:
+        """Of each group the entry of the first message that conflicts."""
+        found = aside.take(aside.reason == Reason.CONFLICTS)
+        if not len(found):
+            return []
+        _, first = np.unique(found.group, return_index=True)
+        return self._entries.entry_id[self._rows[found.ref[first]]].tolist()
 
     def _has_more(self, after: State) -> bool:
         left = len(self._arrived) < len(self._rows) - self._held
@@ -571,6 +607,7 @@ class Turn:
         new = np.bincount(self._entries.place[self._arrived], minlength=len(rows))
         return {
             "group_keys": list(self._keys),
+            "remembered": _written_down(after.remembered, len(rows)),
             "states": state_rows(groups).ravel().tolist(),
             "skipped": [numbers(each) for each in pairs],
             "arrivals": (self._arrivals + new).tolist(),
@@ -666,6 +703,37 @@ def _kept_back(groups: Groups) -> Bools:
 def _one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
     decided = Decided.concat([first.decided, then.decided])
     return kernel.Outcome(then.state, decided, Events.concat([first.events, then.events]))
+
+
+def _remembered(places: Sequence[int], known: Sequence[GroupRow]) -> Remembered:
+    """The last messages that left of known groups, which are at these places."""
+    parts = [np.frombuffer(b64decode(row.remembered), _STORED) for row in known]
+    pairs = (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(-1, 2)
+    group = np.repeat(np.array(places, np.int64), [len(part) // 2 for part in parts])
+    return Remembered(group, pairs[:, 0], pairs[:, 1])
+
+
+def _written_down(left: Remembered, groups: int) -> list[str]:
+    """For each group the last messages that left, in Base64."""
+    if not len(left):
+        return [""] * groups
+    pairs = np.empty((len(left), 2), _STORED)
+    pairs[:, 0], pairs[:, 1] = left.sequence, left.fingerprint
+    if groups == 1:
+        return [b64encode(pairs.tobytes()).decode()]
+    starts, ends = spans(left.group, groups)
+    return [
+        b64encode(pairs[start:end].tobytes()).decode()
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
+
+
+def _counted(aside: Decided, ordinal: Ints) -> list[int | None]:
+    """For messages that count as those of a producer that has begun anew, the ordinal of their group; None for others."""
+    if not aside.counted.any():
+        return [None] * len(aside)
+    its = zip(aside.counted.tolist(), ordinal[aside.group].tolist(), strict=True)
+    return [number if counted else None for counted, number in its]
 
 
 def _set_aside(decided: Decided) -> int:

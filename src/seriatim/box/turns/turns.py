@@ -323,6 +323,7 @@ class Turns:
         empties: bool = False,
         all_arrived: bool = False,
         all_held: bool = False,
+        none_arrived: bool = False,
         entry_id: int | None = None,
     ) -> ActionResult:
         """Perform an operator's action on one locked group, after judging it; nothing is handed out.
@@ -337,12 +338,15 @@ class Turns:
             all_arrived: judge all arrivals before, not only as many as a usual turn.
             all_held: the action needs all held messages. Otherwise it may release the beginning of a long run, and
                 leave the rest to the next turns.
+            none_arrived: judge no arrival before, and fire no timer.
             entry_id: a held entry that the action is about.
 
         Raises:
             ActionRefused: the error of the action; then nothing is written.
         """
-        reads = partial(self._turn, queue, locked, 0, everything=empties, all_arrived=all_arrived)
+        reads = partial(
+            self._turn, queue, locked, 0, everything=empties, all_arrived=all_arrived, none_arrived=none_arrived
+        )
         turn, _ = reads(all_held=all_held)
         if turn.is_short(acts=True):
             turn, _ = reads(all_held=True)
@@ -389,6 +393,7 @@ class Turns:
         everything: bool = False,
         all_arrived: bool = False,
         all_held: bool = False,
+        none_arrived: bool = False,
     ) -> TurnStart:
         """A turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages
         or all.
@@ -397,6 +402,8 @@ class Turns:
         """
         queued = ALL if everything else queue.looked_at(at_most)
         portion = _portion(queue, len(locked.keys), at_most, all_arrived=all_arrived, all_held=all_held)
+        if none_arrived:
+            portion["most_arrived"] = 0
         parameters = {
             "queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued, **portion,
             "fresh": _FRESH,
@@ -559,7 +566,7 @@ def _portion(
 
 def _turn_of(queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, portion: dict[str, int]) -> TurnStart:
     """The turn of locked groups, from the row with all their data."""
-    known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided)
+    known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered)
     groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
     asked = (row.request_places, row.request_ids, row.actions)
     requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]

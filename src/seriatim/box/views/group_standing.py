@@ -127,16 +127,18 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     off = "" if found.enabled else f"; and the queue is off: seriatim queue on {shlex.quote(queue)}"
     following = next((head for head in heads if head is not blocks and not head.late), None)
     has_next = isinstance(found.declared.policy_of(group), Standard)
-    others = _ELSEWHERE if has_next else _ELSEWHERE | {Action.RESET}
+    others = _ELSEWHERE if has_next else _ELSEWHERE | {Action.RESET, Action.RESTART}
     allowed = tuple(action for action in Action if view.allows(action) and action not in others)
     return Standing(
         view,
-        _why(transaction, found, view, following) + off,
+        _why(transaction, found, view, following) + _anew(view) + off,
         blocks,
         following,
         view.waiting - (blocks is not None),
         allowed,
-        ((Action.RETRY,) if view.tries_again or view.clock_was_ahead else ()) + _helping(view, blocks),
+        ((Action.RETRY,) if view.tries_again or view.clock_was_ahead else ())
+        + ((Action.RESTART,) if view.restart_suspected and view.allows(Action.RESTART) else ())
+        + _helping(view, blocks),
         tuple(logged(transaction, queue=queue, group=group, limit=_LOGGED)),
         _processed(transaction.one("group_processed", **parameters), found, view, heads),
         tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
@@ -180,6 +182,10 @@ def _blocking(view: GroupView, heads: Sequence[Head]) -> Head | None:
     if view.state is GroupState.SUSPENDED and view.suspended_by is None:
         return next((head for head in heads if head.status == "held" and head.late), None)
     return None
+
+
+def _anew(view: GroupView) -> str:
+    return "" if view.restart is None else f"; {view.restart}"
 
 
 def _why(transaction: Transaction, queue: BoxQueue, view: GroupView, following: Head | None) -> str:
@@ -262,7 +268,7 @@ def _helping(view: GroupView, blocks: Head | None) -> tuple[Action, ...]:
         case GroupState.CLOSED:
             return (Action.ABORT,) if view.waiting else ()
         case GroupState.SUSPENDED:
-            return (Action.RESUME, Action.SKIP_MESSAGE) if blocks else (Action.RESUME,)
+            return (Action.RESUME, Action.SKIP_MESSAGE) if view.situation.by_message else (Action.RESUME,)
         case GroupState.FAULTED:
             return (Action.RETRY, Action.SKIP_MESSAGE)
         case GroupState.TIMED_OUT | GroupState.WAITING:

@@ -18,6 +18,7 @@ from seriatim.box.views.filters import Narrowed
 from seriatim.errors import UsageError
 from seriatim.kernel.sequence import MAX_KEY_BYTES
 from seriatim.kernel.states import STOPPED, TRIED_AGAIN, Action, GroupState, Situation
+from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.storable import checked_text
 
 __all__ = ["GroupFilter", "GroupView", "containing", "count_groups", "fitting", "group_of", "groups_of"]
@@ -59,6 +60,9 @@ class GroupView:
         locked_host: the address of that connection's client; None if it is on the server's machine.
         due_in_s: seconds until `due_at`, if its clock began while the database's clock was ahead: then it is due later than
             it should be. None: that isn't so.
+        suspects: how many messages below `next` count as those of a producer that has begun anew, since a message left in
+            its turn.
+        restart_suspected: whether they are as many as the queue's `restart_after`.
     """
 
     queue: str
@@ -90,6 +94,8 @@ class GroupView:
     locked_name: str | None = None
     locked_host: str | None = None
     due_in_s: float | None = None
+    suspects: int = 0
+    restart_suspected: bool = False
 
     @property
     def waiting(self) -> int:
@@ -105,7 +111,14 @@ class GroupView:
             return self.suspended_because
         if self.state is GroupState.FAULTED or self.tries_again:
             return self.error
-        return self.clock_was_ahead
+        return self.clock_was_ahead or self.restart
+
+    @property
+    def restart(self) -> str | None:
+        """What tells that its producer has begun anew; None if nothing does."""
+        if not self.restart_suspected:
+            return None
+        return f"its producer seems to have begun anew: {counted(self.suspects, 'message')} below its next number"
 
     @property
     def clock_was_ahead(self) -> str | None:
@@ -148,6 +161,8 @@ class GroupFilter:
         older_than: only groups that have been in their state for longer than this.
         error: only groups with this text in the reason of their stop; case is ignored.
         narrowed: only groups that are in their state since a time in this range, and that have a message with these properties.
+        suspected: whether groups whose producer seems to have begun anew are listed: True: in any state; False: never; None:
+            like others.
     """
 
     queue: str | None = None
@@ -156,6 +171,7 @@ class GroupFilter:
     older_than: timedelta | None = None
     error: str | None = None
     narrowed: Narrowed = field(default_factory=Narrowed)
+    suspected: bool | None = None
 
 
 def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
@@ -220,10 +236,11 @@ def _views(
     parameters: dict[str, Any] = {
         "queue": chosen.queue,
         "group_keys": None if groups is None else list(groups),
-        "among": _among(chosen.states),
+        "among": _among(chosen.states, suspected=bool(chosen.suspected)),
         "pattern": None if chosen.key is None else fitting(chosen.key),
         "states": None if chosen.states is None else list(chosen.states),
         "older_than": chosen.older_than,
+        "suspected": chosen.suspected,
         "text": None if chosen.error is None else containing(chosen.error),
         **_bounds(chosen.key),
         **chosen.narrowed.parameters(),
@@ -246,11 +263,11 @@ def _view(row: Mapping[str, Any]) -> GroupView:
     return GroupView(**its | {"state": GroupState(row["state"])})
 
 
-def _among(states: frozenset[GroupState] | None) -> str:
+def _among(states: frozenset[GroupState] | None, *, suspected: bool) -> str:
     """The groups among which those in these states are: there is an index of groups that may be stopped, or are faulted."""
     if not states or not states <= STOPPED:
         return "all"
-    return "faulted" if states == {GroupState.FAULTED} else "standing"
+    return "faulted" if states == {GroupState.FAULTED} and not suspected else "standing"
 
 
 def _bounds(glob: str | None) -> dict[str, str]:

@@ -12,11 +12,13 @@ __all__ = [
     "PipelineQueue",
     "StoppedGroups",
     "StoppedSubscription",
+    "SuspectedRestarts",
     "Unrouted",
     "open_transactions",
     "pipeline_queues",
     "stopped_groups",
     "stopped_subscriptions",
+    "suspected_restarts",
     "unrouted",
 ]
 
@@ -50,6 +52,15 @@ class StoppedSubscription:
     queue: str
     state: str
     messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectedRestarts:
+    """The number of `groups` of a `queue` whose producer seems to have begun anew, and the key of one such `group`."""
+
+    queue: str
+    groups: int
+    group: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +137,11 @@ class PipelineQueue:
 def stopped_groups(transaction: Transaction, patience_s: float) -> list[StoppedGroups]:
     """The stopped groups by queue and state. A hole without a time-out needs a hand if it is older than `patience_s`."""
     return transaction.rows("stopped_by_state", StoppedGroups, patience_s=patience_s)
+
+
+def suspected_restarts(transaction: Transaction) -> list[SuspectedRestarts]:
+    """The groups whose producer seems to have begun anew, by queue."""
+    return transaction.rows("suspected_restarts", SuspectedRestarts)
 
 
 def stopped_subscriptions(transaction: Transaction) -> list[StoppedSubscription]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.fault import Retry
-from seriatim.kernel.policy import Fifo, Policy, UnitOfWork, Unordered
+from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.recover import Recover
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.declared.activation import Activation
@@ -89,6 +89,8 @@ class Queue:
         level: ``"queue"``: a group has messages of all types; ``"type"``: each message type is ordered separately, and a
             group is the type and the key, ``"order/c1"``.
         policies: with ``level="type"``, policies by message type; `policy` is the policy of all other types.
+        compare: with `Standard`: the properties by which two messages with one number are compared, a name or several; None:
+            body and parts. If they differ, the later message conflicts.
 
     Raises:
         UsageError: a value is invalid, or the policy needs a group or a sequence that is missing.
@@ -121,6 +123,7 @@ class Queue:
     rollbacks: int | None = 5
     level: Literal["queue", "type"] = "queue"
     policies: Mapping[str, Policy] = field(default_factory=dict, hash=False)
+    compare: str | Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
@@ -133,6 +136,7 @@ class Queue:
         self._check_choice("level", LEVELS)
         self._check_policies()
         self._check_order()
+        self._check_compare()
         self._check_choice("errors", ERRORS)
         if self.keep is not None:
             self._check_choice("keep", KEEP)
@@ -164,6 +168,16 @@ class Queue:
         for policy in self.all_policies():
             if self.sequence is None and not isinstance(policy, Fifo):
                 raise self._wrong(f"{policy.name} needs a sequence", "name the column of the number")
+
+    def _check_compare(self) -> None:
+        if self.compare is None:
+            return
+        names = (self.compare,) if isinstance(self.compare, str) else self.compare
+        if not isinstance(names, Sequence) or not names or not all(isinstance(one, str) and one for one in names):
+            raise self._wrong(f"compare can't be {shown(self.compare)}", "the name of a property, or a list of names")
+        if not any(isinstance(policy, Standard) for policy in self.all_policies()):
+            raise self._wrong("compare is for the policy standard", "leave it out: no other policy compares messages")
+        object.__setattr__(self, "compare", tuple(dict.fromkeys(names)))
 
     def _check_policies(self) -> None:
         if not isinstance(self.policies, Mapping):

@@ -10,7 +10,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from seriatim.errors import SchemaMismatch, UsageError
-from seriatim.kernel.policy import Policy, UnitOfWork, policy_from
+from seriatim.kernel.policy import Policy, UnitOfWork, policy_from, remembering
 from seriatim.kernel.sequence import MAX_KEY_BYTES
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.activation import Activation
@@ -39,7 +39,7 @@ _QUEUE = (
     *("recoveries", "recover_delay", "recover_factor"),
     *("activation", "rollbacks"),
     *("level", "policies"),
-    "events",
+    *("events", "compare"),
 )
 #: Keys that came later; a declaration from before has what is their default.
 _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
@@ -88,6 +88,7 @@ def to_json(definition: Declaration) -> dict[str, Any]:
             found = _fields(storable(definition), _QUEUE)
             found["policy"] = _policy(definition.policy)
             found["keep"] = definition.keeps
+            found["compare"] = None if definition.compare is None else list(definition.compare)
             found["activation"] = None if definition.activation is None else definition.activation.as_json()
             found["policies"] = {kind: _policy(one) for kind, one in definition.policies.items()}
         case Subscription():
@@ -156,6 +157,8 @@ def storable(queue: Queue) -> Queue:
     for what in ("group", "sequence", "priority"):
         if (name := getattr(queue, what)) is not None:
             checked_name(name, f"a property ({what} of queue {queue.name!r})")
+    for name in queue.compare or ():
+        checked_name(name, f"a property (compare of queue {queue.name!r})")
     group = queue.default_group or ""
     if "\0" in group or len(group.encode(errors="replace")) > MAX_KEY_BYTES:
         raise _wrong(queue, "default_group can't be a key", f"at most {MAX_KEY_BYTES:,} bytes, without NUL")
@@ -194,11 +197,12 @@ def _plain(declared: str | Mapping[str, Any]) -> Any:
 
 
 def _policy(policy: Policy) -> dict[str, Any]:
+    policy = remembering(policy)  # as it is judged, so that it is shown
     return {"name": policy.name, **{one.name: getattr(policy, one.name) for one in fields(policy)}}
 
 
 def _policy_of(stored: Mapping[str, Any]) -> Policy:
-    return policy_from(stored["name"], **{key: value for key, value in stored.items() if key != "name"})
+    return remembering(policy_from(stored["name"], **{key: value for key, value in stored.items() if key != "name"}))
 
 
 def _check_text(value: object, where: str) -> None:

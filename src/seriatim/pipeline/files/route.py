@@ -156,6 +156,7 @@ def _resequence(
     kind, policy = read_policy(section)
     group, sequence, default_group = section.text("group"), section.text("sequence"), section.text("default_group")
     start_from = _start_from(section, paths)
+    _refuse_unkept(section)
     section.finish(LATER)
     if kind is None:
         return None
@@ -169,6 +170,15 @@ def _resequence(
     except UsageError as error:
         section.fault("policy", error.what, error.remedy)
         return None
+
+
+def _refuse_unkept(section: Section) -> None:
+    """Refuse rules for which no checkpoint has a place yet: fingerprints, and counts of suspected restarts."""
+    section.known("compare")
+    for key, nothing in (("compare", ()), ("remember", (0,)), ("restart_after", (0, 8)), ("on_restart", ("report",))):
+        if section.has(key) and (not nothing or section.plain(key) not in nothing):
+            what = f"{key} has no effect in a pipeline yet"
+            section.fault(key, what, "leave it out, or let a queue of a message box put the messages in order")
 
 
 def _check_columns(

@@ -49,7 +49,7 @@ class Failed:
         group: the key of its group; None if it has none.
         kind: ``transient``, ``unexpected``, ``bug``, ``business``, ``poison`` or ``timeout`` (a handler failed), ``hole`` (a
             message before it is missing), ``dead`` (it was set aside permanently), ``invalid`` (it doesn't fit the queue or its type),
-            ``unrouted``.
+            ``conflict`` (its number was taken in before with another content), ``unrouted``.
         error_class: the name of the error's class.
         error: the text of the error.
         attempts: the number of attempts.

@@ -292,7 +292,9 @@ class Bucket:
         told = self._column(SIZE)
         size = np.full(len(rows), NOT_SAID) if told is None else pc.fill_null(told, NOT_SAID).to_numpy()[rows]
         sequence = refs if isinstance(policy, Fifo) else sequence[order]
-        return group, Arrivals(group, sequence, refs, time[order], size, np.ones(len(rows), np.int64))
+        return group, Arrivals(
+            group, sequence, refs, time[order], size, np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64)
+        )
 
     def _order(self, rows: Ints, group: Ints, sequence: Ints, time: Ints | None) -> Ints:
         """The order of arrival within each group; see *Arrival* in the documentation of `resequence`."""
@@ -556,4 +558,4 @@ def _moved(state: State, old: Ints, new: Ints) -> State:
     refs = state.held.ref
     at = np.minimum(np.searchsorted(old, refs), len(old) - 1)
     moved = np.where(old[at] == refs, new[at], refs)
-    return State(state.groups, state.held.with_columns(ref=moved), state.skipped)
+    return state.having(held=state.held.with_columns(ref=moved))

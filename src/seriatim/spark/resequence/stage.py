@@ -6,6 +6,7 @@ The plan of the query: rows → packets by bucket → the stateful operator → 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from pyspark.sql import Column, DataFrame
@@ -39,6 +40,7 @@ def resequence(
     group: str | None = None,
     sequence: str | None = None,
     policy: Policy | None = None,
+    compare: str | Sequence[str] | None = None,
     queues: Sequence[Queue] | None = None,
     destination: str = "destination",
     arrival: str | Sequence[str] | None = None,
@@ -62,6 +64,7 @@ def resequence(
         sequence: the column of the sequence: whole numbers (also as text, decimals or floats), a ticket
             ``struct<epoch, number>``, or with ``BestEffort(by="time")`` timestamps.
         policy: how groups are ordered.
+        compare: the columns by which messages with one number are compared. Not on Spark yet: refused.
         queues: several queues in one operator, in place of `group`, `sequence` and `policy`; the column
             `destination` chooses the queue.
         destination: the column that names a row's queue; only with `queues`. An array of names has
@@ -100,7 +103,7 @@ def resequence(
         CheckpointMismatch: while the query runs: the checkpoint's state belongs to another declaration.
     """
     check_frame(df, "resequence")
-    chosen = _queues(group, sequence, policy, queues)
+    chosen = [_judged_here(queue, compare) for queue in _queues(group, sequence, policy, queues)]
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
         raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     if output not in ("released", "all"):
@@ -154,6 +157,31 @@ def _queues(
             raise UsageError(f"two queues are named {queue.name!r}")
         seen.add(queue.name)
     return chosen
+
+
+def _judged_here(queue: Queue, compare: object) -> Queue:
+    """A queue as it is judged here: no checkpoint has a place for fingerprints, or for counts of suspected
+    restarts.
+
+    Raises:
+        UsageError: the policy has a rule for them.
+    """
+    policy = queue.policy
+    if compare is not None or queue.compare is not None or getattr(policy, "remember", None):
+        raise UsageError(
+            "compare and remember have no effect on Spark yet: a checkpoint keeps no fingerprints",
+            where=f"queue {queue.name!r}",
+            remedy="leave them out, or let a queue of a message box put the messages in order",
+        )
+    if not isinstance(policy, Standard):
+        return queue
+    if policy.on_restart != "report" or policy.restart_after not in (0, Standard().restart_after):
+        raise UsageError(
+            "restart_after and on_restart have no effect on Spark yet",
+            where=f"queue {queue.name!r}",
+            remedy="leave them out, or let a queue of a message box put the messages in order",
+        )
+    return replace(queue, policy=replace(policy, restart_after=0, remember=0))
 
 
 def _check_clock(clock: str, time: str | None) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from seriatim.kernel.columns import Ints
-from seriatim.kernel.state import Groups, Held, Ranges, State
+from seriatim.kernel.state import NOTHING, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.time import NEVER
 from seriatim.spark.state.manifest import check_header
 
@@ -27,7 +27,8 @@ __all__ = ["LAYOUT", "Index", "QueueState"]
 #: Raise it whenever the layout changes.
 LAYOUT = 1
 
-_GROUPS = list(Groups.__slots__)
+#: The counts of suspected restarts are kept nowhere yet.
+_GROUPS = [name for name in Groups.__slots__ if name not in ("suspects", "suspect")]
 _HELD = ["group", "sequence", "ref", "late", "waits"]
 _RANGES = ["group", "first", "last"]
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -146,13 +147,16 @@ def _queue(row: pa.RecordBatch) -> QueueState:
         full = max((len(values) for values in columns.values()), default=0) if length is None else length
         return {c: _widen(values, full) for c, values in columns.items()}
 
-    groups = Groups(**table("groups", count))
+    none = {"suspects": np.zeros(count, np.int64), "suspect": np.full(count, NOTHING)}
+    groups = Groups(**table("groups", count), **none)
     groups = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
     held = table("held", row.column("held.ref").value_lengths()[0].as_py())
     held |= {"late": held["late"].astype(np.bool_), "waits": held["waits"].astype(np.bool_)}
     held["time"] = np.full(len(held["ref"]), NEVER)
     held["weight"] = np.ones(len(held["ref"]), np.int64)  # a row is one message: the layout has no voids
-    return QueueState(row.column("keys").flatten(), State(groups, Held(**held), Ranges(**table("skipped"))))
+    held["fingerprint"] = np.zeros(len(held["ref"]), np.int64)  # nor fingerprints
+    state = State(groups, Held(**held), Ranges(**table("skipped")), Remembered.empty())
+    return QueueState(row.column("keys").flatten(), state)
 
 
 def _widen(values: np.ndarray, length: int) -> Ints:

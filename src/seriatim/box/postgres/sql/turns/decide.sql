@@ -5,10 +5,11 @@
 SELECT handed.*
 FROM {schema}.decide(
     %(queue_id)s, %(group_keys)s::text[], %(states)s::bigint[], %(skipped)s::text[], %(arrivals)s::bigint[],
-    %(decided)s::text[], %(due_ats)s::bigint[], %(ready_ranks)s::bigint[],
+    %(decided)s::text[], %(due_ats)s::bigint[], %(ready_ranks)s::bigint[], %(remembered)s::text[],
     %(kept_ids)s::bigint[], %(kept_statuses)s::text[], %(kept_arrivals)s::bigint[], %(kept_ordinals)s::bigint[],
     %(kept_late)s::boolean[], %(kept_waits)s::boolean[],
     %(aside_ids)s::bigint[], %(aside_dispositions)s::text[], %(aside_reasons)s::text[], %(aside_ordinals)s::bigint[],
+    %(aside_counted)s::bigint[],
     %(obeyed_ids)s::bigint[]
 ) AS done
 LEFT JOIN LATERAL {schema}.handed(%(queue_id)s, %(handed_ids)s::bigint[]) AS handed ON TRUE

@@ -10,7 +10,8 @@ CROSS JOIN LATERAL {schema}.turn_entries(
 CROSS JOIN LATERAL (
     SELECT
         array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
-        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS group_arrivals, array_agg(decided) AS decided
+        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS group_arrivals, array_agg(decided) AS decided,
+        array_agg(remembered) AS remembered
     FROM {schema}.turn_groups(placed.queue_id, %(group_keys)s::text[])
 ) AS known
 CROSS JOIN LATERAL (

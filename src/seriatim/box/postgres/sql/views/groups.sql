@@ -3,12 +3,14 @@
 -- and how many were; where none fits, there is one row without a group.
 -- Caller: groups.py.
 -- Locks: none.
--- Index: known_groups_pkey, groups_standing or groups_faulted, entries_of_group, each for the groups that are read;
+-- Index: known_groups_pkey, groups_standing, groups_suspected or groups_faulted, entries_of_group, each for the groups that are read;
 -- operator_log_of_group for each suspended group, faults_of_group and entries_pkey for each that is faulted or has a timer.
 -- All entries of a group are counted at once, so that none is counted twice. `LIMIT 1`: looked up for each group, and never
 -- all of them read to be joined.
 WITH place AS MATERIALIZED (
-    SELECT known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*
+    SELECT
+        known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*,
+        coalesce((kind.one ->> 'restart_after')::bigint, 8) AS restart_after
     FROM {schema}.queues AS known
     CROSS JOIN LATERAL (
         -- Of a queue by types a row for each that has a policy of its own, and one, without a type, for the others.
@@ -41,14 +43,14 @@ WITH place AS MATERIALIZED (
         candidate.queue_id, candidate.group_key, coalesce(judged.flags, 0) AS flags, judged.first, judged.next,
         judged.skipped, nullif(judged.last, -9223372036854775808) AS last, coalesce(judged.ordinal, 0) AS ordinal,
         judged.incarnation, nullif(judged.since, -4611686018427387904) AS since, judged.reports, judged.due_at,
-        judged.touched_at
+        judged.touched_at, coalesce(judged.suspects, 0) AS suspects
     FROM candidate LEFT JOIN LATERAL (
         SELECT * FROM {schema}.known_groups AS one
         WHERE one.queue_id = candidate.queue_id AND one.group_key = candidate.group_key LIMIT 1
     ) AS judged ON TRUE
 ), shown AS (
     SELECT
-        place.queue_id, place.queue, known.group_key, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
+        place.queue_id, place.queue, known.group_key, known.suspects, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
         known.last, known.touched_at, known.skipped, to_timestamp(known.due_at / 1e6) AS due_at,
         CASE
@@ -66,6 +68,9 @@ WITH place AS MATERIALIZED (
         host(work.client_addr) AS locked_host, said.actor AS suspended_by,
         CASE
             WHEN said.actor IS NOT NULL THEN said.reason
+            WHEN found.suspended AND came.waits THEN format(
+                'a suspected restart of its producer, at the message with the sequence %%s', came.sequence
+            )
             WHEN found.suspended THEN {schema}.late_because(place.name, known.first, came.sequence)
         END AS suspended_because,
         CASE fact.state
@@ -90,10 +95,11 @@ WITH place AS MATERIALIZED (
             coalesce(asked.suspends, known.flags & 8 <> 0) AS suspended,
             coalesce(asked.suspends, FALSE) AND known.flags & 8 = 0
                 AND (locked.pid IS NOT NULL OR lease.token IS NOT NULL) AS in_turn,
-            place.name = 'standard' AND known.since IS NOT NULL AS hole
+            place.name = 'standard' AND known.since IS NOT NULL AS hole,
+            place.name = 'standard' AND place.restart_after > 0 AND known.suspects >= place.restart_after AS anew
     ) AS found
     CROSS JOIN LATERAL (
-        SELECT found.hole, {schema}.shown_state(
+        SELECT found.hole, found.anew AS restart_suspected, {schema}.shown_state(
             known.flags, found.suspended, locked.pid IS NOT NULL OR lease.token IS NOT NULL, found.hole,
             place.hole_timeout IS NOT NULL AND known.reports > place.hole_retries
         ) AS state
@@ -102,13 +108,13 @@ WITH place AS MATERIALIZED (
         SELECT log.at, log.actor, log.reason FROM (
             SELECT * FROM {schema}.operator_log AS one
             WHERE found.suspended AND one.queue = place.queue AND one.group_key = known.group_key
-                AND one.action IN ('suspend', 'resume', 'skip_message', 'forget')
+                AND one.action IN ('suspend', 'resume', 'skip_message', 'forget', 'restart')
             ORDER BY one.operation_id DESC LIMIT 1
         ) AS log
         WHERE log.action = 'suspend'
     ) AS said ON TRUE
     LEFT JOIN LATERAL (
-        SELECT late.sequence FROM {schema}.entries AS late
+        SELECT late.sequence, late.waits FROM {schema}.entries AS late
         WHERE found.suspended AND said.actor IS NULL AND late.queue_id = known.queue_id
             AND late.group_key = known.group_key AND late.status = 'held' AND late.late
         ORDER BY late.arrival LIMIT 1
@@ -126,7 +132,11 @@ WITH place AS MATERIALIZED (
     ) AS fault ON TRUE
 ), page AS MATERIALIZED (
     SELECT * FROM shown
-    WHERE (%(states)s::text[] IS NULL OR state = ANY (%(states)s::text[]))
+    WHERE (
+            %(states)s::text[] IS NULL OR state = ANY (%(states)s::text[])
+            OR %(suspected)s::boolean IS TRUE AND restart_suspected
+        )
+        AND (%(suspected)s::boolean IS NOT FALSE OR NOT restart_suspected)
         AND (%(older_than)s::interval IS NULL OR since < clock_timestamp() - %(older_than)s::interval)
         AND (%(since)s::timestamptz IS NULL OR since >= %(since)s::timestamptz)
         AND (%(since_ago)s::interval IS NULL OR since >= clock_timestamp() - %(since_ago)s::interval)
@@ -158,13 +168,13 @@ SELECT
     CASE WHEN page.hole THEN least(entry.lowest, marker.lowest) - page.increment END AS hole_through, page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
-    page.locked_name, page.locked_host, page.due_in_s
+    page.locked_name, page.locked_host, page.due_in_s, page.suspects, page.restart_suspected
 FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
     SELECT
         count(*) FILTER (WHERE status = 'arrived') AS arrived,
         count(*) FILTER (WHERE status = 'held') AS held,
-        count(*) FILTER (WHERE status = 'held' AND late) AS late,
+        count(*) FILTER (WHERE status = 'held' AND late AND NOT waits) AS late,
         count(*) FILTER (WHERE status = 'queued') AS queued,
         count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
         min(sequence) FILTER (WHERE status = 'held' AND NOT late) AS lowest

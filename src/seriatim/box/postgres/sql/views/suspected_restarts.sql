@@ -1,0 +1,17 @@
+-- Purpose: how many groups of each queue seem to have a producer that has begun anew, with one of them.
+-- Caller: needs.py.
+-- Locks: none.
+-- Index: groups_suspected.
+SELECT place.queue, count(*) AS groups, min(known.group_key) AS "group"
+FROM {schema}.known_groups AS known
+JOIN {schema}.queues AS place USING (queue_id)
+CROSS JOIN LATERAL (
+    -- A type's own, where the key begins with the type; older definitions don't say it.
+    SELECT coalesce((
+        coalesce(place.definition -> 'policies' -> split_part(known.group_key, '/', 1), place.definition -> 'policy')
+        ->> 'restart_after'
+    )::bigint, 8) AS after
+) AS policy
+WHERE known.suspects > 0 AND policy.after > 0 AND known.suspects >= policy.after
+GROUP BY place.queue
+ORDER BY place.queue

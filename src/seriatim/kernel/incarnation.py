@@ -1,0 +1,42 @@
+"""How a group begins: new, or anew in its next incarnation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.kernel.columns import Ints
+from seriatim.kernel.policy import BestEffort, Policy, Standard, UnitOfWork
+from seriatim.kernel.state import NOTHING, Flag, State
+
+__all__ = ["begun_anew", "new_state"]
+
+
+def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
+    """The state of new groups; `first` are their first numbers if they differ from the policy's."""
+    match policy:
+        case Standard(start=int(start)):
+            return State.new(groups, first=start if first is None else first)
+        case Standard():
+            return State.new(groups) if first is None else State.new(groups, first=first, flags=Flag.BEGUN)
+        case BestEffort():
+            return State.new(groups, first=NOTHING)
+        case UnitOfWork(size=int(size)):
+            return State.new(groups, size=size)
+        case _:
+            return State.new(groups)
+
+
+def begun_anew(policy: Policy, state: State, rows: Ints, now: Ints) -> State:
+    """The state after some groups have begun anew, from the policy's start, with nothing held and nothing skipped.
+
+    Their ordinals go on, because released messages may still wait to be handed out; and so does their time.
+
+    Args:
+        policy: the rules.
+        state: the groups.
+        rows: those that begin anew, ascending.
+        now: for each of these the time.
+    """
+    before = state.groups.take(rows)
+    fresh = new_state(policy, len(rows))
+    return state.replace(rows, fresh.with_groups(ordinal=before.ordinal, clock=np.maximum(before.clock, now)))

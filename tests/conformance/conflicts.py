@@ -1,0 +1,183 @@
+"""Conflicts: a number that comes again with another content. The label of a message is its content."""
+
+from __future__ import annotations
+
+from seriatim.kernel.policy import Standard
+from tests.conformance.case import CLOCK, Act, Case, Late, at, later, of, void
+
+_RULE = "conflicts"
+_64 = Standard(remember=64)
+_NONE = Standard(remember=0)
+
+CONFLICTS = (
+    Case(
+        "a number that comes again with another content conflicts; with the same it is a repetition",
+        _RULE,
+        _64,
+        (at(0, "g", 1, of(2, "rename"), of(2, "deactivate"), of(2, "rename")), at(1, "g", of(1, "other"), 1)),
+        released={"g": [1, 2]},
+        duplicate={"g": [2, 2, 1, 1]},
+        labels={"g": ["", "rename"]},
+        reports=(),
+        conflicts=(
+            ("g", 2),
+            ("g", 1),
+        ),
+    ),
+    Case(
+        "what is held is compared, whatever is remembered",
+        _RULE,
+        _NONE,
+        (at(0, "g", of(2, "a"), of(2, "b"), of(3, "c")), at(1, "g", of(3, "d"), of(2, "a")), at(2, "g", 1, of(3, "e"))),
+        released={"g": [1, 2, 3]},
+        duplicate={"g": [2, 3, 2, 3]},
+        labels={"g": ["", "a", "c"]},
+        reports=(),
+        conflicts=(
+            ("g", 2),
+            ("g", 3),
+        ),
+    ),
+    Case(
+        "with remember=0 what has left isn't compared",
+        _RULE,
+        _NONE,
+        (at(0, "g", 1, 2, 3), at(1, "g", of(2, "other"))),
+        released={"g": [1, 2, 3]},
+        duplicate={"g": [2]},
+        reports=(),
+        conflicts=(),
+    ),
+    Case(
+        "the last ones that left are remembered",
+        _RULE,
+        Standard(remember=2),
+        (at(0, "g", 1, 2, 3, of(1, "x"), of(2, "x"), 4, of(2, "x")), at(1, "g", of(3, "x"), of(2, "x"))),
+        note="in one call, too: 2 is forgotten when 4 has left",
+        released={"g": [1, 2, 3, 4]},
+        duplicate={"g": [1, 2, 2, 3, 2]},
+        reports=(),
+        conflicts=(
+            ("g", 2),
+            ("g", 3),
+        ),
+    ),
+    Case(
+        "of a number that left with a timer, too",
+        _RULE,
+        Standard(hole_timeout=10, on_hole="skip", remember=1),
+        (at(0, "g", of(2, "a")), later(10), at(11, "g", of(2, "b"), of(2, "a"))),
+        released={"g": [2], **CLOCK},
+        duplicate={"g": [2, 2]},
+        reports=(
+            ("hole_overdue", "g", 1, 1),
+            ("hole_skipped", "g", 1, 1),
+        ),
+        conflicts=(("g", 2),),
+    ),
+    Case(
+        "of a number that left when its group was resumed, too",
+        _RULE,
+        Standard(remember=1),
+        (
+            at(0, "g", 1),
+            Act("suspend", "g", 1),
+            at(2, "g", of(2, "a"), of(2, "b")),
+            Act("resume", "g", 3),
+            at(4, "g", of(2, "b"), of(2, "a")),
+        ),
+        released={"g": [1, 2]},
+        duplicate={"g": [2, 2, 2]},
+        reports=(
+            ("suspended", "g", None, None),
+            ("resumed", "g", None, None),
+        ),
+        conflicts=(
+            ("g", 2),
+            ("g", 2),
+        ),
+    ),
+    Case(
+        "a number that was delivered late is compared when it comes again",
+        _RULE,
+        Standard(start="first", hole_timeout=10, on_hole="skip", late="deliver", remember=64),
+        (at(0, "g", 1, 3), later(10), at(11, "g", of(2, "a"), of(2, "b"), of(2, "a"))),
+        released={"g": [1, 3, Late(2)], **CLOCK},
+        duplicate={"g": [2, 2]},
+        reports=(
+            ("hole_overdue", "g", 2, 2),
+            ("hole_skipped", "g", 2, 2),
+        ),
+        conflicts=(("g", 2),),
+    ),
+    Case(
+        "a late message that is held is compared",
+        _RULE,
+        Standard(start="first", late="suspend", remember=0),
+        (at(0, "g", 5, of(4, "a"), of(4, "b"), of(4, "a")),),
+        released={"g": [5]},
+        held={"g": [4]},
+        duplicate={"g": [4, 4]},
+        reports=(("suspended", "g", 4, 4),),
+        conflicts=(("g", 4),),
+        states={"g": "suspended"},
+    ),
+    Case(
+        "conflicts count for a restart, and repetitions of the same don't, wherever they begin",
+        _RULE,
+        Standard(remember=64, restart_after=3),
+        (
+            at(0, "g", *range(1, 11)),
+            at(1, "g", *range(1, 11)),
+            at(2, "g", *(of(n, "new") for n in (4, 5, 6))),
+        ),
+        released={"g": [*range(1, 11)]},
+        duplicate={"g": [*range(1, 11), 4, 5, 6]},
+        reports=(("restart_suspected", "g", 6, 6),),
+    ),
+    Case(
+        "what can't be compared any more counts by its number",
+        _RULE,
+        Standard(remember=2, restart_after=3),
+        (at(0, "g", *range(1, 11)), at(1, "g", 1, 2, 9, of(10, "new"), 3)),
+        note="9 is a repetition, 10 a conflict, and 3 follows on none: the last that counted is 10",
+        released={"g": [*range(1, 11)]},
+        duplicate={"g": [1, 2, 9, 10, 3]},
+        reports=(("restart_suspected", "g", 10, 10),),
+        conflicts=(("g", 10),),
+    ),
+    Case(
+        "suspended by a conflict, and not by a repetition",
+        _RULE,
+        Standard(remember=64, restart_after=1, on_restart="suspend"),
+        (at(0, "g", 1, 2, 3), at(1, "g", 1, 2, of(3, "new"), 1)),
+        released={"g": [1, 2, 3]},
+        duplicate={"g": [1, 2]},
+        held={"g": [3, 1]},
+        reports=(("restart_suspected", "g", 3, 3), ("suspended", "g", 3, 3)),
+        conflicts=(),
+        states={"g": "suspended"},
+    ),
+    Case(
+        "a call with conflicts here and there has one event",
+        _RULE,
+        Standard(remember=64, capacity=1),
+        (at(0, "g", 1, of(1, "x"), 3, of(1, "y"), of(3, "z")),),
+        released={"g": [1]},
+        held={"g": [3]},
+        duplicate={"g": [1, 1, 3]},
+        conflicts=(("g", 1),),
+        unwatched=True,
+    ),
+    Case(
+        "a void is compared with nothing",
+        _RULE,
+        _64,
+        (at(0, "g", void(1), of(1, "a"), of(2, "b")),),
+        released={"g": [2]},
+        void={"g": [1]},
+        duplicate={"g": [1]},
+        reports=(("void", "g", 1, 1),),
+        conflicts=(),
+    ),
+)
