@@ -16,7 +16,7 @@ from seriatim.kernel.transitions import Cause, Happening, leads
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "states.md"
 
 _MEANINGS = {
-    GroupState.CLOSED: "it has ended: what comes is late, what it has stays and can be aborted",
+    GroupState.CLOSED: "it has ended: new messages are late, and it holds nothing; or it was closed at once: what it has stays, and can be aborted",
     GroupState.SUSPENDED: 'an operator, or a late message (`late="suspend"`), has stopped it',
     GroupState.FAULTED: "the handler of its first message failed for good; a complete set whose handler failed is shown as that, too",
     GroupState.LOCKED: "a worker has it in hand",
@@ -56,8 +56,21 @@ def _lines() -> Iterator[str]:
         yield f"| `{state}` | {_MEANINGS[state]} |"
     yield from (
         "",
-        "While a group is closed, suspended or faulted nothing of it is handed out and none of its clocks runs; what comes is",
-        "taken in all the same.",
+        "While a group is suspended, faulted or closed at once (`close --now`) nothing leaves and none of its clocks runs. Messages that",
+        "arrive are taken in all the same, unless the group is closed or closing: then they are late.",
+        "",
+        "## Closing",
+        "",
+        "`close` tells a group to close. So does `tx.close_group()`, with which a handler closes the group of its message, in its transaction.",
+        "",
+        "* From that moment new messages are late, except missing numbers below the highest one held.",
+        "* What is released leaves and is handed out. What is held goes on by the usual rules and clocks.",
+        "* When nothing is held the group is `closed`. Until then it shows the state that it has, and `closing` beside it. A group that",
+        "  is suspended or faulted shows that until it is resumed or retried.",
+        "* In a group without numbers (`Fifo`, `BestEffort`) no number is missing: all new messages are late.",
+        "* With `close --now` (in Python `at_once=True`) the group is `closed` at once: nothing leaves any more, and what is there can only",
+        "  be aborted.",
+        "* `forget` fits a closed group in which nothing is left: its next message begins it anew.",
         "",
         "## What operators do",
         "",

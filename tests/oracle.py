@@ -169,8 +169,8 @@ class Oracle:
     def abort(self, group: Any, now: float | None = None) -> Outcome:
         return self.act("abort", group, now)
 
-    def close(self, group: Any, now: float | None = None) -> Outcome:
-        return self.act("close", group, now)
+    def close(self, group: Any, now: float | None = None, *, at_once: bool = False) -> Outcome:
+        return self.act("close", group, now, at_once)
 
     def skip_hole(self, group: Any, through: int | None = None, now: float | None = None) -> Outcome:
         return self.act("skip_hole", group, now, through)

@@ -64,6 +64,7 @@ class View:
     hole_since: float | None
     last_released: Any
     ordinal: int
+    closing: bool = False
 
 
 def whole(value: Any) -> int | None:
@@ -125,6 +126,7 @@ class Group:
         self.held: list[Message] = []
         self.late_held: list[Message] = []
         self.closed = False
+        self.closing = False
         self.suspended = False
         self.by_operator = False
         self.ordinal = 0
@@ -151,6 +153,21 @@ class Group:
         """Everything that may leave leaves; clocks are set. After every change."""
         raise NotImplementedError
 
+    def turns_away(self, number: int) -> bool:
+        """Whether the group is closed, or closing: then it takes in missing numbers below the highest that it holds only."""
+        return self.closed or (self.closing and not self.misses(number))
+
+    def misses(self, number: int) -> bool:
+        """Whether a message that the group holds waits for this number."""
+        return False
+
+    def close_if_empty(self, out: Outcome) -> None:
+        """What is told to close is closed when it holds nothing, unless it is suspended. After every change."""
+        if self.closing and not self.closed and not self.suspended and not self.messages() and not self.late_held:
+            self.closed = True
+            out.events.append(("closed", self.key, None, None))
+        self.closing = self.closing and not self.closed
+
     def shown_state(self) -> str:
         if self.closed:
             return "closed"
@@ -158,7 +175,7 @@ class Group:
 
     def view(self) -> View:
         held = len(self.messages()) + len(self.late_held)
-        return View(self.shown_state(), None, held, None, self.last_released, self.ordinal)
+        return View(self.shown_state(), None, held, None, self.last_released, self.ordinal, self.closing)
 
     def messages(self) -> list[Message]:
         """What is held and is no void."""
@@ -250,10 +267,11 @@ class Group:
         self.late_held = []
         self.let_go(now, out)
 
-    def close(self, now: int, out: Outcome) -> None:
-        if not self.closed:
+    def close(self, at_once: bool, now: int, out: Outcome) -> None:
+        if at_once and not self.closed:
             out.events.append(("closed", self.key, None, None))
-        self.closed = True
+            self.closed = True
+        self.closing = not self.closed
         self.let_go(now, out)
 
     def skip_hole(self, through: int | None, now: int, out: Outcome) -> None:
@@ -267,7 +285,7 @@ class FifoGroup(Group):
     """By arrival."""
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
-        if self.closed:
+        if self.turns_away(message.number):
             out.late.append(message)
         elif message.void:
             out.void.append(message)
@@ -280,6 +298,7 @@ class FifoGroup(Group):
             for message in self.held:
                 self.leave(message, now, out)
             self.held = []
+        self.close_if_empty(out)
 
 
 class StandardGroup(Group):
@@ -303,7 +322,7 @@ class StandardGroup(Group):
         overflows = number > INT64_MAX - self.policy.increment
         if overflows or (self.first is not None and (number - self.first) % self.policy.increment != 0):
             out.invalid.append(message)
-        elif self.closed:
+        elif self.turns_away(number):
             out.late.append(message)
         elif self.first is None or self.next is None:
             self.first = self.next = number
@@ -319,6 +338,12 @@ class StandardGroup(Group):
             self.let_go(now, out)
         else:
             out.duplicates.append(message)
+
+    def misses(self, number: int) -> bool:
+        if not self.messages() or self.next is None:
+            return False
+        taken = self.taken_out | {message.number for message in self.held}
+        return self.next <= number < max(message.number for message in self.messages()) and number not in taken
 
     def leave(self, message: Message, now: int, out: Outcome, *, late: bool = False) -> None:
         super().leave(message, now, out, late=late)
@@ -369,6 +394,7 @@ class StandardGroup(Group):
         elif self.hole_at != self.next:
             begin = max(now, first_arrival(self.messages()))
             self.since, self.hole_at, self.reports, self.timed_out = begin, self.next, 0, False
+        self.close_if_empty(out)
 
     def hole(self) -> tuple[int, int] | None:
         if self.suspended or self.closed or not self.messages() or self.next is None:
@@ -471,7 +497,7 @@ class BestEffortGroup(Group):
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
         number = message.number
-        if self.closed:
+        if self.turns_away(number):
             out.late.append(message)
         elif self.top is not None and number < self.top:
             self.take_late(message, now, out)
@@ -491,6 +517,7 @@ class BestEffortGroup(Group):
                 message.waits = False
         elif self.since is None:
             self.since = max(now, first_arrival(self.held))
+        self.close_if_empty(out)
 
     def end_of_offer(self, now: int, out: Outcome) -> None:
         if self.window is None and self.touched and not self.suspended and not self.closed:
@@ -584,6 +611,9 @@ class UnitOfWorkGroup(Group):
         if self.closed:
             (out.duplicates if self.complete else out.late).append(message)
             return
+        if self.turns_away(number):
+            out.late.append(message)
+            return
         if number < 1:
             out.invalid.append(message)
             return
@@ -607,7 +637,17 @@ class UnitOfWorkGroup(Group):
                 self.held = [other for other in self.held if other.number <= stated]
             self.let_go(now, out)
 
+    def misses(self, number: int) -> bool:
+        if not self.messages():
+            return False
+        taken = self.taken_out | {message.number for message in self.held}
+        return 1 <= number < max(message.number for message in self.messages()) and number not in taken
+
     def let_go(self, now: int, out: Outcome) -> None:
+        self.complete_set(now, out)
+        self.close_if_empty(out)
+
+    def complete_set(self, now: int, out: Outcome) -> None:
         if self.suspended or self.closed or not self.held:
             self.since = None
         elif self.since is None:
@@ -629,4 +669,5 @@ class UnitOfWorkGroup(Group):
         out.dead += self.messages()
         self.held = []
         self.closed = True
+        self.closing = False
         out.events.append(("closed", self.key, None, None))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from tests.conformance.actions import ACTIONS
 from tests.conformance.classic import CLASSIC
+from tests.conformance.closings import CLOSINGS
 from tests.conformance.recorded import LATER, RECORDED
 from tests.conformance.rules import RULES
 from tests.conformance.voids import VOIDS
 
 __all__ = ["CASES", "LATER", "RECORDED"]
 
-CASES = CLASSIC + RECORDED + RULES + ACTIONS + VOIDS
+CASES = CLASSIC + RECORDED + RULES + ACTIONS + CLOSINGS + VOIDS

@@ -69,7 +69,7 @@ def views(sequencer: Any, oracle: Oracle) -> dict[Any, Any]:
 
 
 def view(seen: Any) -> tuple[Any, ...]:
-    return str(seen.state), seen.next, seen.held, seen.hole_since, seen.last_released, seen.ordinal
+    return str(seen.state), seen.next, seen.held, seen.hole_since, seen.last_released, seen.ordinal, seen.closing
 
 
 def numbered(items: list[Any], start: int = 0) -> list[Any]:

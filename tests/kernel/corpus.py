@@ -82,13 +82,15 @@ def script_of(dice: random.Random) -> list[Call]:
 def action_of(dice: random.Random, now: float) -> Call:
     """An operator's action, fitting or not."""
     name = dice.choice(
-        ["suspend", "resume", "resume", "skip_message", "skip_message", "skip_hole", "reset", "abort", "close"]
+        ["suspend", "resume", "resume", "skip_message", "skip_message", "skip_hole", "reset", "abort", "close", "close"]
     )
     keywords: dict[str, Any] = {"now": now}
     if name == "skip_hole" and dice.random() < 0.5:
         keywords["through"] = dice.randint(-4, 9)
     if name == "reset":
         keywords["next"] = dice.randint(-4, 9)
+    if name == "close":
+        keywords["at_once"] = dice.random() < 0.3
     if name == "skip_message" and dice.random() < 0.7:
         keywords["sequence"] = dice.randint(-4, 9)
     return Call(name, (dice.choice("aab"),), keywords)

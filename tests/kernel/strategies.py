@@ -131,6 +131,7 @@ def actions(draw: st.DrawFn, now: float) -> Call:
                 "reset",
                 "abort",
                 "close",
+                "close",
             ]
         )
     )
@@ -141,6 +142,8 @@ def actions(draw: st.DrawFn, now: float) -> Call:
         keywords["sequence"] = draw(st.one_of(st.none(), st.integers(-4, 12)))
     if name == "reset":
         keywords["next"] = draw(st.integers(-4, 12))
+    if name == "close":
+        keywords["at_once"] = draw(st.booleans())
     return Call(name, (group,), keywords)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel import holes
+from seriatim.kernel.closing import close_emptied
 from seriatim.kernel.columns import Bools, Ints, empty_ints
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Policy, Standard, UnitOfWork
@@ -146,7 +147,8 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
     if not (flags & Flag.FIXED)[0]:
         kept = kept.with_columns(waits=np.zeros(len(kept), np.bool_))
     after = State(groups.with_columns(flags=flags, since=since, reports=reports, clock=clock), kept, skipped)
-    return Outcome(after, _set_aside(gone, Disposition.DEAD, why, now), no_events())
+    after, closed = close_emptied(policy, after)
+    return Outcome(after, _set_aside(gone, Disposition.DEAD, why, now), closed)
 
 
 def _runs(policy: Policy, numbers: Ints) -> Ranges:
@@ -202,7 +204,7 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     skipped = Events.of(EventKind.HOLE_SKIPPED, empty_ints(1), _one(first), _one(end), outcome.state.groups.clock)
     opened = holes.events_between(policy, state, outcome.state)
     opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, opened]))
+    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, _closed(outcome), opened]))
 
 
 def reset(policy: Policy, state: State, now: int, group: str, following: int) -> Outcome:
@@ -247,7 +249,11 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
     passed_over = Events.of(EventKind.HOLE_SKIPPED, told, from_, through, outcome.state.groups.clock[told])
     opened = holes.events_between(policy, state, outcome.state)
     opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    return Outcome(outcome.state, outcome.decided, Events.concat([passed_over, opened]))
+    return Outcome(outcome.state, outcome.decided, Events.concat([passed_over, _closed(outcome), opened]))
+
+
+def _closed(outcome: Outcome) -> Events:
+    return outcome.events.take(outcome.events.kind == EventKind.CLOSED)
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
@@ -257,21 +263,28 @@ def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
     group isn't faulted.
     """
     _require(Action.ABORT, policy, state, group)
-    done = _taken_out(policy, state, now, np.ones(len(state.held), np.bool_), Reason.ABORTED)
-    return Outcome(
-        done.state.with_groups(flags=done.state.groups.flags & ~int(Flag.FAULTED)), done.decided, no_events()
-    )
+    state = state.with_groups(flags=state.groups.flags & ~int(Flag.FAULTED))
+    return _taken_out(policy, state, now, np.ones(len(state.held), np.bool_), Reason.ABORTED)
 
 
-def close(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Close the group: later messages are late; held messages stay, and can be aborted."""
-    if _require(Action.CLOSE, policy, state, group).state is GroupState.CLOSED:
+def close(policy: Policy, state: State, now: int, group: str, *, at_once: bool = False) -> Outcome:
+    """Close the group: new messages are late, except missing numbers below the highest one held.
+
+    What is released leaves, and what is held goes on by the usual rules; the group is closed when it holds nothing. `at_once`:
+    nothing leaves any more, and what is there can only be aborted.
+    """
+    _require(Action.CLOSE, policy, state, group)
+    groups = state.groups
+    clock, is_closed = np.maximum(groups.clock, now), bool(groups.has(Flag.CLOSED)[0])
+    if is_closed and (not at_once or isinstance(policy, UnitOfWork)):
         return Outcome(state, no_messages(), no_events())
-    clock = np.maximum(state.groups.clock, now)
-    closed = state.with_groups(
-        flags=state.groups.flags | Flag.CLOSED, since=_one(NEVER), reports=empty_ints(1), clock=clock
-    )
-    return Outcome(closed, no_messages(), Events.of(EventKind.CLOSED, empty_ints(1), None, None, clock))
+    if not at_once:
+        after, closed = close_emptied(policy, state.with_groups(flags=groups.flags | Flag.CLOSING, clock=clock))
+        return Outcome(after, no_messages(), closed)
+    flags = (groups.flags | Flag.CLOSED) & ~int(Flag.CLOSING | Flag.COMPLETE)
+    after = state.with_groups(flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=clock)
+    told = empty_ints(int(not is_closed))
+    return Outcome(after, no_messages(), Events.of(EventKind.CLOSED, told, None, None, clock[told]))
 
 
 def _whole(number: int, group: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.closing import OVER
 from seriatim.kernel.columns import (
     Bools,
     Ints,
@@ -45,7 +46,7 @@ def quiet(policy: BestEffort, state: State, arrivals: Arrivals, *, clocked: bool
 def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Collect arrivals between which no timer fires (see `quiet`)."""
     groups, group, sequence = state.groups, arrivals.group, arrivals.sequence
-    closed = groups.has(Flag.CLOSED)[group]
+    closed = groups.has(OVER)[group]  # no number is missing here
     late = closed | (sequence < groups.next[group])
     reason = np.where(closed, Reason.GROUP_CLOSED, Reason.ROUND_OVER)
     stopped = state.stopped()[group]

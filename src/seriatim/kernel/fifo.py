@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.closing import OVER
 from seriatim.kernel.columns import Bools, Ints, last_per_group, order_by_group, sum_before, sum_per_group
 from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Fifo, Unordered
@@ -22,7 +23,7 @@ def quiet(policy: Fifo | Unordered, state: State, arrivals: Arrivals, *, clocked
 def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Release all arrivals of groups that aren't stopped."""
     groups, group = state.groups, arrivals.group
-    closed = groups.has(Flag.CLOSED)[group]
+    closed = groups.has(OVER)[group]
     aside = closed | (arrivals.weight == 0)
     stopped = state.stopped()[group] & ~aside
     goes = np.flatnonzero(~(aside | stopped))

@@ -22,6 +22,7 @@ import numpy as np
 
 from seriatim.kernel import best_effort, fifo, holes, standard, unit_of_work
 from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.closing import close_emptied
 from seriatim.kernel.columns import Ints, first_per_group, last_per_group, running_latest
 from seriatim.kernel.late import suspensions
 from seriatim.kernel.outcome import Decided, Events, Reason, no_events, no_messages
@@ -80,8 +81,8 @@ def offer(policy: Policy, state: State, arrivals: Arrivals) -> Outcome:
         ends = last_per_group(arrivals.group)
         touched = arrivals.group[ends]
         part, out = best_effort.end_round(policy, after.select(touched), arrivals.ref[ends])
-        after = after.replace(touched, part)
-        decided = Decided.concat([decided, _renumber(out, touched)])
+        after, closed = close_emptied(policy, after.replace(touched, part))
+        decided, events = Decided.concat([decided, _renumber(out, touched)]), Events.concat([events, closed])
     return Outcome(after, decided, Events.concat([events, _changes(policy, state, after)]))
 
 
@@ -114,8 +115,9 @@ def replay(policy: Policy, state: State, arrivals: Arrivals, until: int) -> Outc
 
 def settle(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Events]:
     """Release the messages that may leave after an operator's action, and restart the clocks; `now` for each group."""
-    result: tuple[State, Decided, Events] = _RULES[type(policy)].settle(policy, state, now)
-    return result
+    after, decided, events = _RULES[type(policy)].settle(policy, state, now)
+    after, closed = close_emptied(policy, after)
+    return after, decided, Events.concat([events, closed])
 
 
 def why_held(policy: Policy, state: State) -> Ints:
@@ -127,7 +129,11 @@ def why_held(policy: Policy, state: State) -> Ints:
 
 def _fire(policy: Policy, state: State, until: Ints) -> tuple[State, Decided, Events]:
     fire: Callable[..., tuple[State, Decided, Events]] = _RULES[type(policy)].fire
-    return fire(policy, state, np.minimum(until, FOREVER - 1))  # what has no clock is due at FOREVER: never
+    after, decided, events = fire(
+        policy, state, np.minimum(until, FOREVER - 1)
+    )  # what has no clock is due at FOREVER: never
+    after, closed = close_emptied(policy, after)
+    return after, decided, Events.concat([events, closed])
 
 
 def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) -> tuple[State, Decided, Events]:
@@ -150,6 +156,8 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
         events.append(happened)
         if isinstance(policy, Standard | BestEffort) and policy.late == "suspend":
             events.append(suspensions(state, after, stretch))
+        after, closed = close_emptied(policy, after)
+        events.append(closed)
         if clocked:
             events.append(_changes(policy, state, after))
         state = after

@@ -116,10 +116,12 @@ class _GroupFields(NamedTuple):
 class GroupView(_GroupFields):
     """The state of a group. `next` is None if the policy has no next number, `hole_since` (seconds) if no hole is open.
 
-    `allowed`: the actions that it allows now; `skip_message` without a name, that is, on the message that stopped it.
+    `allowed`: the actions that it allows now; `skip_message` without a name, that is, on the message that stopped it. `closing`: it
+    was told to close, and is closed when it holds nothing.
     """
 
     allowed: tuple[str, ...] = ()
+    closing: bool = False
 
     def allows(self, action: str) -> bool:
         """Whether the group allows an action now."""
@@ -251,9 +253,13 @@ class Sequencer:
         """Makes all held messages of the group dead. Its next number stays; numbers that never came can still come."""
         return self._act(actions.abort, group, now)
 
-    def close(self, group: Key, now: float | None = None) -> Outcome:
-        """Closes a group: later messages are late."""
-        return self._act(actions.close, group, now)
+    def close(self, group: Key, now: float | None = None, *, at_once: bool = False) -> Outcome:
+        """Closes a group: new messages are late, except missing numbers below the highest one held.
+
+        What it holds goes on by the usual rules and clocks; it is closed when it holds nothing. With `at_once` it is closed now,
+        and nothing leaves any more: what it holds can only be aborted.
+        """
+        return self._act(partial(actions.close, at_once=at_once), group, now)
 
     # ---- what there is
 
@@ -277,6 +283,7 @@ class Sequencer:
             last_released=None if last == NOTHING else _as_given(self.policy, last),
             ordinal=int(groups.ordinal[0]),
         )
+        view.closing = bool(groups.has(Flag.CLOSING)[0])
         view.allowed = tuple(str(action) for action in situation.allowed if hasattr(self, action))
         return view
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.closing import OVER, late_repeats, shut_out
 from seriatim.kernel.columns import (
     Bools,
     Ints,
@@ -111,6 +112,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     again = _repeats(held)
     twice = position[again]
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+    late_repeats(state, arrivals, twice, disposition, reason)
     held, position = held.take(~again), position[~again]
     if not arrivals.weight.all():
         _late_voids(state, arrivals, disposition, reason, held, position)
@@ -140,7 +142,7 @@ def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
         first = groups.first.copy()
         first[arrivals.group[rows]] = arrivals.sequence[rows]
         flags[arrivals.group[rows]] |= Flag.BEGUN
-        begun = (flags != groups.flags) & ~groups.has(Flag.CLOSED)
+        begun = (flags != groups.flags) & ~groups.has(OVER)
         columns = {"first": first, "next": np.where(begun, first, groups.next)}
     else:
         flags[arrivals.group] |= Flag.BEGUN
@@ -161,9 +163,8 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     mark(sequence > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
     if step > 1:
         mark(sequence % step != first % step, Disposition.INVALID, Reason.OFF_STEP)
-    closed = groups.has(Flag.CLOSED)
-    if closed.any():
-        mark(closed[group], Disposition.LATE, Reason.GROUP_CLOSED)
+    if groups.has(OVER).any():
+        mark(shut_out(state, arrivals, groups.next[group]), Disposition.LATE, Reason.GROUP_CLOSED)
     below = sequence < first
     if below.any():
         if policy.start == "first":
@@ -189,7 +190,7 @@ def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: 
     held = np.zeros(len(arrivals), np.bool_)
     if policy.late == "set_aside":
         return held
-    late = (disposition == Disposition.LATE) & ~state.groups.has(Flag.CLOSED)[arrivals.group] & (arrivals.weight > 0)
+    late = (disposition == Disposition.LATE) & ~state.groups.has(OVER)[arrivals.group] & (arrivals.weight > 0)
     held = late & state.stopped()[arrivals.group] if policy.late == "deliver" else late
     disposition[late & ~held] = Disposition.RELEASED
     disposition[held] = Disposition.HELD

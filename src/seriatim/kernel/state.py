@@ -29,6 +29,8 @@ class Flag(IntFlag):
 
     BEGUN = 1
     CLOSED = 2
+    #: While `CLOSED`: it has ended by itself, and what was released is handed out all the same. Its set was complete (`UnitOfWork`),
+    #: or it was told to close and holds nothing any more.
     COMPLETE = 4
     SUSPENDED = 8
     FAULTED = 16
@@ -37,6 +39,8 @@ class Flag(IntFlag):
     LEAVING = 64
     #: While `SUSPENDED`: an operator has suspended it, and no message.
     BY_OPERATOR = 128
+    #: It was told to close, and is `CLOSED` when it holds nothing any more: see ``closing.py``.
+    CLOSING = 256
 
     @classmethod
     def stopping(cls) -> int:
