@@ -144,6 +144,22 @@ CLOSINGS = (
         states={"g": "closed"},
     ),
     Case(
+        "closed at once while it is suspended: it shows that it is closed",
+        _RULE,
+        Standard(),
+        (
+            at(0, "g", 1),
+            Act("suspend", "g", 1),
+            at(2, "g", 2),
+            Act("close", "g", 3, {"at_once": True}),
+            Act("resume", "g", 4, refused=True),
+        ),
+        released={"g": [1]},
+        held={"g": [2]},
+        reports=(("suspended", "g", None, None), _CLOSED),
+        states={"g": "closed"},
+    ),
+    Case(
         "closing: aborted, it holds nothing and is closed",
         _RULE,
         Standard(),

@@ -339,8 +339,8 @@ class _Run:
             since = None if here.hole_since is None else here.hole_since.timestamp()
             same(
                 f"{group!r}",
-                (here.next, here.held, since, here.ordinal),
-                (there.next, there.held, there.hole_since, there.ordinal),
+                (here.next, here.held, since, here.ordinal, here.closing),
+                (there.next, there.held, there.hole_since, there.ordinal, there.closing),
             )
             last = there.last_released
             by_time = isinstance(self.case.policy, BestEffort) and self.case.policy.by == "time"

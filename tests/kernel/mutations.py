@@ -776,4 +776,114 @@ _EVENTS = (
     ),
 )
 
-MUTATIONS = (*_STANDARD, *_TIME, *_BEST_EFFORT, *_UNIT_OF_WORK, *_GROUPS, *_READING, *_EVENTS, *_WEIGHTS, *_TAKING_OUT)
+_CLOSING = (
+    Mutation(
+        "a closing group is closed when it holds nothing",
+        "closing.py",
+        "& (state.held.counts(len(state)) == 0)",
+        "& (state.held.counts(len(state)) >= 0)",
+    ),
+    Mutation(
+        "a closing group that is suspended isn't closed before it goes on",
+        "closing.py",
+        "ended = closing & ~state.groups.has(Flag.SUSPENDED | Flag.FAULTED)",
+        "ended = closing & ~state.groups.has(Flag.FAULTED)",
+    ),
+    Mutation(
+        "a set that closes its group isn't closed twice",
+        "closing.py",
+        "closed = ended & ~state.groups.has(Flag.CLOSED)",
+        "closed = ended",
+    ),
+    Mutation(
+        "a closed group isn't closing any more",
+        "closing.py",
+        "flags = np.where(ended | (closing & state.groups.has(Flag.CLOSED)), flags & ~int(Flag.CLOSING), flags)",
+        "flags = np.where(ended & closed, flags & ~int(Flag.CLOSING), flags)",
+    ),
+    Mutation(
+        "a closing group takes in missing numbers",
+        "closing.py",
+        "return over & ~missing",
+        "return over",
+    ),
+    Mutation(
+        "a closing group takes in nothing above the highest held one",
+        "closing.py",
+        "(sequence < highest[group])",
+        "(sequence >= first)",
+    ),
+    Mutation(
+        "a closing group takes in nothing below the lowest that it misses",
+        "closing.py",
+        "closing[group] & (sequence >= first)",
+        "closing[group]",
+    ),
+    Mutation(
+        "what was taken out of a closing group isn't missing",
+        "closing.py",
+        "missing &= ~state.skipped.contain(group, sequence)",
+        "pass",
+    ),
+    Mutation(
+        "a number that waits as late isn't the highest held one",
+        "closing.py",
+        "state.held.take(~state.held.late & (state.held.weight > 0))",
+        "state.held.take(state.held.weight > 0)",
+    ),
+    Mutation(
+        "nothing is missing below a void alone",
+        "closing.py",
+        "state.held.take(~state.held.late & (state.held.weight > 0))",
+        "state.held.take(~state.held.late)",
+    ),
+    Mutation(
+        "a number that comes twice isn't missing in a closing group",
+        "closing.py",
+        "twice = twice[state.groups.has(Flag.CLOSING)[arrivals.group[twice]]]",
+        "twice = twice[:0]",
+    ),
+    Mutation(
+        "a number above a size that is told is none that a closing group waits for",
+        "unit_of_work.py",
+        "return sum_before(arrivals.group, tells.astype(np.int64)) == 0",
+        "return sum_before(arrivals.group, tells.astype(np.int64)) >= 0",
+    ),
+    Mutation(
+        "a group that is closed at once is closed",
+        "actions.py",
+        "flags = (groups.flags | Flag.CLOSED) & ~int(Flag.CLOSING | Flag.COMPLETE)",
+        "flags = (groups.flags | Flag.CLOSING) & ~int(Flag.COMPLETE)",
+    ),
+    Mutation(
+        "an abort closes a closing group",
+        "actions.py",
+        "    after, closed = close_emptied(policy, after)\n    return Outcome(after, _set_aside(gone",
+        "    closed = no_events()\n    return Outcome(after, _set_aside(gone",
+    ),
+    Mutation(
+        "a hole that an operator skips closes a closing group with an event",
+        "actions.py",
+        "Events.concat([skipped, _closed(outcome), opened])",
+        "Events.concat([skipped, opened])",
+    ),
+    Mutation(
+        "a timer closes a closing group",
+        "resequence.py",
+        "    after, decided, events = fire(policy, state, until)\n    after, closed = close_emptied(policy, after)\n",
+        "    after, decided, events = fire(policy, state, until)\n    closed = no_events()\n",
+    ),
+)
+
+MUTATIONS = (
+    *_STANDARD,
+    *_TIME,
+    *_BEST_EFFORT,
+    *_UNIT_OF_WORK,
+    *_GROUPS,
+    *_READING,
+    *_EVENTS,
+    *_WEIGHTS,
+    *_TAKING_OUT,
+    *_CLOSING,
+)

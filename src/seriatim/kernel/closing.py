@@ -6,17 +6,13 @@ usual rules and clocks. When it holds no message any more it is closed; what was
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.columns import Bools, Ints
 from seriatim.kernel.outcome import Disposition, EventKind, Events, Reason, no_events
 from seriatim.kernel.policy import Policy, UnitOfWork
 from seriatim.kernel.state import NOTHING, Flag, State
-
-if TYPE_CHECKING:
-    from seriatim.kernel.arrivals import Arrivals
 
 __all__ = ["OVER", "close_emptied", "late_repeats", "shut_out"]
 
@@ -31,9 +27,8 @@ def close_emptied(policy: Policy, state: State) -> tuple[State, Events]:
         return state, no_events()
     flags = state.groups.flags
     ended = closing & ~state.groups.has(Flag.SUSPENDED | Flag.FAULTED) & (state.held.counts(len(state)) == 0)
-    closed = ended & ~state.groups.has(
-        Flag.CLOSED
-    )  # a set that is complete, or whose time is over, closes its group itself
+    # A set that is complete, or whose time is over, closes its group itself.
+    closed = ended & ~state.groups.has(Flag.CLOSED)
     ending = Flag.CLOSED if isinstance(policy, UnitOfWork) else Flag.CLOSED | Flag.COMPLETE
     flags = np.where(closed, flags | int(ending), flags)
     flags = np.where(ended | (closing & state.groups.has(Flag.CLOSED)), flags & ~int(Flag.CLOSING), flags)

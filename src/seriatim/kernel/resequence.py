@@ -129,9 +129,8 @@ def why_held(policy: Policy, state: State) -> Ints:
 
 def _fire(policy: Policy, state: State, until: Ints) -> tuple[State, Decided, Events]:
     fire: Callable[..., tuple[State, Decided, Events]] = _RULES[type(policy)].fire
-    after, decided, events = fire(
-        policy, state, np.minimum(until, FOREVER - 1)
-    )  # what has no clock is due at FOREVER: never
+    until = np.minimum(until, FOREVER - 1)  # what has no clock is due at FOREVER: never
+    after, decided, events = fire(policy, state, until)
     after, closed = close_emptied(policy, after)
     return after, decided, Events.concat([events, closed])
 

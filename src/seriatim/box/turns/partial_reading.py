@@ -94,6 +94,9 @@ class HeldPart(Columns):
         long = self.hidden > 0
         goes = long & ~state.stopped()
         due = kernel.due(policy, state) <= now
+        # A closing group takes in what is below the highest message that it holds, and is closed when it holds none.
+        if (long & state.groups.has(Flag.CLOSING) & (goes | (come.messages > 0))).any():
+            return True
         match policy:
             case Standard():
                 many = policy.capacity is not None and len(state) > 1

@@ -59,6 +59,7 @@ class GroupView:
         locked_host: the address of that connection's client; None if it is on the server's machine.
         due_in_s: seconds until `due_at`, if its clock began while the database's clock was ahead: then it is due later than
             it should be. None: that isn't so.
+        closing: whether it was told to close: it is closed when it holds nothing.
     """
 
     queue: str
@@ -90,6 +91,7 @@ class GroupView:
     locked_name: str | None = None
     locked_host: str | None = None
     due_in_s: float | None = None
+    closing: bool = False
 
     @property
     def waiting(self) -> int:

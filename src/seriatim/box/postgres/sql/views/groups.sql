@@ -50,7 +50,7 @@ WITH place AS MATERIALIZED (
     SELECT
         place.queue_id, place.queue, known.group_key, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
-        known.last, known.touched_at, known.skipped, to_timestamp(known.due_at / 1e6) AS due_at,
+        known.last, known.touched_at, known.skipped, known.flags & 256 <> 0 AS closing, to_timestamp(known.due_at / 1e6) AS due_at,
         CASE
             WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & 1 <> 0) THEN known.next
         END AS next,
@@ -158,7 +158,7 @@ SELECT
     CASE WHEN page.hole THEN least(entry.lowest, marker.lowest) - page.increment END AS hole_through, page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
-    page.locked_name, page.locked_host, page.due_in_s
+    page.locked_name, page.locked_host, page.due_in_s, coalesce(page.closing, FALSE) AS closing
 FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
     SELECT
