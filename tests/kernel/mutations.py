@@ -33,8 +33,8 @@ _STANDARD = (
     Mutation(
         "with start='first' lower ones are late",
         "standard.py",
-        "mark(below, Disposition.LATE, Reason.BEFORE_FIRST)",
-        "mark(below, Disposition.INVALID, Reason.BEFORE_FIRST)",
+        "mark(below, Disposition.LATE, Reason.BEFORE_OPENING",
+        "mark(below, Disposition.INVALID, Reason.BEFORE_OPENING",
     ),
     Mutation(
         "the first in order of arrival fixes next",
@@ -780,8 +780,8 @@ _CLOSING = (
     Mutation(
         "a closing group is closed when it holds nothing",
         "closing.py",
-        "& (state.held.counts(len(state)) == 0)",
-        "& (state.held.counts(len(state)) >= 0)",
+        "& (held.counts(len(state)) == 0)",
+        "& (held.counts(len(state)) >= 0)",
     ),
     Mutation(
         "a closing group that is suspended isn't closed before it goes on",
@@ -828,14 +828,14 @@ _CLOSING = (
     Mutation(
         "a number that waits as late isn't the highest held one",
         "closing.py",
-        "state.held.take(~state.held.late & (state.held.weight > 0))",
-        "state.held.take(state.held.weight > 0)",
+        "state.held.take(~state.held.late & ~state.held.waits & (state.held.weight > 0))",
+        "state.held.take(~state.held.waits & (state.held.weight > 0))",
     ),
     Mutation(
         "nothing is missing below a void alone",
         "closing.py",
-        "state.held.take(~state.held.late & (state.held.weight > 0))",
-        "state.held.take(~state.held.late)",
+        "state.held.take(~state.held.late & ~state.held.waits & (state.held.weight > 0))",
+        "state.held.take(~state.held.late & ~state.held.waits)",
     ),
     Mutation(
         "a number that comes twice isn't missing in a closing group",
@@ -852,14 +852,14 @@ _CLOSING = (
     Mutation(
         "a group that is closed at once is closed",
         "actions.py",
-        "flags = (groups.flags | Flag.CLOSED) & ~int(Flag.CLOSING | Flag.COMPLETE)",
+        "flags = (groups.flags | Flag.CLOSED) & ~int(Flag.CLOSING | Flag.COMPLETE | Flag.UNOPENED)",
         "flags = (groups.flags | Flag.CLOSING) & ~int(Flag.COMPLETE)",
     ),
     Mutation(
         "an abort closes a closing group",
         "actions.py",
-        "    after, closed = close_emptied(policy, after)\n    return Outcome(after, _set_aside(gone",
-        "    closed = no_events()\n    return Outcome(after, _set_aside(gone",
+        "after, more, told = go_on(policy, after, clock)",
+        "more, told = no_messages(), no_events()",
     ),
     Mutation(
         "a hole that an operator skips closes a closing group with an event",

@@ -9,11 +9,10 @@ import numpy as np
 
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel import holes
-from seriatim.kernel.closing import close_emptied
 from seriatim.kernel.columns import Bools, Ints, empty_ints
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Policy, Standard, UnitOfWork
-from seriatim.kernel.resequence import Outcome, due, settle
+from seriatim.kernel.policy import BestEffort, Policy, Standard, UnitOfWork
+from seriatim.kernel.resequence import Outcome, due, go_on, settle
 from seriatim.kernel.state import Flag, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState, Situation, require, shown_state
 from seriatim.kernel.time import FOREVER, NEVER
@@ -47,7 +46,8 @@ def situation_of(policy: Policy, state: State) -> Situation:
     """The situation of the group: its state, and whether a message has stopped it."""
     shown, by_operator = state_of(policy, state), bool(state.groups.has(Flag.BY_OPERATOR)[0])
     late = bool(state.held.late.any()) and not by_operator
-    return Situation(shown, shown is GroupState.FAULTED or (shown is GroupState.SUSPENDED and late))
+    stopped_by_one = shown is GroupState.FAULTED or (shown is GroupState.SUSPENDED and late)
+    return Situation(shown, stopped_by_one, unopened=bool(state.groups.has(Flag.UNOPENED)[0]))
 
 
 def _require(action: Action, policy: Policy, state: State, group: str, *, named: bool = False) -> Situation:
@@ -67,7 +67,7 @@ def suspend(policy: Policy, state: State, now: int, group: str) -> Outcome:
     groups = state.groups
     flags = (groups.flags | Flag.SUSPENDED | Flag.BY_OPERATOR) & ~int(Flag.FIXED)
     calm = state.with_groups(flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=np.maximum(groups.clock, now))
-    waits = np.zeros(len(state.held), np.bool_)
+    waits = state.held.waits & (not isinstance(policy, BestEffort))
     fresh = np.flatnonzero(~groups.has(Flag.SUSPENDED))
     suspended = Events.of(EventKind.SUSPENDED, fresh, None, None, calm.groups.clock[fresh])
     return Outcome(State(calm.groups, state.held.with_columns(waits=waits), state.skipped), no_messages(), suspended)
@@ -135,7 +135,7 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
     kept = held.take(~out | (held.weight == 0))
     skipped = state.skipped
     if isinstance(policy, Standard | UnitOfWork):
-        skipped = skipped.add(_runs(policy, gone.sequence[~gone.late]), groups.next)
+        skipped = skipped.add(_runs(policy, gone.sequence[~gone.late & ~gone.waits]), groups.next)
     clock = np.maximum(groups.clock, now)
     flags, since, reports = groups.flags, groups.since, groups.reports
     waiting = kept if isinstance(policy, UnitOfWork) else kept.messages()
@@ -144,11 +144,11 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
     elif groups.has(Flag.FIXED)[0] and waiting.waits[~waiting.late].all():
         # What remains came after its round was fixed: that one is over, and the next one begins.
         flags, since = flags & ~int(Flag.FIXED), np.maximum(clock, kept.first_arrival(1))
-    if not (flags & Flag.FIXED)[0]:
+    if isinstance(policy, BestEffort) and not (flags & Flag.FIXED)[0]:
         kept = kept.with_columns(waits=np.zeros(len(kept), np.bool_))
     after = State(groups.with_columns(flags=flags, since=since, reports=reports, clock=clock), kept, skipped)
-    after, closed = close_emptied(policy, after)
-    return Outcome(after, _set_aside(gone, Disposition.DEAD, why, now), closed)
+    after, more, told = go_on(policy, after, clock)
+    return Outcome(after, Decided.concat([_set_aside(gone, Disposition.DEAD, why, now), more]), told)
 
 
 def _runs(policy: Policy, numbers: Ints) -> Ranges:
@@ -279,9 +279,8 @@ def close(policy: Policy, state: State, now: int, group: str, *, at_once: bool =
     if is_closed and (not at_once or isinstance(policy, UnitOfWork)):
         return Outcome(state, no_messages(), no_events())
     if not at_once:
-        after, closed = close_emptied(policy, state.with_groups(flags=groups.flags | Flag.CLOSING, clock=clock))
-        return Outcome(after, no_messages(), closed)
-    flags = (groups.flags | Flag.CLOSED) & ~int(Flag.CLOSING | Flag.COMPLETE)
+        return Outcome(*go_on(policy, state.with_groups(flags=groups.flags | Flag.CLOSING, clock=clock), clock))
+    flags = (groups.flags | Flag.CLOSED) & ~int(Flag.CLOSING | Flag.COMPLETE | Flag.UNOPENED)
     after = state.with_groups(flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=clock)
     told = empty_ints(int(not is_closed))
     return Outcome(after, no_messages(), Events.of(EventKind.CLOSED, told, None, None, clock[told]))

@@ -68,7 +68,9 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     taken = arrivals.take(kept)
     waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]
     held_late, time = late_held[kept], taken.time
-    added = Held(taken.group, taken.sequence, taken.ref, held_late, waits, time, taken.weight)
+    added = Held(
+        taken.group, taken.sequence, taken.ref, held_late, waits, time, taken.weight, np.zeros(len(kept), np.int64)
+    )
     held = Held.concat([state.held, added])
     held = held.take(order_by(held.group, held.sequence))
 

@@ -11,11 +11,14 @@ import numpy as np
 from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.columns import Bools, Ints
 from seriatim.kernel.outcome import Disposition, EventKind, Events, Reason, no_events
-from seriatim.kernel.policy import Policy, UnitOfWork
-from seriatim.kernel.state import NOTHING, Flag, State
+from seriatim.kernel.policy import FifoStays, Policy, StandardStays, UnitOfWork
+from seriatim.kernel.state import NOTHING, Flag, Held, State
+from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["OVER", "close_emptied", "late_repeats", "shut_out"]
+__all__ = ["OPENS", "OVER", "close_emptied", "for_next_stay", "late_repeats", "shut_out"]
 
+#: The bit of a message that opens its group, see ``stays.py``.
+OPENS = 1
 #: The flags with which a group takes in no message that it doesn't miss.
 OVER = int(Flag.CLOSED | Flag.CLOSING)
 
@@ -26,14 +29,27 @@ def close_emptied(policy: Policy, state: State) -> tuple[State, Events]:
     if not closing.any():
         return state, no_events()
     flags = state.groups.flags
-    ended = closing & ~state.groups.has(Flag.SUSPENDED | Flag.FAULTED) & (state.held.counts(len(state)) == 0)
+    held = state.held
+    if isinstance(policy, FifoStays | StandardStays) and held.waits.any():
+        held = held.take(~for_next_stay(state, held))
+    ended = closing & ~state.groups.has(Flag.SUSPENDED | Flag.FAULTED) & (held.counts(len(state)) == 0)
     # A set that is complete, or whose time is over, closes its group itself.
     closed = ended & ~state.groups.has(Flag.CLOSED)
     ending = Flag.CLOSED if isinstance(policy, UnitOfWork) else Flag.CLOSED | Flag.COMPLETE
-    flags = np.where(closed, flags | int(ending), flags)
+    flags = np.where(closed, (flags | int(ending)) & ~int(Flag.UNOPENED), flags)
     flags = np.where(ended | (closing & state.groups.has(Flag.CLOSED)), flags & ~int(Flag.CLOSING), flags)
-    rows = np.flatnonzero(closed)
-    return state.with_groups(flags=flags), Events.of(EventKind.CLOSED, rows, None, None, state.groups.clock[rows])
+    rows, since = np.flatnonzero(closed), np.where(closed, NEVER, state.groups.since)
+    return state.with_groups(flags=flags, since=since), Events.of(
+        EventKind.CLOSED, rows, None, None, state.groups.clock[rows]
+    )
+
+
+def for_next_stay(state: State, held: Held) -> Bools:
+    """The messages that wait for the next stay of their group: an opening one that is held aside, and what came after it."""
+    head = np.full(len(state), FOREVER, np.int64)
+    says = held.waits & (held.bits & OPENS != 0)
+    np.minimum.at(head, held.group[says], held.ref[says])
+    return held.waits & (held.ref >= head[held.group])
 
 
 def shut_out(state: State, arrivals: Arrivals, first: Ints) -> Bools:
@@ -51,7 +67,7 @@ def shut_out(state: State, arrivals: Arrivals, first: Ints) -> Bools:
     closing = state.groups.has(Flag.CLOSING)
     if not closing.any():
         return over
-    held = state.held.take(~state.held.late & (state.held.weight > 0))
+    held = state.held.take(~state.held.late & ~state.held.waits & (state.held.weight > 0))
     highest = np.full(len(state), NOTHING, np.int64)
     highest[held.group] = held.sequence  # ascends within a group
     missing = closing[group] & (sequence >= first) & (sequence < highest[group])

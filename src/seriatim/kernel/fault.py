@@ -167,5 +167,5 @@ def fault(state: State, now: int) -> Outcome:
     calm = state.with_groups(
         flags=flags, since=none, reports=empty_ints(len(groups)), clock=np.maximum(groups.clock, now)
     )
-    waits = np.zeros(len(state.held), np.bool_)
+    waits = state.held.waits & ~groups.has(Flag.FIXED)[state.held.group]
     return Outcome(State(calm.groups, state.held.with_columns(waits=waits), state.skipped), no_messages(), no_events())

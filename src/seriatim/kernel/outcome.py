@@ -75,6 +75,8 @@ class Reason(IntEnum):
     ROUND_OVER = 22
     GROUP_CLOSED = 23
     PASSED_OVER = 24
+    BEFORE_OPENING = 25
+    NOT_OPENED = 26
     # duplicate
     TAKEN_BEFORE = 30
     SET_COMPLETE = 31
@@ -90,6 +92,7 @@ class Reason(IntEnum):
     COLLECTING = 61
     GROUP_STOPPED = 62
     LATE_HELD = 63
+    UNOPENED = 64
     # void
     LEAVES_NOTHING = 70
 
@@ -121,6 +124,8 @@ REASONS: dict[Reason, str] = {
     Reason.ROUND_OVER: "a higher sequence left in an earlier round",
     Reason.GROUP_CLOSED: "the group is closed",
     Reason.PASSED_OVER: "an operator's reset passed it over",
+    Reason.BEFORE_OPENING: "its number is before the opening of the group",
+    Reason.NOT_OPENED: "its group was not opened in time",
     Reason.TAKEN_BEFORE: "its number was taken in before",
     Reason.SET_COMPLETE: "the set was complete before",
     Reason.CAPACITY: "the group holds as many as its capacity",
@@ -132,6 +137,7 @@ REASONS: dict[Reason, str] = {
     Reason.COLLECTING: "waits for its round or its set to be complete",
     Reason.GROUP_STOPPED: "waits for its group to be resumed",
     Reason.LATE_HELD: "late, and waits for an operator",
+    Reason.UNOPENED: "waits for a message that opens its group",
     Reason.LEAVES_NOTHING: "a void: its number passes without a message",
 }
 

@@ -20,17 +20,26 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from seriatim.kernel import best_effort, fifo, holes, standard, unit_of_work
+from seriatim.kernel import best_effort, fifo, holes, standard, stays, unit_of_work
 from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.closing import close_emptied
 from seriatim.kernel.columns import Ints, first_per_group, last_per_group, running_latest
 from seriatim.kernel.late import suspensions
 from seriatim.kernel.outcome import Decided, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.policy import (
+    BestEffort,
+    Fifo,
+    FifoStays,
+    Policy,
+    Standard,
+    StandardStays,
+    UnitOfWork,
+    Unordered,
+)
 from seriatim.kernel.state import NOTHING, Flag, State
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["Outcome", "advance", "call", "due", "new_state", "offer", "replay", "settle", "why_held"]
+__all__ = ["Outcome", "advance", "call", "due", "go_on", "new_state", "offer", "replay", "settle", "why_held"]
 
 _RULES: dict[type[Any], ModuleType] = {
     Unordered: fifo,
@@ -38,6 +47,8 @@ _RULES: dict[type[Any], ModuleType] = {
     Standard: standard,
     BestEffort: best_effort,
     UnitOfWork: unit_of_work,
+    FifoStays: stays,
+    StandardStays: stays,
 }
 
 
@@ -55,6 +66,13 @@ class Outcome:
 
 def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
     """The state of new groups; `first` are their first numbers if they differ from the policy's."""
+    state = _new_state(policy, groups, first)
+    if isinstance(policy, FifoStays | StandardStays) and policy.opens:
+        return state.with_groups(flags=state.groups.flags | int(Flag.UNOPENED))
+    return state
+
+
+def _new_state(policy: Policy, groups: int, first: Ints | None) -> State:
     match policy:
         case Standard(start=int(start)):
             return State.new(groups, first=start if first is None else first)
@@ -120,9 +138,19 @@ def settle(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Eve
     return after, decided, Events.concat([events, closed])
 
 
+def go_on(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """Close the closing groups that hold nothing, after an action that lets nothing leave; `now` for each group."""
+    if isinstance(policy, FifoStays | StandardStays):
+        return stays.go_on(policy, state, now)
+    after, closed = close_emptied(policy, state)
+    return after, no_messages(), closed
+
+
 def why_held(policy: Policy, state: State) -> Ints:
     """The `Reason` for each held row."""
-    waits = Reason.BEHIND_HOLE if isinstance(policy, Standard) else Reason.COLLECTING
+    waits = np.full(len(state.held), Reason.BEHIND_HOLE if isinstance(policy, Standard) else Reason.COLLECTING)
+    if isinstance(policy, FifoStays | StandardStays):
+        waits[state.held.waits] = Reason.UNOPENED
     reason = np.where(state.stopped()[state.held.group], Reason.GROUP_STOPPED, waits)
     return np.where(state.held.late, Reason.LATE_HELD, reason)
 
@@ -153,7 +181,7 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
         after, out, happened = rules.take(policy, state, stretch)
         decided.append(out)
         events.append(happened)
-        if isinstance(policy, Standard | BestEffort) and policy.late == "suspend":
+        if isinstance(policy, Standard | BestEffort) and policy.late == "suspend" and rules is not stays:
             events.append(suspensions(state, after, stretch))
         after, closed = close_emptied(policy, after)
         events.append(closed)

@@ -17,10 +17,20 @@ from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.policy import (
+    BestEffort,
+    Duration,
+    Fifo,
+    Policy,
+    Standard,
+    UnitOfWork,
+    Unordered,
+    with_stays,
+)
 from seriatim.kernel.reading import of_size, whole_number
 from seriatim.kernel.sequence import key_problem, position_reader
 from seriatim.kernel.state import NOTHING, Flag, State
+from seriatim.kernel.stays import CLOSES, OPENS
 from seriatim.kernel.time import FOREVER, NEVER, micros, seconds
 
 __all__ = ["VOID", "Event", "GroupView", "Item", "Outcome", "Released", "Sequencer", "Void"]
@@ -134,18 +144,37 @@ class Sequencer:
     Args:
         policy: how groups are ordered.
         start_from: first numbers of single groups, in place of the policy's `start`.
+        opens: for `Fifo` and `Standard`: a function of the value that says whether the message opens its group. A group that isn't open
+            holds its messages, and no clock runs.
+        closes: likewise: whether the message closes its group. It does so when it is released.
+        unopened_timeout: seconds after which messages that wait for the opening of their group are late; None: they wait for ever.
 
     Raises:
         UsageError: `policy` isn't a policy, or a first number isn't a whole number.
+        PolicyError: `opens` or `closes` is given with another policy; or the time-out is wrong.
 
     Times are seconds. Time never goes back: an earlier `now` counts as the latest one, and None keeps it unchanged.
     Not thread-safe. A group costs a few hundred bytes for as long as the sequencer lives.
     """
 
-    def __init__(self, policy: Policy, start_from: Mapping[Key, int] | None = None) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        start_from: Mapping[Key, int] | None = None,
+        *,
+        opens: Callable[[Any], bool] | None = None,
+        closes: Callable[[Any], bool] | None = None,
+        unopened_timeout: Duration | None = None,
+    ) -> None:
         if not isinstance(policy, Policy):
             raise UsageError(f"{shown(policy)} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
-        self.policy = policy
+        for name, given in (("opens", opens), ("closes", closes)):
+            if given is not None and not callable(given):
+                raise UsageError(f"{name} can't be {shown(given)}", remedy="a function of the value")
+        self._bits = tuple((bit, says) for bit, says in ((OPENS, opens), (CLOSES, closes)) if says is not None)
+        self.policy = policy = with_stays(
+            policy, opens=opens is not None, closes=closes is not None, unopened_timeout=unopened_timeout
+        )
         self._position = position_reader(policy)
         self._groups: dict[Key, State] = {}
         self._due: dict[Key, int] = {}
@@ -272,7 +301,8 @@ class Sequencer:
         state = self._known(group)
         groups = state.groups
         last = int(groups.last[0])
-        hole = isinstance(self.policy, Standard) and groups.since[0] != NEVER
+        unopened = bool(groups.has(Flag.UNOPENED)[0])
+        hole = isinstance(self.policy, Standard) and groups.since[0] != NEVER and not unopened
         begun = isinstance(self.policy, Standard) and (self.policy.start != "first" or groups.has(Flag.BEGUN)[0])
         situation = actions.situation_of(self.policy, state)
         view = GroupView(
@@ -372,9 +402,15 @@ class Sequencer:
         if isinstance(number, Reason):
             return number, 0, 0
         if not isinstance(self.policy, UnitOfWork):
-            return reason, number, NOT_SAID
+            return reason, number, self._bits_of(value)
         size = _size(self.policy, number, value)
         return (size, 0, 0) if isinstance(size, Reason) else (reason, number, size)
+
+    def _bits_of(self, value: Any) -> int:
+        """Whether a message opens its group, and closes it."""
+        if not self._bits or value is VOID:
+            return NOT_SAID
+        return sum(bit for bit, says in self._bits if says(value))
 
     def _apply(
         self,

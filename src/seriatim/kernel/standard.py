@@ -30,7 +30,7 @@ from seriatim.kernel.columns import (
 from seriatim.kernel.holes import due, fire, taken
 from seriatim.kernel.late import free_late
 from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.policy import Standard, StandardStays
 from seriatim.kernel.state import Flag, Held, State
 from seriatim.kernel.time import FOREVER, NEVER, micros
 
@@ -104,7 +104,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     pending = np.flatnonzero(disposition == Disposition.HELD)
     taken = arrivals.take(pending)
     no = np.zeros(len(pending), np.bool_)
-    added = Held(taken.group, taken.sequence, taken.ref, late_held[pending], no, taken.time, taken.weight)
+    added = Held(taken.group, taken.sequence, taken.ref, late_held[pending], no, taken.time, taken.weight, taken.bits)
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
     order = order_by(held.group, held.sequence)
@@ -168,7 +168,8 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     below = sequence < first
     if below.any():
         if policy.start == "first":
-            mark(below, Disposition.LATE, Reason.BEFORE_FIRST)
+            opened = isinstance(policy, StandardStays) and policy.opens
+            mark(below, Disposition.LATE, Reason.BEFORE_OPENING if opened else Reason.BEFORE_FIRST)
         else:
             mark(below, Disposition.INVALID, Reason.BELOW_START)
     behind = np.flatnonzero((sequence < groups.next[group]) & (disposition == Disposition.HELD))

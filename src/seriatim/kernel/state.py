@@ -41,6 +41,8 @@ class Flag(IntFlag):
     BY_OPERATOR = 128
     #: It was told to close, and is `CLOSED` when it holds nothing any more: see ``closing.py``.
     CLOSING = 256
+    #: It waits for a message that opens it: see ``stays.py``.
+    UNOPENED = 512
 
     @classmethod
     def stopping(cls) -> int:
@@ -85,9 +87,11 @@ class Held(Columns):
     """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
 
     `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
-    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round. `time`: when it
+    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round; or it waits for the opening of its group,
+    see ``stays.py``. `time`: when it
     arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
-    many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count.
+    many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count. `bits`: whether it opens
+    its group, or closes it, see ``stays.py``.
     """
 
     group: Ints
@@ -97,12 +101,13 @@ class Held(Columns):
     waits: Bools
     time: Ints
     weight: Ints
+    bits: Ints
 
     @classmethod
     def empty(cls) -> Held:
         """No held messages."""
         none = empty_ints()
-        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none)
+        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none, none)
 
     def messages(self) -> Held:
         """The messages, without the places of voids."""

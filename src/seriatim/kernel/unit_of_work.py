@@ -175,7 +175,9 @@ def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held,
     rows = np.flatnonzero(disposition == Disposition.HELD)
     new = arrivals.take(rows)
     no = np.zeros(len(rows), np.bool_)
-    held = Held.concat([before, Held(new.group, new.sequence, new.ref, no, no, new.time, new.weight)])
+    held = Held.concat(
+        [before, Held(new.group, new.sequence, new.ref, no, no, new.time, new.weight, np.zeros(len(rows), np.int64))]
+    )
     position = np.concatenate([np.full(len(before), -1, np.int64), rows])
     order = order_by(held.group, held.sequence)
     held, position = held.take(order), position[order]

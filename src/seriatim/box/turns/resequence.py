@@ -488,7 +488,9 @@ class Turn:
         refs = np.arange(self._held)
         sequence = refs if isinstance(self._policy, Fifo) else entries.sequence[rows]
         time, weight = entries.time[rows], np.ones(len(refs), np.int64)
-        held = Held(entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows], time, weight)
+        size = entries.size[rows]
+        bits = np.where(size == NOT_SAID, 0, size)
+        held = Held(entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows], time, weight, bits)
         skipped = [
             (place, first, last)
             for place, row in zip(at.tolist(), known, strict=True)

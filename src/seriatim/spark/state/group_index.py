@@ -152,6 +152,7 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     held |= {"late": held["late"].astype(np.bool_), "waits": held["waits"].astype(np.bool_)}
     held["time"] = np.full(len(held["ref"]), NEVER)
     held["weight"] = np.ones(len(held["ref"]), np.int64)  # a row is one message: the layout has no voids
+    held["bits"] = np.zeros(len(held["ref"]), np.int64)  # no message of a pipeline opens or closes its group
     return QueueState(row.column("keys").flatten(), State(groups, Held(**held), Ranges(**table("skipped"))))
 
 
