@@ -93,9 +93,14 @@ def fits(call: Call, oracle: Oracle) -> bool:
     return call.name in ("offer", "advance") or any(group.key == call.arguments[0] for group in oracle.groups.values())
 
 
-def check_script(policy: Policy, script: list[Call], start_from: dict[str, int]) -> None:
-    """Plays a script to the kernel and to the oracle and asserts after each call that they agree."""
-    begin = {"start_from": start_from} if start_from else {}
+def check_script(
+    policy: Policy, script: list[Call], start_from: dict[str, int], stays: dict[str, Any] | None = None
+) -> None:
+    """Plays a script to the kernel and to the oracle and asserts after each call that they agree.
+
+    `stays`: what opens and closes groups, for both.
+    """
+    begin = ({"start_from": start_from} if start_from else {}) | (stays or {})
     subject, oracle = Sequencer(policy, **begin), Oracle(policy, **begin)
     decided: list[Any] = []
     offered = 0
@@ -147,9 +152,11 @@ def messages_in(outcome: Any) -> list[Any]:
     return [row[2] for row in released(outcome)] + aside
 
 
-def check_replay(policy: Policy, parts: list[tuple[list[Any], float | None]]) -> None:
+def check_replay(
+    policy: Policy, parts: list[tuple[list[Any], float | None]], stays: dict[str, Any] | None = None
+) -> None:
     """Plays history to the kernel and to the oracle, part by part, and asserts that they agree."""
-    subject, oracle, start = Sequencer(policy), Oracle(policy), 0
+    subject, oracle, start = Sequencer(policy, **(stays or {})), Oracle(policy, **(stays or {})), 0
     for timed, watermark in parts:
         messages = numbered(timed, start)
         start += len(messages)

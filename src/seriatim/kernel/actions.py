@@ -227,7 +227,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
         )
     if following == next_:
         return Outcome(state, no_messages(), no_events())
-    passed = ~state.held.late & (state.held.sequence < following)
+    passed = ~state.held.late & ~state.held.waits & (state.held.sequence < following)
     late = _set_aside(state.held.take(passed).messages(), Disposition.LATE, Reason.PASSED_OVER, now)
     markers = state.skipped.first >= next_
     behind, ahead = state.skipped.take(~markers), state.skipped.take(markers)

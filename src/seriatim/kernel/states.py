@@ -112,7 +112,7 @@ class Situation:
         tries_again: whether a message of it waits for its next attempt, or for a clock that was ahead, and nothing else stops it.
         leased: whether a worker has it under a lease.
         in_turn: whether it is in the hands of a receiver, and suspended only from the end of that turn on.
-        unopened: whether it waits for a message that opens it: there is no hole to skip.
+        unopened: whether it waits for a message that opens it: it has no hole, and no next number.
     """
 
     state: GroupState
@@ -130,7 +130,7 @@ class Situation:
             return True
         if action is Action.SKIP_MESSAGE and not named and not self.by_message:
             return False
-        if action is Action.SKIP_HOLE and self.unopened:
+        if self.unopened and action in (Action.SKIP_HOLE, Action.RESET):
             return False
         now = not self.in_turn or GroupState.LOCKED in ALLOWED[action] or action is Action.RESUME
         return now and self.state in ALLOWED[action]
