@@ -201,7 +201,11 @@ class Group:
 
     def next_stay(self) -> list[Message]:
         """Of a closing group: an opening message that is held aside, and what came after it."""
-        heads = [place for place, one in enumerate(self.aside) if self.opens is not None and not one.void and self.opens(one.value)]
+        heads = [
+            place
+            for place, one in enumerate(self.aside)
+            if self.opens is not None and not one.void and self.opens(one.value)
+        ]
         return self.aside[heads[0] :] if heads else []
 
     def old_aside(self) -> list[Message]:

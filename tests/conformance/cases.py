@@ -7,8 +7,9 @@ from tests.conformance.classic import CLASSIC
 from tests.conformance.closings import CLOSINGS
 from tests.conformance.recorded import LATER, RECORDED
 from tests.conformance.rules import RULES
+from tests.conformance.stays import STAYS
 from tests.conformance.voids import VOIDS
 
 __all__ = ["CASES", "LATER", "RECORDED"]
 
-CASES = CLASSIC + RECORDED + RULES + ACTIONS + CLOSINGS + VOIDS
+CASES = CLASSIC + RECORDED + RULES + ACTIONS + CLOSINGS + STAYS + VOIDS

@@ -48,6 +48,8 @@ _TYPE = MessageType(
         "moment": "timestamp",
         "size": "long",
         "is_last": "boolean",
+        "opens": "boolean",
+        "closes": "boolean",
         "message": "long",
     },
 )
@@ -67,7 +69,11 @@ def cannot_run(case: Case) -> str | None:
 def queue_of(case: Case) -> Queue:
     """A case as a queue."""
     by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
-    return Queue(case.name, case.policy, group="key", sequence="moment" if by_time else "number", events="all")
+    return Queue(
+        case.name, case.policy, group="key", sequence="moment" if by_time else "number", events="all",
+        opens="opens" if case.opens else None, closes="closes" if case.closes else None,
+        unopened_timeout=case.unopened_timeout,
+    )  # fmt: skip
 
 
 class InBox:
@@ -199,7 +205,11 @@ class _Run:
             "moment" if by_time else "number": message.sequence,
             "message": number,
             "to": self.case.name,
-            **{name: message.properties[name] for name in ("size", "is_last") if name in message.properties},
+            **{
+                name: message.properties[name]
+                for name in ("size", "is_last", "opens", "closes")
+                if name in message.properties
+            },
         }
         if by_time and message.sequence is not None:
             context["moment"] = _EPOCH + timedelta(seconds=message.sequence)
@@ -325,7 +335,7 @@ class _Run:
     def _check_groups(self, reports: Sequence[_Event]) -> None:
         """What is shown of each group is what is shown in memory, and so are its events."""
         start_from = {"start_from": dict(self.case.start_from)} if self.case.start_from else {}
-        sequencer = Sequencer(self.case.policy, **start_from)
+        sequencer = Sequencer(self.case.policy, **start_from, **self.case.stays)
         told: list[_Event] = []
         for step, numbers in positions(self.case):
             told += [

@@ -29,7 +29,7 @@ class InMemory:
 
     def run(self, case: Case) -> Result:
         start_from = {"start_from": dict(case.start_from)} if case.start_from else {}
-        sequencer = self.build(case.policy, **start_from)
+        sequencer = self.build(case.policy, **start_from, **case.stays)
         outcomes: list[tuple[Any, ...]] = []
         if self.cutting == "steps":
             outcomes = [tuple(take_step(sequencer, case, step, numbers)) for step, numbers in positions(case)]

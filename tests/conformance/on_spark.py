@@ -42,6 +42,8 @@ SCHEMA = pa.schema(
 
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a frame; None: it does."""
+    if case.stays:
+        return "no message of a pipeline opens or closes its group"
     if case.has_voids:
         return "no row is a void yet"
     if case.has_actions:

@@ -59,7 +59,8 @@ class Groups(Columns):
     * `next`: `Standard`: the number that leaves next. `BestEffort`: the highest sequence released in an earlier
       round; messages below it are late.
     * `mark`: `BestEffort`: the highest sequence of the round, once `FIXED`. `UnitOfWork`: the size, 0 while unknown.
-      `Standard`: the time since which the run has been leaving, while `LEAVING`.
+      `Standard`: the time since which the run has been leaving, while `LEAVING`. Where messages open groups: how often the group has
+      begun again.
     * `last`: the last sequence that left, `NOTHING` before.
     * `ordinal`: the number of messages that have left: the sum of their weights.
     * `since`: the begin of the running clock (hole, round or set), `NEVER` if none runs.

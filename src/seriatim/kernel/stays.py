@@ -58,7 +58,8 @@ def begin_again(policy: Policy, state: State, rows: Ints) -> State:
     flags, first, following, last = (column.copy() for column in (groups.flags, groups.first, groups.next, groups.last))
     flags[rows], first[rows], following[rows], last[rows] = 0, start, start, NOTHING
     since, reports, mark = groups.since.copy(), groups.reports.copy(), groups.mark.copy()
-    since[rows], reports[rows], mark[rows] = NEVER, 0, 0
+    since[rows], reports[rows] = NEVER, 0
+    mark[rows] += 1
     kept = np.ones(len(state), np.bool_)
     kept[rows] = False
     return State(
@@ -166,7 +167,7 @@ def _together(policy: Stays, inner: State, aside: Held, since: Ints) -> State:
         waiting = _unopened_part(inner, aside).messages()
         first, has = waiting.first_arrival(len(inner)), waiting.counts(len(inner)) > 0
         begins = np.where(since != NEVER, since, np.where(first == NEVER, groups.clock, first))
-        runs = has & ~groups.has(_STOPPED) & (policy.unopened_timeout is not None)
+        runs = has & ~groups.has(_STOPPED)
         groups = groups.with_columns(since=np.where(unopened, np.where(runs, begins, NEVER), groups.since))
     return State(groups, held, inner.skipped)
 
@@ -445,7 +446,7 @@ def _closed(policy: Stays, before: State, after: State, out: Decided, place: Int
         last[ends] = out.sequence[at]
         in_order = stays & ~out.late
         following[ends] = before.groups.next[ends]
-        np.maximum.at(following, out.group[in_order], out.sequence[in_order] + policy.increment)
+        following[out.group[in_order]] = out.sequence[in_order] + policy.increment  # ascends: the highest stays
     held = after.held.take(ends[after.held.group]).messages()
     held = held.take(np.lexsort((held.ref, held.group)))
     cause, timed = np.zeros(len(after), np.int64), np.zeros(len(after), np.bool_)
@@ -504,8 +505,11 @@ def _woken(policy: Stays, state: State, cause: Ints, *, timed: bool) -> tuple[St
         line = _Line.of_aside(held, groups.clock, cause, timed=timed)
         mine[line.group[_opening(policy, state, line)]] = True
     out = aside & mine[state.held.group]
-    line = _Line.of_aside(state.held.take(out), groups.clock, cause, timed=timed)
-    if not len(line):
+    gone = state.held.take(out)
+    # The places of voids in a group that never opened are nothing to judge.
+    gone = gone.take(~groups.has(Flag.CLOSED)[gone.group] | for_next_stay(state, state.held)[out])
+    line = _Line.of_aside(gone, groups.clock, cause, timed=timed)
+    if not out.any():
         return state, line
     return State(groups, state.held.take(~out), state.skipped), line
 
@@ -517,8 +521,10 @@ def due(policy: Stays, state: State) -> Ints:
     """The time of each group's next timer: of its hole, or, while it isn't opened, of what waits for that."""
     inner, _ = _apart(state)
     moments: Ints = _rules(policy).due(policy, inner)
+    if policy.unopened_timeout is None:
+        return moments
     unopened = state.groups.has(Flag.UNOPENED) & (state.groups.since != NEVER)
-    return np.where(unopened, np.minimum(state.groups.since, FOREVER - _timeout(policy)) + _timeout(policy), moments)
+    return np.where(unopened, state.groups.since + _timeout(policy), moments)
 
 
 def fire(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Events]:
@@ -592,11 +598,11 @@ def settle(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Even
     inner, aside = _apart(state)
     bits = _Bits.of(None, inner.held)
     after, out, events = _rules(policy).settle(policy, inner, now)
+    after = after.with_groups(clock=np.maximum(after.groups.clock, now))
     place = bits.first_closing(policy, out, len(state))
     if (place >= 0).any():
         after, out, told = _closed(policy, inner, after, out, place)
         events = Events.concat([events, told])
-    after = after.with_groups(clock=np.maximum(after.groups.clock, now))
     since = np.where(state.groups.has(Flag.UNOPENED), now, NEVER)
     state, more, told = go_on(policy, _together(policy, after, aside, since), now)
     return state, Decided.concat([out, more]), Events.concat([events, told])

@@ -28,6 +28,7 @@ from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Policy, UnitOfWork, Unordered
 from seriatim.kernel.route import of_types, properties
 from seriatim.kernel.sequence import key_problem
+from seriatim.kernel.stays import CLOSES, OPENS
 from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.queue_level import TYPE, group_of_type
@@ -142,6 +143,15 @@ class Router:
             if ("queue", name) not in self.unfit
             for policy in queue.declared.all_policies()
             if isinstance(policy, UnitOfWork) and isinstance(policy.last, str)
+        }
+        self._stays: dict[str, list[tuple[int, Expression]]] = {
+            name: [
+                (bit, self._filter(text, f"queue {name!r}: {what}"))
+                for bit, what, text in ((OPENS, "opens", one.declared.opens), (CLOSES, "closes", one.declared.closes))
+                if text is not None
+            ]
+            for name, one in definitions.queues.items()
+            if one.declared.has_stays and ("queue", name) not in self.unfit
         }
         self._needed = self._needed_properties()
         # Where one message goes, by its values of the properties that filters look at.
@@ -337,6 +347,7 @@ class Router:
                 {str(one.group), *self._correlation.names[one.name]} if one.name in self._correlation.names else set()
             )
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
+        names |= {each.name for its in self._stays.values() for _, one in its for each in properties(one)}
         return {name: self._types.properties[name] for name in names if name in self._types.properties}
 
     def _addressed(self, typed: Typed) -> list[tuple[int, int]]:
@@ -473,6 +484,8 @@ class Router:
         sizes: list[int | None] = [None] * n
         if isinstance(one.policy, UnitOfWork):
             sizes = self._sizes(one.name, one.policy, found, rows, sequences)
+        elif (its := self._stays.get(one.name)) is not None:
+            sizes = self._bits(its, found, rows)
         problems: list[str | None] = [None] * n
         if any(reasons):
             problems = [REASONS[why] if why else None for why in reasons]
@@ -494,6 +507,18 @@ class Router:
             is_last = np.broadcast_to(evaluate(last, given, whole)[0], whole)[rows].tolist()
             return [number if last else None for last, number in zip(is_last, sequences, strict=True)]
         return _picked(found, policy.size, rows) if isinstance(policy.size, str) else [None] * len(rows)
+
+    def _bits(
+        self, its: Sequence[tuple[int, Expression]], found: Mapping[str, Column], rows: Sequence[int]
+    ) -> list[int | None]:
+        """Whether messages open their groups, and close them; in the place of the size of a set, which they don't have."""
+        bits = np.zeros(len(rows), np.int64)
+        for bit, expression in its:
+            names = [each.name for each in properties(expression)]
+            whole = max((len(found[name].values) for name in names), default=max(rows, default=0) + 1)
+            says = np.broadcast_to(evaluate(expression, _arrays(found, names), whole)[0], whole)[rows]
+            bits += bit * says
+        return [number or None for number in bits.tolist()]
 
     def _keys(self, name: str | None, found: Mapping[str, Column], rows: Sequence[int]) -> list[str | None]:
         if name is None or name not in found:

@@ -31,7 +31,7 @@ from seriatim.kernel.columns import (
     running_max,
 )
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, StandardStays, Stays, UnitOfWork
 from seriatim.kernel.state import Flag, Groups, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.time import FOREVER, NEVER
@@ -151,6 +151,8 @@ class TurnResult:
     events: Events
     arrived: int
     more: bool
+    #: For groups that have begun again, how often.
+    begun: dict[str, int] = field(default_factory=dict)
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
         """The notices of the turn: holes that timed out, and messages that are dead or invalid.
@@ -245,6 +247,8 @@ class Turn:
         is_all: bool = True,
     ) -> None:
         self._policy = policy
+        #: Whether a long run may leave in several turns. Where messages open and close groups all that is held is read.
+        self._goes_in_parts = isinstance(policy, Standard) and not isinstance(policy, StandardStays)
         self._keys = keys
         self._known = {row.group_key: row for row in known}
         self._entries = entries
@@ -306,6 +310,7 @@ class Turn:
             return None
         if (
             not isinstance(self._policy, Fifo | Standard)
+            or isinstance(self._policy, Stays)
             or not self._part.is_whole
             or self._unknown.any()
             or self._start.groups.has(Flag.LEAVING).any()
@@ -418,14 +423,14 @@ class Turn:
 
     def _marked(self, stage: kernel.Outcome, before: State) -> kernel.Outcome:
         """The result of requests, without the parts that the turn can't know yet."""
-        if not isinstance(self._policy, Standard):
+        if not self._goes_in_parts:
             return stage
         which = ~before.groups.has(Flag.LEAVING) | (before.stopped() != stage.state.stopped())
         return self._part.marked(stage, which, stage.state.groups.clock)
 
     def _taken_in(self, state: State) -> kernel.Outcome:
         """The kernel's result for the arrivals, as far as they can be judged by the read messages."""
-        if not isinstance(self._policy, Standard):
+        if not self._goes_in_parts:
             return kernel.offer(self._policy, state, self._arrivals_in(self._arrived))
         leaves = state.groups.has(Flag.LEAVING)
         rows = self._arrived[~leaves[self._entries.place[self._arrived]]]
@@ -452,7 +457,7 @@ class Turn:
         if isinstance(self._policy, BestEffort) and self._policy.window is None:
             # What is left of a round is due at once, but not in the call that was the round.
             until[self._come.messages > 0] = NEVER
-        if not isinstance(self._policy, Standard):
+        if not self._goes_in_parts:
             return kernel.advance(self._policy, state, until)
         leaves = state.groups.has(Flag.LEAVING)
         until[leaves] = NEVER
@@ -530,8 +535,20 @@ class Turn:
             }
         )
         return TurnResult(
-            changes, self._handed(line.take(goes)), outcome.events, len(self._arrived), self._has_more(after)
+            changes,
+            self._handed(line.take(goes)),
+            outcome.events,
+            len(self._arrived),
+            self._has_more(after),
+            self._begun(after),
         )
+
+    def _begun(self, after: State) -> dict[str, int]:
+        """How often groups have begun again: so many incarnations more they have."""
+        if not isinstance(self._policy, Stays):
+            return {}
+        times = (after.groups.mark - self._start.groups.mark).tolist()
+        return {key: number for key, number in zip(self._keys, times, strict=True) if number}
 
     def _has_more(self, after: State) -> bool:
         left = len(self._arrived) < len(self._rows) - self._held

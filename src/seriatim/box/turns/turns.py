@@ -297,7 +297,11 @@ class Turns:
 
     def _written(self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int]) -> list[Any]:
         parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
-        return self._transaction.rows("decide", **parameters)
+        rows = self._transaction.rows("decide", **parameters)
+        if judged.begun:
+            keys, times = list(judged.begun), list(judged.begun.values())
+            self._transaction.do("begin_again", of_queue=queue.queue_id, of_groups=keys, its_times=times)
+        return rows
 
     def record(self, queue: BoxQueue, keys: Sequence[str], events: Events, operation_id: int | None = None) -> None:
         """Put events on record, as many as the queue keeps. If there are none, nothing is executed.

@@ -210,6 +210,9 @@ def _what_stops(
             return f"the handler failed for good: {view.error}" if view.error else "the handler failed for good"
         case GroupState.LOCKED:
             return _who_has(view)
+        case GroupState.WAITING if view.unopened:
+            due = "" if view.due_at is None else f"; what waits is late at {_moment(view.due_at)}"
+            return f"it is not opened: it waits for a message that opens it{due}"
         case GroupState.TIMED_OUT | GroupState.WAITING:
             missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
@@ -267,7 +270,7 @@ def _helping(view: GroupView, blocks: Head | None) -> tuple[Action, ...]:
         case GroupState.FAULTED:
             return (Action.RETRY, Action.SKIP_MESSAGE)
         case GroupState.TIMED_OUT | GroupState.WAITING:
-            return (Action.SKIP_HOLE,)
+            return () if view.unopened else (Action.SKIP_HOLE,)
         case GroupState.LOCKED | GroupState.READY:
             return ()
     assert_never(view.state)

@@ -60,6 +60,7 @@ class GroupView:
         due_in_s: seconds until `due_at`, if its clock began while the database's clock was ahead: then it is due later than
             it should be. None: that isn't so.
         closing: whether it was told to close: it is closed when it holds nothing.
+        unopened: whether it waits for a message that opens it.
     """
 
     queue: str
@@ -92,6 +93,7 @@ class GroupView:
     locked_host: str | None = None
     due_in_s: float | None = None
     closing: bool = False
+    unopened: bool = False
 
     @property
     def waiting(self) -> int:
@@ -100,13 +102,15 @@ class GroupView:
 
     @property
     def reason(self) -> str | None:
-        """The reason and the actor of its suspension, fault or retry, or the reason of a delay; None if there is none."""
+        """The reason and the actor of its suspension, fault or retry, or the reason why it waits; None if there is none."""
         if self.state is GroupState.SUSPENDED and self.suspended_by is not None:
             return f"{self.suspended_by}: {self.suspended_because}"
         if self.state is GroupState.SUSPENDED:
             return self.suspended_because
         if self.state is GroupState.FAULTED or self.tries_again:
             return self.error
+        if self.unopened and self.state is GroupState.WAITING:
+            return "not opened"
         return self.clock_was_ahead
 
     @property
@@ -132,6 +136,7 @@ class GroupView:
             tries_again=self.tries_again or self.clock_was_ahead is not None,
             leased=self.leased_by is not None,
             in_turn=not self.obeyed,
+            unopened=self.unopened,
         )
 
     def allows(self, action: Action) -> bool:

@@ -48,6 +48,9 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "rollbacks": entry.whole("rollbacks", 0, MOST_ATTEMPTS),
         "level": entry.choice("level", LEVELS),
         "policies": _policies(entry.section("policies")),
+        "opens": entry.text("opens"),
+        "closes": entry.text("closes"),
+        "unopened_timeout": entry.duration_s("unopened_timeout"),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())
