@@ -21,7 +21,7 @@ _MEANINGS = {
     GroupState.FAULTED: "the handler of its first message failed for good; a complete set whose handler failed is shown as that, too",
     GroupState.LOCKED: "a worker has it in hand",
     GroupState.TIMED_OUT: "it waits for a missing number whose time is over, and that nobody skips by itself",
-    GroupState.WAITING: "it waits for a missing number",
+    GroupState.WAITING: "it waits for a missing number, or for a message that opens it",
     GroupState.READY: "nothing stops it",
 }  # fmt: skip
 _HAPPENINGS = {
@@ -60,7 +60,7 @@ def _lines() -> Iterator[str]:
         "arrive are taken in all the same, unless the group is closed or closing: then they are late.",
         "",
         "A group that was told to close shows the state that it has, and `closing` beside it; it is `closed` when it holds nothing:",
-        "[closing groups](closing.md).",
+        "[closing and opening groups](closing.md).",
         "",
         "## What operators do",
         "",

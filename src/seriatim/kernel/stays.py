@@ -390,7 +390,7 @@ def _through(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided, 
         line = line.take(came)
         after, out, events = _taken(exempt, inner, line)
         place = bits.first_closing(policy, out, len(inner))
-        after, out, told = _closed(policy, inner, after, out, place)
+        after, out, told = _closed(policy, after.groups.next, after, out, place)
         events = Events.concat([events, told])
     out = _caused(out, line)
     return after, out, events, left
@@ -430,13 +430,15 @@ class _Bits:
         return found
 
 
-def _closed(policy: Stays, before: State, after: State, out: Decided, place: Ints) -> tuple[State, Decided, Events]:
-    """Close groups behind a message that has left: what left behind it in the same moment is late, as is what is held."""
+def _closed(policy: Stays, before: Ints, after: State, out: Decided, place: Ints) -> tuple[State, Decided, Events]:
+    """Close groups behind a message that has left: what left behind it in the same moment is late, as is what is held.
+
+    `before`: the next number of each group when a closing message leaves that is late.
+    """
     ends = place >= 0
     rows = np.arange(len(out))
     mine = ends[out.group] & (out.disposition == Disposition.RELEASED)
     behind = mine & (rows > place[out.group])
-    stays = mine & ~behind
     groups, at = after.groups, place[ends]
     flags = np.where(ends, (groups.flags | Flag.CLOSED | Flag.COMPLETE) & ~int(Flag.CLOSING), groups.flags)
     since, reports = np.where(ends, NEVER, groups.since), np.where(ends, 0, groups.reports)
@@ -444,9 +446,7 @@ def _closed(policy: Stays, before: State, after: State, out: Decided, place: Int
     ordinal[ends] = out.ordinal[at]
     if isinstance(policy, StandardStays):
         last[ends] = out.sequence[at]
-        in_order = stays & ~out.late
-        following[ends] = before.groups.next[ends]
-        following[out.group[in_order]] = out.sequence[in_order] + policy.increment  # ascends: the highest stays
+        following[ends] = np.where(out.late[at], before[ends], out.sequence[at] + policy.increment)
     held = after.held.take(ends[after.held.group]).messages()
     held = held.take(np.lexsort((held.ref, held.group)))
     cause, timed = np.zeros(len(after), np.int64), np.zeros(len(after), np.bool_)
@@ -575,8 +575,9 @@ def _fired(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Ev
         until = until.copy()
         until[ends] = out.cause[place[ends]]
         after, out, events = _rules(policy).fire(policy, inner, until)
-        after, out, told = _closed(policy, inner, after, out, bits.first_closing(policy, out, len(state)))
-        events = Events.concat([events, told])
+        after, out, told = _closed(policy, inner.groups.next, after, out, bits.first_closing(policy, out, len(state)))
+        never = (events.kind == EventKind.HOLE_OPENED) & ends[events.group] & (events.at >= until[events.group])
+        events = Events.concat([events.take(~never), told])
     return _together(policy, after, aside, state.groups.since), out, events
 
 
@@ -601,7 +602,7 @@ def settle(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Even
     after = after.with_groups(clock=np.maximum(after.groups.clock, now))
     place = bits.first_closing(policy, out, len(state))
     if (place >= 0).any():
-        after, out, told = _closed(policy, inner, after, out, place)
+        after, out, told = _closed(policy, inner.groups.next, after, out, place)
         events = Events.concat([events, told])
     since = np.where(state.groups.has(Flag.UNOPENED), now, NEVER)
     state, more, told = go_on(policy, _together(policy, after, aside, since), now)

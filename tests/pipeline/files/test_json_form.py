@@ -207,6 +207,9 @@ def test_the_format_does_not_change_unnoticed():
         "level": "queue",
         "policies": {},
         "events": "usual",
+        "opens": None,
+        "closes": None,
+        "unopened_timeout": None,
     }
     by_type = to_json(Queue("q", Standard(), "key", "n", level="type", policies={"note": Fifo()}))
     assert (by_type["level"], by_type["policies"]) == ("type", {"note": {"name": "fifo"}})
