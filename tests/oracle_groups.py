@@ -162,8 +162,10 @@ class Group:
                 self.put_aside(message, now, out, aside=aside)
         elif self.closing and not self.closed and (self.next_stay() or self.can_open(message)):
             self.put_aside(message, now, out, aside=aside)
-        elif self.unopened:
-            out.late.append(message)
+        elif self.unopened:  # and closing: as in a closed group
+            self.closed = True
+            self.judge(message, now, out, aside=aside)
+            self.closed = False
         elif self.ended and self.can_open(message):
             self.begin_again()
             self.judge(message, now, out, aside=aside)
@@ -197,6 +199,7 @@ class Group:
 
     def begin_again(self) -> None:
         self.closed = self.closing = self.ended = False
+        self.held = []  # places of voids, at most
         self.last_released = None
 
     def next_stay(self) -> list[Message]:
@@ -220,7 +223,7 @@ class Group:
                 out.void.append(message)
             if not isinstance(self.policy, Fifo):
                 self.aside.append(message)
-        elif aside or room:
+        elif aside or room or (self.can_open(message) and not self.next_stay()):
             self.aside.append(message)
             self.start_clock(message.time)
         else:
@@ -239,7 +242,7 @@ class Group:
         if self.ended and self.next_stay():
             waiting, self.aside = self.aside, []
             for one in waiting:
-                self.receive(one, now, out, aside=True)
+                self.receive(one, max(now, one.time), out, aside=True)
         elif self.unopened and not self.closing and not self.suspended and not self.closed:
             head = next((one for one in self.aside if self.can_open(one)), None)
             if head is not None:

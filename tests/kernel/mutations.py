@@ -875,6 +875,165 @@ _CLOSING = (
     ),
 )
 
+_STAYS = (
+    Mutation(
+        "the opening message leaves first",
+        "stays.py",
+        "part[heads] = 0\n    part = ",
+        "part[heads] = 2\n    part = ",
+    ),
+    Mutation(
+        "what is held before the opening leaves behind it by arrival",
+        "stays.py",
+        "held = held.take(np.lexsort((held.ref, held.group)))\n        at = held.group",
+        "held = held.take(np.lexsort((-held.ref, held.group)))\n        at = held.group",
+    ),
+    Mutation(
+        "with a number as start an opening message below it opens nothing",
+        "stays.py",
+        "fits = (start == NOTHING) | ((line.sequence >= start)",
+        "fits = (start == NOTHING) | ((line.sequence >= NOTHING)",
+    ),
+    Mutation(
+        "an opening message off the step opens nothing",
+        "stays.py",
+        "& (line.sequence % step == start % step))",
+        "& (line.sequence % step >= 0))",
+    ),
+    Mutation(
+        "a void opens nothing",
+        "stays.py",
+        "says = (line.bits & OPENS != 0) & (line.weight > 0) & policy.opens",
+        "says = (line.bits & OPENS != 0) & policy.opens",
+    ),
+    Mutation(
+        "a group begins again from its start",
+        "stays.py",
+        "flags[rows], first[rows], following[rows], last[rows] = 0, start, start, NOTHING",
+        "flags[rows], last[rows] = 0, NOTHING",
+    ),
+    Mutation(
+        "a group that begins again has no skipped numbers",
+        "stays.py",
+        "state.skipped.take(kept[state.skipped.group]),",
+        "state.skipped,",
+    ),
+    Mutation(
+        "no clock is seen in a group that isn't opened",
+        "stays.py",
+        "state = state.with_groups(since=np.where(unopened, NEVER, state.groups.since))",
+        "pass",
+    ),
+    Mutation(
+        "the clock of what waits for an opening begins with the first",
+        "stays.py",
+        "begins = np.where(since != NEVER, since, np.where(first == NEVER, groups.clock, first))",
+        "begins = groups.clock",
+    ),
+    Mutation(
+        "what isn't opened in time is late",
+        "stays.py",
+        "waiting = ripe[aside.group] & (aside.time <= moments[aside.group])",
+        "waiting = ripe[aside.group] & (aside.time < moments[aside.group] - 1_000_000)",
+    ),
+    Mutation(
+        "and what came after that time isn't",
+        "stays.py",
+        "waiting = ripe[aside.group] & (aside.time <= moments[aside.group])",
+        "waiting = ripe[aside.group] & (aside.time <= FOREVER)",
+    ),
+    Mutation(
+        "no clock runs before the opening while a group is suspended",
+        "stays.py",
+        "runs = has & ~groups.has(_STOPPED)",
+        "runs = has",
+    ),
+    Mutation(
+        "a suspended group isn't opened",
+        "stays.py",
+        "waits = (unopened & ~closing)[line.group] & (stopped[line.group] | (place < first[line.group]))",
+        "waits = (unopened & ~closing)[line.group] & (place < first[line.group])",
+    ),
+    Mutation(
+        "in a closing group what comes after a held opening message is held, too",
+        "stays.py",
+        "behind = closing[line.group] & (has_next[line.group] | (place >= first[line.group]))",
+        "behind = closing[line.group] & (place >= first[line.group])",
+    ),
+    Mutation(
+        "capacity counts before the opening",
+        "stays.py",
+        "room = policy.capacity - aside.counts(len(inner))",
+        "room = policy.capacity - 0 * aside.counts(len(inner))",
+    ),
+    Mutation(
+        "no capacity rejects what was held before the opening",
+        "stays.py",
+        "exempt = replace(policy, capacity=None)\n    now &=",
+        "pass\n    now &=",
+    ),
+    Mutation(
+        "what comes after a closing message has left is late",
+        "stays.py",
+        "came = np.arange(len(line)) <= let_go[line.group]",
+        "came = np.arange(len(line)) <= len(line)",
+    ),
+    Mutation(
+        "what leaves behind a closing message in the same moment is late",
+        "stays.py",
+        "behind = mine & (rows > place[out.group])",
+        "behind = mine & (rows > len(out))",
+    ),
+    Mutation(
+        "what is held above a closing message is late",
+        "stays.py",
+        "return state, Decided.concat([out, late]), Events.of(",
+        "return state, Decided.concat([out, late.take(slice(0))]), Events.of(",
+    ),
+    Mutation(
+        "the closing message that leaves first closes",
+        "stays.py",
+        "rows = rows[says][::-1]",
+        "rows = rows[says]",
+    ),
+    Mutation(
+        "a timer that lets a closing message go is the last",
+        "stays.py",
+        "until[ends] = out.cause[place[ends]]",
+        "pass",
+    ),
+    Mutation(
+        "a hole behind a closing message doesn't open",
+        "stays.py",
+        "events = Events.concat([events.take(~never), told])",
+        "events = Events.concat([events, told])",
+    ),
+    Mutation(
+        "what is held for the next stay is judged when the group has closed",
+        "stays.py",
+        "mine = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)\n    shut",
+        "mine = groups.has(Flag.CLOSED) & False\n    shut",
+    ),
+    Mutation(
+        "a group that isn't opened opens at resume",
+        "stays.py",
+        "mine[line.group[_opening(policy, state, line)]] = True",
+        "pass",
+    ),
+    Mutation(
+        "a void before the opening is one at once, and once",
+        "stays.py",
+        "again = (line.ref[own] == out.ref) & line.aside[own] & (line.weight[own] == 0)",
+        "again = (line.ref[own] != out.ref)",
+    ),
+    Mutation(
+        "the ordinal doesn't count what is late behind a closing message",
+        "stays.py",
+        "ordinal[ends] = out.ordinal[at]",
+        "pass",
+    ),
+)
+
 MUTATIONS = (
     *_STANDARD,
     *_TIME,
@@ -886,4 +1045,5 @@ MUTATIONS = (
     *_WEIGHTS,
     *_TAKING_OUT,
     *_CLOSING,
+    *_STAYS,
 )

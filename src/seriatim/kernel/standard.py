@@ -137,12 +137,12 @@ def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
     groups = state.groups
     flags, columns = groups.flags.copy(), {}
     if policy.start == "first":
-        fresh = ~groups.has(Flag.BEGUN)[arrivals.group] & (arrivals.sequence <= _MAX - policy.increment)
+        fresh = ~groups.has(Flag.BEGUN | OVER)[arrivals.group] & (arrivals.sequence <= _MAX - policy.increment)
         rows = np.flatnonzero(fresh)[::-1]  # backwards, so that the first of a group is written last
         first = groups.first.copy()
         first[arrivals.group[rows]] = arrivals.sequence[rows]
         flags[arrivals.group[rows]] |= Flag.BEGUN
-        begun = (flags != groups.flags) & ~groups.has(OVER)
+        begun = flags != groups.flags
         columns = {"first": first, "next": np.where(begun, first, groups.next)}
     else:
         flags[arrivals.group] |= Flag.BEGUN
@@ -153,6 +153,10 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     """Disposition and reason of each arrival as far as they don't depend on other arrivals; else HELD."""
     groups, group, sequence = state.groups, arrivals.group, arrivals.sequence
     step, first = policy.increment, groups.first[group]
+    if policy.start == "first":
+        first = np.where(
+            groups.has(Flag.BEGUN)[group], first, sequence
+        )  # what is closed before it began has no first number
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
 

@@ -107,11 +107,11 @@ class _Line(Columns):
 
     @classmethod
     def of_aside(cls, held: Held, time: Ints, cause: Ints, *, timed: bool) -> _Line:
-        """Messages that were held aside, by group and in order of arrival; time and cause by group."""
+        """Messages that were held aside, by group and in order of arrival; time and cause by group. None is earlier than it arrived."""
         held = held.take(np.lexsort((held.ref, held.group)))
         at = held.group
         return cls(
-            at, held.sequence, held.ref, time[at], held.bits, held.weight, cause[at], np.full(len(at), timed),
+            at, held.sequence, held.ref, np.maximum(held.time, time[at]), held.bits, held.weight, cause[at], np.full(len(at), timed),
             np.ones(len(at), np.bool_),
         )  # fmt: skip
 
@@ -229,7 +229,7 @@ def _judged(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, E
 
 def _pass(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Events, _Line]:
     """Judge messages through at most one stay of each group; returns what is left for the next pass."""
-    since = state.groups.since
+    since, whole = state.groups.since, line
     inner, aside = _apart(state)
     decided, events = [no_messages()], [no_events()]
     ended = inner.groups.has(Flag.CLOSED) & inner.groups.has(Flag.COMPLETE)
@@ -261,7 +261,8 @@ def _pass(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Eve
     events.append(told)
     state, closed = close_emptied(policy, _together(policy, inner, aside, since))
     events.append(closed)
-    state, woken = _woken(policy, state, _last_causes(state, decided), timed=False)
+    cause = _last_causes(state, decided)
+    state, woken = _woken(policy, state, cause, _times_of(whole, cause, state.groups.clock), timed=False)
     line = _Line.concat([woken, more, left])
     line = line.take(order_by_group(line.group))
     tail = _tail(policy, state, line)
@@ -318,12 +319,15 @@ def _waits(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[Bools
 
 
 def _put_aside(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[State, Held, Decided]:
-    """Hold messages aside, as many as the capacity lets; a void is decided, and its place waits."""
+    """Hold messages aside, as many as the capacity lets, and the first opening one; a void is decided, and its place waits."""
     void = line.weight == 0
     full = np.zeros(len(line), np.bool_)
     if isinstance(policy, StandardStays) and policy.capacity is not None:
         room = policy.capacity - aside.counts(len(inner))
         full = ~void & ~line.aside & (sum_before(line.group, (~void).astype(np.int64)) >= room[line.group])
+        heads = line.first(_opening(policy, inner, line), len(inner))
+        heads[aside.group[aside.bits & OPENS != 0]] = len(line)
+        full &= np.arange(len(line)) != heads[line.group]
     clock = inner.groups.clock.copy()
     np.maximum.at(clock, line.group, line.time)
     kept = line.take(~full if isinstance(policy, StandardStays) else ~void)
@@ -347,7 +351,8 @@ def _late(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided]:
         return inner, no_messages()
     flags = inner.groups.flags.copy()
     flags[line.group] |= Flag.CLOSED
-    after, out, _ = _rules(policy).take(policy, inner.with_groups(flags=flags), line.arrivals)
+    shut = State(inner.groups.with_columns(flags=flags), Held.empty(), inner.skipped)  # what is held doesn't matter
+    after, out, _ = _rules(policy).take(policy, shut, line.arrivals)
     return inner.with_groups(clock=after.groups.clock), _caused(out, line)
 
 
@@ -495,20 +500,32 @@ def _last_causes(state: State, decided: list[Decided]) -> Ints:
     return cause
 
 
-def _woken(policy: Stays, state: State, cause: Ints, *, timed: bool) -> tuple[State, _Line]:
-    """Take out what was held aside in groups that go on: those that have closed, and those that an opening message waits in."""
+def _times_of(line: _Line, cause: Ints, clock: Ints) -> Ints:
+    """For each group the time of the message that is a cause."""
+    if not len(line):
+        return clock
+    order = np.argsort(line.cause, kind="stable")
+    found = order[np.minimum(np.searchsorted(line.cause, cause, sorter=order), len(line) - 1)]
+    return np.where(line.cause[found] == cause, line.time[found], clock)
+
+
+def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool) -> tuple[State, _Line]:
+    """Take out what was held aside in groups that go on: those that have closed, and those that an opening message waits in.
+
+    `cause`, `time`: what sets them going, by group, and when.
+    """
     groups, aside = state.groups, state.held.waits
     mine = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)
     shut = groups.has(Flag.UNOPENED) & ~groups.has(_STOPPED | Flag.CLOSING)
     if aside.any() and shut.any():
         held = state.held.take(aside & shut[state.held.group])
-        line = _Line.of_aside(held, groups.clock, cause, timed=timed)
+        line = _Line.of_aside(held, time, cause, timed=timed)
         mine[line.group[_opening(policy, state, line)]] = True
     out = aside & mine[state.held.group]
     gone = state.held.take(out)
     # The places of voids in a group that never opened are nothing to judge.
     gone = gone.take(~groups.has(Flag.CLOSED)[gone.group] | for_next_stay(state, state.held)[out])
-    line = _Line.of_aside(gone, groups.clock, cause, timed=timed)
+    line = _Line.of_aside(gone, time, cause, timed=timed)
     if not out.any():
         return state, line
     return State(groups, state.held.take(~out), state.skipped), line
@@ -534,12 +551,14 @@ def fire(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Even
         ripe = due(policy, state) <= until
         if not ripe.any():
             return state, Decided.concat(decided), Events.concat(events)
-        state, out = _timed_out(policy, state, ripe)
-        decided.append(out)
+        state, late = _timed_out(policy, state, ripe)
         state, out, told = _fired(policy, state, until)
-        decided.append(out)
+        decided += [late, out]
         events.append(told)
-        state, out, told = go_on(policy, state, state.groups.clock)
+        moment = np.full(len(state), NEVER, np.int64)
+        for one in (late, out):
+            np.maximum.at(moment, one.group, one.cause)
+        state, out, told = go_on(policy, state, np.where(moment == NEVER, state.groups.clock, moment))
         decided.append(out)
         events.append(told)
 
@@ -585,8 +604,8 @@ def go_on(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Event
     """After a timer or an action: close what holds nothing, and judge what was held aside where that is over."""
     decided, events = [no_messages()], [no_events()]
     state, closed = close_emptied(policy, state)
-    events.append(closed)
-    state, line = _woken(policy, state, now, timed=True)
+    events.append(closed.with_columns(at=now[closed.group]))
+    state, line = _woken(policy, state, now, now, timed=True)
     if len(line):
         state, out, told = _judged(policy, state, line)
         decided.append(out)
