@@ -201,6 +201,17 @@ STAYS = (
         states={"g": "ready"},
     ),
     Case(
+        "stays: ordinals count on, and not what was late behind the closing message",
+        _RULE,
+        Standard(),
+        (at(0, "g", _in(1), _out(3), 4), at(1, "g", of(2, "last")), at(2, "g", _in(1))),
+        opens=True,
+        closes=True,
+        released={"g": [1, 2, 3, 1]},
+        late={"g": [4]},
+        states={"g": "ready"},
+    ),
+    Case(
         "stays: one message opens and closes",
         _RULE,
         Standard(start="first"),

@@ -901,12 +901,6 @@ _STAYS = (
         "& (line.sequence % step >= 0))",
     ),
     Mutation(
-        "a void opens nothing",
-        "stays.py",
-        "says = (line.bits & OPENS != 0) & (line.weight > 0) & policy.opens",
-        "says = (line.bits & OPENS != 0) & policy.opens",
-    ),
-    Mutation(
         "a group begins again from its start",
         "stays.py",
         "flags[rows], first[rows], following[rows], last[rows] = 0, start, start, NOTHING",
@@ -947,12 +941,6 @@ _STAYS = (
         "stays.py",
         "runs = has & ~groups.has(_STOPPED)",
         "runs = has",
-    ),
-    Mutation(
-        "a suspended group isn't opened",
-        "stays.py",
-        "waits = (unopened & ~closing)[line.group] & (stopped[line.group] | (place < first[line.group]))",
-        "waits = (unopened & ~closing)[line.group] & (place < first[line.group])",
     ),
     Mutation(
         "in a closing group what comes after a held opening message is held, too",
