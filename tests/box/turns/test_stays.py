@@ -134,6 +134,11 @@ def test_what_is_not_opened_in_time_is_late(hotel):
     (found,) = set_aside.set_aside(hotel, "hotel")
     assert found.reason == "its group was not opened in time"
     assert (view(hotel).unopened, view(hotel).held) == (True, 0)
+    (put,) = set_aside.requeue_each(hotel, [found], **BY)
+    assert put.status == "held"
+    assert (received(hotel), view(hotel).held) == ([], 1)
+    publish(hotel, IN)
+    assert received(hotel) == [IN, "breakfast"]
 
 
 def test_a_closing_group_keeps_the_next_stay(hotel):
