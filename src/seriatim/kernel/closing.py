@@ -21,14 +21,15 @@ __all__ = ["OPENS", "OVER", "close_emptied", "for_next_stay", "late_repeats", "s
 OPENS = 1
 #: The flags with which a group takes in no message that it doesn't miss.
 OVER = int(Flag.CLOSED | Flag.CLOSING)
+_CLOSING = int(Flag.CLOSING)
 
 
 def close_emptied(policy: Policy, state: State) -> tuple[State, Events]:
     """Close the closing groups that hold no message. One that is suspended or faulted shows that until it goes on."""
-    closing = state.groups.has(Flag.CLOSING)
+    flags = state.groups.flags
+    closing = (flags & _CLOSING) != 0
     if not closing.any():
         return state, no_events()
-    flags = state.groups.flags
     held = state.held
     if isinstance(policy, FifoStays | StandardStays) and held.waits.any():
         held = held.take(~for_next_stay(state, held))
@@ -64,7 +65,7 @@ def shut_out(state: State, arrivals: Arrivals, first: Ints) -> Bools:
     """
     group, sequence = arrivals.group, arrivals.sequence
     over = state.groups.has(OVER)[group]
-    closing = state.groups.has(Flag.CLOSING)
+    closing = state.groups.has(_CLOSING)
     if not closing.any():
         return over
     held = state.held.take(~state.held.late & ~state.held.waits & (state.held.weight > 0))

@@ -31,7 +31,8 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
 
     waiting = arrivals.take(stopped)
     no = np.zeros(len(waiting), np.bool_)
-    added = Held(waiting.group, waiting.ref, waiting.ref, no, no, waiting.time, waiting.weight, waiting.bits)
+    bits = waiting.bits if len(waiting) else waiting.ref
+    added = Held(waiting.group, waiting.ref, waiting.ref, no, no, waiting.time, waiting.weight, bits)
     held = Held.concat([state.held, added])
     ends = np.flatnonzero(last_per_group(group))
     flags, clock = groups.flags.copy(), groups.clock.copy()

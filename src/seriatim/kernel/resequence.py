@@ -135,7 +135,7 @@ def settle(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Eve
     """Release the messages that may leave after an operator's action, and restart the clocks; `now` for each group."""
     after, decided, events = _RULES[type(policy)].settle(policy, state, now)
     after, closed = close_emptied(policy, after)
-    return after, decided, Events.concat([events, closed])
+    return after, decided, Events.concat([events, closed]) if len(closed) else events
 
 
 def go_on(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Events]:
@@ -160,7 +160,7 @@ def _fire(policy: Policy, state: State, until: Ints) -> tuple[State, Decided, Ev
     until = np.minimum(until, FOREVER - 1)  # what has no clock is due at FOREVER: never
     after, decided, events = fire(policy, state, until)
     after, closed = close_emptied(policy, after)
-    return after, decided, Events.concat([events, closed])
+    return after, decided, Events.concat([events, closed]) if len(closed) else events
 
 
 def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) -> tuple[State, Decided, Events]:
@@ -184,7 +184,8 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
         if isinstance(policy, Standard | BestEffort) and policy.late == "suspend" and rules is not stays:
             events.append(suspensions(state, after, stretch))
         after, closed = close_emptied(policy, after)
-        events.append(closed)
+        if len(closed):
+            events.append(closed)
         if clocked:
             events.append(_changes(policy, state, after))
         state = after
