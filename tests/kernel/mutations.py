@@ -618,8 +618,8 @@ _WEIGHTS = (
     Mutation(
         "a late void is late, whatever becomes of late messages",
         "standard.py",
-        "~state.groups.has(Flag.CLOSED)[arrivals.group] & (arrivals.weight > 0)",
-        "~state.groups.has(Flag.CLOSED)[arrivals.group]",
+        "~state.groups.has(OVER)[arrivals.group] & (arrivals.weight > 0)",
+        "~state.groups.has(OVER)[arrivals.group]",
     ),
     Mutation(
         "a void is not collected in a round",
@@ -645,7 +645,7 @@ _TAKING_OUT = (
     Mutation(
         "a held number that is taken out stays taken",
         "actions.py",
-        "skipped = skipped.add(_runs(policy, gone.sequence[~gone.late]), groups.next)",
+        "skipped = skipped.add(_runs(policy, gone.sequence[~gone.late & ~gone.waits]), groups.next)",
         "pass",
     ),
     Mutation(
