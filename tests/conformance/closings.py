@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork
-from tests.conformance.case import CLOCK, Act, Case, Late, at, later, of
+from tests.conformance.case import CLOCK, Act, Case, Late, at, later, of, void
 
 _RULE = "closing"
 _CLOSED = ("closed", "g", None, None)
@@ -193,6 +193,21 @@ CLOSINGS = (
         released={"g": [1, 2, 3, 5, 6]},
         dead={"g": [4]},
         late={"g": [4]},
+        states={"g": "closed"},
+    ),
+    Case(
+        "closing: nothing is missing below a void alone",
+        _RULE,
+        Standard(),
+        (
+            at(0, "g", 1, 3, void(6)),
+            Act("close", "g", 1),
+            at(2, "g", 4, leaves={}),
+            at(3, "g", 2, leaves={"g": [2, 3]}),
+        ),
+        released={"g": [1, 2, 3]},
+        late={"g": [4]},
+        void={"g": [6]},
         states={"g": "closed"},
     ),
     Case(
