@@ -16,12 +16,12 @@ from seriatim.kernel.transitions import Cause, Happening, leads
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "states.md"
 
 _MEANINGS = {
-    GroupState.CLOSED: "it has ended: what comes is late, what it has stays and can be aborted",
+    GroupState.CLOSED: "it has ended: new messages are late, and it holds nothing; or it was closed at once: what it has stays, and can be aborted",
     GroupState.SUSPENDED: 'an operator, a late message (`late="suspend"`) or a suspected restart (`on_restart="suspend"`) has stopped it',
     GroupState.FAULTED: "the handler of its first message failed for good; a complete set whose handler failed is shown as that, too",
     GroupState.LOCKED: "a worker has it in hand",
     GroupState.TIMED_OUT: "it waits for a missing number whose time is over, and that nobody skips by itself",
-    GroupState.WAITING: "it waits for a missing number",
+    GroupState.WAITING: "it waits for a missing number, or for a message that opens it",
     GroupState.READY: "nothing stops it",
 }  # fmt: skip
 _HAPPENINGS = {
@@ -56,8 +56,11 @@ def _lines() -> Iterator[str]:
         yield f"| `{state}` | {_MEANINGS[state]} |"
     yield from (
         "",
-        "While a group is closed, suspended or faulted nothing of it is handed out and none of its clocks runs; what comes is",
-        "taken in all the same.",
+        "While a group is suspended, faulted or closed at once (`close --now`) nothing leaves and none of its clocks runs. Messages that",
+        "arrive are taken in all the same, unless the group is closed or closing: then they are late.",
+        "",
+        "A group that was told to close shows the state that it has, and `closing` beside it; it is `closed` when it holds nothing:",
+        "[closing and opening groups](closing.md).",
         "",
         "## What operators do",
         "",

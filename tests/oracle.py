@@ -34,12 +34,20 @@ class Oracle:
     """The rules for one queue, a message at a time. The interface of `Sequencer`."""
 
     def __init__(
-        self, policy: Policy, *, start_from: Mapping[Any, int] | None = None, compare: str | None = None
+        self,
+        policy: Policy,
+        *,
+        start_from: Mapping[Any, int] | None = None,
+        compare: str | None = None,
+        opens: Any = None,
+        closes: Any = None,
+        unopened_timeout: float | None = None,
     ) -> None:
         self.policy = policy
         if isinstance(policy, Standard) and policy.remember is None:
             self.policy = replace(policy, remember=64)
         self.compare = compare
+        self.stays = opens, closes, None if unopened_timeout is None else micros(unopened_timeout)
         self.start = {key_bytes(key): number for key, number in (start_from or {}).items()}
         self.groups: dict[Hashable, Group] = {key_bytes(key): self.new_group(key) for key in start_from or {}}
         self.now = 0
@@ -57,7 +65,7 @@ class Oracle:
             if target is not None:
                 before.setdefault(target, (target.hole(), target.view().next))
                 message.time = target.clock = max(target.clock, self.now)
-                target.arrive(message, target.clock, out)
+                target.receive(message, target.clock, out)
         for target in self.groups.values():
             target.end_of_offer(max(target.clock, self.now), out)
         for target, (hole, number) in before.items():
@@ -74,7 +82,7 @@ class Oracle:
                 target.clock = max(target.clock, moment)
                 self.fire_due([target], target.clock - 1, out)
                 message.time = target.clock
-                target.arrive(message, target.clock, out)
+                target.receive(message, target.clock, out)
         for target in self.groups.values():
             target.end_of_offer(target.clock, out)
         if watermark is not None:
@@ -134,6 +142,11 @@ class Oracle:
         return self.groups[raw]
 
     def new_group(self, key: Any) -> Group:
+        group = self.plain_group(key)
+        group.has_stays(*self.stays)
+        return group
+
+    def plain_group(self, key: Any) -> Group:
         match self.policy:
             case Standard():
                 return StandardGroup(key, self.policy, self.start.get(key_bytes(key)))
@@ -161,13 +174,17 @@ class Oracle:
     def fire_due(self, groups: list[Group], now: int, out: Outcome) -> Outcome:
         """One timer after another, the earliest first."""
         while True:
-            waiting = [(group.due(), place) for place, group in enumerate(groups)]
+            waiting = [(due_of(group), place) for place, group in enumerate(groups)]
             due = [(moment, place) for moment, place in waiting if moment is not None and moment <= now]
             if not due:
                 break
             moment, place = min(due)
             groups[place].clock = max(groups[place].clock, moment)
-            groups[place].fire(moment, out)
+            if groups[place].unopened:
+                groups[place].not_opened(moment, out)
+            else:
+                groups[place].fire(moment, out)
+            groups[place].go_on(moment, out)
         return out
 
     # Actions.
@@ -183,8 +200,8 @@ class Oracle:
     def abort(self, group: Any, now: float | None = None) -> Outcome:
         return self.act("abort", group, now)
 
-    def close(self, group: Any, now: float | None = None) -> Outcome:
-        return self.act("close", group, now)
+    def close(self, group: Any, now: float | None = None, *, at_once: bool = False) -> Outcome:
+        return self.act("close", group, now, at_once)
 
     def skip_hole(self, group: Any, through: int | None = None, now: float | None = None) -> Outcome:
         return self.act("skip_hole", group, now, through)
@@ -202,6 +219,7 @@ class Oracle:
         before, was = group.hole(), group.view().next
         name = "take_out" if action == "skip_message" and arguments else action
         getattr(group, name)(*arguments, group.clock, out)
+        group.go_on(group.clock, out)
         if action in ("resume", "skip_message", "reset"):
             changes = hole_events(group, before, was)
             out.events += [event for event in changes if event[0] == "hole_opened"]
@@ -231,11 +249,16 @@ class Oracle:
         return {**self.tally, "held": held}
 
 
+def due_of(group: Group) -> int | None:
+    """When the next timer of a group is due."""
+    return group.due_of_opening() if group.unopened else group.due()
+
+
 def hole_events(group: Group, before: tuple[int, int] | None, was: int | None) -> list[tuple[str, Any, int, int]]:
     """What a call that offers messages reports of a group's hole: judged once, at the end. `was`: its next number before."""
     events: list[tuple[str, Any, int, int]] = []
     after, following = group.hole(), group.view().next
-    if before is not None and following != was:
+    if before is not None and following is not None and was is not None and following > was:
         events.append(("hole_filled", group.key, before[0], min(before[1], following - group.policy.increment)))
     if after is not None and (before is None or following != was):
         events.append(("hole_opened", group.key, *after))

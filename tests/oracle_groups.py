@@ -5,7 +5,7 @@ Time is int microseconds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -65,6 +65,7 @@ class View:
     hole_since: float | None
     last_released: Any
     ordinal: int
+    closing: bool = False
 
 
 def whole(value: Any) -> int | None:
@@ -126,11 +127,150 @@ class Group:
         self.held: list[Message] = []
         self.late_held: list[Message] = []
         self.closed = False
+        self.closing = False
         self.suspended = False
         self.by_operator = False
         self.ordinal = 0
         self.last_released: Any = None
         self.clock = -END_OF_TIME
+        # Stays: what says that a message opens or closes the group, and what is held aside.
+        self.opens: Any = None
+        self.closes: Any = None
+        self.unopened_timeout: int | None = None
+        self.unopened = False
+        self.ended = False  # closed by a closing message, or because it was told to close and held nothing
+        self.aside: list[Message] = []
+        self.unopened_since: int | None = None
+
+    # Stays.
+    def has_stays(self, opens: Any, closes: Any, timeout: int | None) -> None:
+        self.opens, self.closes, self.unopened_timeout = opens, closes, timeout
+        self.unopened = opens is not None
+
+    def can_open(self, message: Message) -> bool:
+        return self.opens is not None and not message.void and self.opens(message.value)
+
+    def receive(self, message: Message, now: int, out: Outcome, *, aside: bool = False) -> None:
+        """A message comes, or comes back from where it was held aside."""
+        self.take_in(message, now, out, aside=aside)
+        self.go_on(now, out)
+
+    def take_in(self, message: Message, now: int, out: Outcome, *, aside: bool) -> None:
+        if self.unopened and not self.closing and not self.closed:
+            if self.can_open(message) and not self.suspended:
+                self.open(message, now, out)
+            else:
+                self.put_aside(message, now, out, aside=aside)
+        elif self.closing and not self.closed and (self.next_stay() or self.can_open(message)):
+            self.put_aside(message, now, out, aside=aside)
+        elif self.unopened:  # and closing: as in a closed group
+            self.closed = True
+            self.judge(message, now, out, aside=aside)
+            self.closed = False
+        elif self.ended and self.can_open(message):
+            self.begin_again()
+            self.judge(message, now, out, aside=aside)
+        else:
+            self.judge(message, now, out, aside=aside)
+
+    def judge(self, message: Message, now: int, out: Outcome, *, aside: bool) -> None:
+        """By the rules of the policy; what was held aside meets no capacity, and of a void is decided already."""
+        policy = self.policy
+        if aside and getattr(policy, "capacity", None) is not None:
+            self.policy = replace(policy, capacity=None)
+        scratch = Outcome() if aside and message.void else out
+        self.arrive(message, now, scratch)
+        self.policy = policy
+        if scratch is not out:
+            out.released += scratch.released
+            out.moments += scratch.moments
+            out.events += scratch.events
+            out.late += [one for one in scratch.late if one is not message]
+
+    def open(self, message: Message, now: int, out: Outcome) -> None:
+        """It leaves first, or is the first; then what was held aside is judged as if it came now."""
+        self.unopened, self.unopened_since = False, None
+        waiting, self.aside = self.aside, []
+        came_aside = message in waiting
+        exempt = came_aside or bool(waiting)
+        self.judge(message, now, out, aside=exempt)
+        for one in waiting:
+            if one is not message:
+                self.receive(one, now, out, aside=True)
+
+    def begin_again(self) -> None:
+        self.closed = self.closing = self.ended = False
+        self.held = []  # places of voids, at most
+        self.last_released = None
+
+    def next_stay(self) -> list[Message]:
+        """Of a closing group: an opening message that is held aside, and what came after it."""
+        heads = [
+            place
+            for place, one in enumerate(self.aside)
+            if self.opens is not None and not one.void and self.opens(one.value)
+        ]
+        return self.aside[heads[0] :] if heads else []
+
+    def old_aside(self) -> list[Message]:
+        later = self.next_stay() if self.closing or self.closed or not self.unopened else []
+        return [one for one in self.aside if one not in later]
+
+    def put_aside(self, message: Message, now: int, out: Outcome, *, aside: bool) -> None:
+        capacity = getattr(self.policy, "capacity", None)
+        room = capacity is None or len([one for one in self.aside if not one.void]) < capacity
+        if message.void:
+            if not aside:
+                out.void.append(message)
+            if not isinstance(self.policy, Fifo):
+                self.aside.append(message)
+        elif aside or room or (self.can_open(message) and not self.next_stay()):
+            self.aside.append(message)
+            self.start_clock(message.time)
+        else:
+            out.rejected.append(message)
+
+    def start_clock(self, moment: int) -> None:
+        waits = any(not one.void for one in self.old_aside())
+        if not self.unopened or self.suspended or not waits or self.unopened_timeout is None:
+            self.unopened_since = None
+        elif self.unopened_since is None:
+            self.unopened_since = moment
+
+    def go_on(self, now: int, out: Outcome) -> None:
+        """What was held aside goes on where its time has come. After every change."""
+        self.close_if_empty(out)
+        if self.ended and self.next_stay():
+            waiting, self.aside = self.aside, []
+            for one in waiting:
+                self.receive(one, max(now, one.time), out, aside=True)
+        elif self.unopened and not self.closing and not self.suspended and not self.closed:
+            head = next((one for one in self.aside if self.can_open(one)), None)
+            if head is not None:
+                self.open(head, now, out)
+
+    def end_stay(self, now: int, out: Outcome) -> None:
+        """A closing message has left: what is held above it is late."""
+        self.closed = self.ended = True
+        self.closing = False
+        out.late += self.messages() + self.late_held
+        self.held, self.late_held = [], []
+        out.events.append(("closed", self.key, None, None))
+
+    def due_of_opening(self) -> int | None:
+        if self.unopened_since is None or self.unopened_timeout is None:
+            return None
+        return self.unopened_since + self.unopened_timeout
+
+    def not_opened(self, now: int, out: Outcome) -> None:
+        """What waits for the opening is late."""
+        gone = [one for one in self.old_aside() if one.time <= now]
+        out.late += [one for one in gone if not one.void]
+        self.aside = [one for one in self.aside if one not in gone]
+        self.unopened_since = None
+        left = [one for one in self.old_aside() if not one.void]
+        if left:
+            self.start_clock(first_arrival(left))
 
     # What a policy adds.
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
@@ -152,14 +292,36 @@ class Group:
         """Everything that may leave leaves; clocks are set. After every change."""
         raise NotImplementedError
 
+    def turns_away(self, number: int) -> bool:
+        """Whether the group is closed, or closing: then it takes in missing numbers below the highest that it holds only."""
+        return self.closed or (self.closing and not self.misses(number))
+
+    def misses(self, number: int) -> bool:
+        """Whether a message that the group holds waits for this number."""
+        return False
+
+    def close_if_empty(self, out: Outcome) -> None:
+        """What is told to close is closed when it holds nothing, unless it is suspended. After every change."""
+        if self.closing and not self.closed and not self.suspended and not self.messages() and not self.kept_late():
+            if any(not one.void for one in self.old_aside()):
+                return
+            self.closed = self.ended = True
+            self.unopened, self.unopened_since = False, None
+            self.aside = self.next_stay()
+            out.events.append(("closed", self.key, None, None))
+        self.closing = self.closing and not self.closed
+
     def shown_state(self) -> str:
         if self.closed:
             return "closed"
-        return "suspended" if self.suspended else "ready"
+        if self.suspended:
+            return "suspended"
+        return "waiting" if self.unopened else "ready"
 
     def view(self) -> View:
-        held = len(self.messages()) + len(self.kept_late())
-        return View(self.shown_state(), None, held, None, self.last_released, self.ordinal)
+        aside = [one for one in self.aside if not one.void]
+        held = len(self.messages()) + len(self.kept_late()) + len(aside)
+        return View(self.shown_state(), None, held, None, self.last_released, self.ordinal, self.closing)
 
     def kept_late(self) -> list[Message]:
         """What is held below next."""
@@ -176,6 +338,8 @@ class Group:
         self.last_released = None if isinstance(self.policy, Fifo) else message.number
         out.released.append((message.group, message.sequence, message.value, self.ordinal, late))
         out.moments.append(now)
+        if self.closes is not None and self.closes(message.value):
+            self.end_stay(now, out)
 
     def take_late(self, message: Message, now: int, out: Outcome, *, room: bool = True) -> None:
         """The three ways with a late message."""
@@ -210,6 +374,7 @@ class Group:
         if not self.suspended:
             out.events.append(("suspended", self.key, None, None))
         self.suspended = self.by_operator = True
+        self.unopened_since = None
         self.let_go(now, out)
 
     def resume(self, now: int, out: Outcome) -> None:
@@ -217,10 +382,10 @@ class Group:
             self.refuse("resume")
         self.resumed(out)
         self.by_operator = False
-        for message in self.late_held:
-            self.leave(message, now, out, late=True)
-        self.late_held = []
+        while self.late_held and not self.closed:
+            self.leave(self.late_held.pop(0), now, out, late=True)
         self.let_go(now, out)
+        self.start_clock(now)
 
     def skip_message(self, now: int, out: Outcome) -> None:
         if self.shown_state() != "suspended" or self.by_operator or not self.late_held:
@@ -232,11 +397,17 @@ class Group:
 
     def take_out(self, sequence: Any, now: int, out: Outcome) -> None:
         """One message out of the middle."""
-        both = sorted(self.messages() + self.kept_late(), key=lambda message: message.arrival)
+        aside = [one for one in self.aside if not one.void]
+        both = sorted(self.messages() + self.kept_late() + aside, key=lambda message: message.arrival)
         named = [message for message in both if message.sequence == sequence]
         if not named:
             raise ActionRefused(f"nothing held has the sequence {sequence}")
-        if named[0] in self.late_held:
+        if named[0] in self.aside:
+            out.dead.append(named[0])
+            self.aside.remove(named[0])
+            if not any(not one.void for one in self.old_aside()):
+                self.unopened_since = None
+        elif named[0] in self.late_held:
             out.dead.append(named[0])
             self.late_held.remove(named[0])
             if self.shown_state() == "suspended" and not self.by_operator and not self.kept_late():
@@ -254,15 +425,22 @@ class Group:
         out.dead += self.kept_late()
         self.late_held = []
         self.forget_back()
+        out.dead += [one for one in self.aside if not one.void]
+        self.aside = [one for one in self.aside if one.void]
+        self.unopened_since = None
         self.let_go(now, out)
 
     def forget_back(self) -> None:
         """After all that was held is dead."""
 
-    def close(self, now: int, out: Outcome) -> None:
-        if not self.closed:
+    def close(self, at_once: bool, now: int, out: Outcome) -> None:
+        if at_once and not self.closed:
             out.events.append(("closed", self.key, None, None))
-        self.closed = True
+            self.closed = True
+        if at_once:
+            self.ended = self.unopened = False
+            self.unopened_since = None
+        self.closing = not self.closed
         self.let_go(now, out)
 
     def skip_hole(self, through: int | None, now: int, out: Outcome) -> None:
@@ -279,7 +457,7 @@ class FifoGroup(Group):
     """By arrival."""
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
-        if self.closed:
+        if self.turns_away(message.number):
             out.late.append(message)
         elif message.void:
             out.void.append(message)
@@ -289,9 +467,9 @@ class FifoGroup(Group):
 
     def let_go(self, now: int, out: Outcome) -> None:
         if not self.suspended and not self.closed:
-            for message in self.held:
-                self.leave(message, now, out)
-            self.held = []
+            while self.held and not self.closed:
+                self.leave(self.held.pop(0), now, out)
+        self.close_if_empty(out)
 
 
 class StandardGroup(Group):
@@ -322,7 +500,7 @@ class StandardGroup(Group):
         overflows = number > INT64_MAX - self.policy.increment
         if overflows or (self.first is not None and (number - self.first) % self.policy.increment != 0):
             out.invalid.append(message)
-        elif self.closed:
+        elif self.turns_away(number):
             out.late.append(message)
         elif self.first is None or self.next is None:
             self.first = self.next = number
@@ -356,7 +534,7 @@ class StandardGroup(Group):
     def suspects_restart(self, message: Message, out: Outcome) -> bool:
         """Counts a message below next; whether it is to be held, because the producer seems to have begun anew."""
         number, limit, step = message.number, self.policy.restart_after, self.policy.increment
-        if not limit or self.closed or self.next is None or self.first is None or number >= self.next:
+        if self.turns_away(number) or not limit or self.next is None or self.first is None or number >= self.next:
             return False
         if number > INT64_MAX - step or (number - self.first) % step != 0:
             return False
@@ -389,6 +567,26 @@ class StandardGroup(Group):
         self.suspended = True
         self.let_go(now, out)
 
+    def can_open(self, message: Message) -> bool:
+        if not super().can_open(message) or message.number > INT64_MAX - self.policy.increment:
+            return False
+        start = self.first if self.unopened else None if self.policy.start == "first" else self.policy.start
+        return start is None or (message.number >= start and (message.number - start) % self.policy.increment == 0)
+
+    def begin_again(self) -> None:
+        super().begin_again()
+        self.first = self.next = None if self.policy.start == "first" else self.policy.start  # type: ignore[assignment]
+        self.begun_by_first_arrival = self.policy.start == "first"
+        self.ranges, self.taken_out = [], set()
+        self.since, self.hole_at, self.timed_out = None, None, False
+        self.suspects, self.suspect, self.back, self.remembered = 0, None, [], []
+
+    def misses(self, number: int) -> bool:
+        if not self.messages() or self.next is None:
+            return False
+        taken = self.taken_out | {message.number for message in self.held}
+        return self.next <= number < max(message.number for message in self.messages()) and number not in taken
+
     def leave(self, message: Message, now: int, out: Outcome, *, late: bool = False) -> None:
         super().leave(message, now, out, late=late)
         if not message.void and self.policy.remember:
@@ -413,22 +611,24 @@ class StandardGroup(Group):
         self.taken_out |= {message.number for message in messages if self.next is None or message.number >= self.next}
 
     def restart(self, now: int, out: Outcome) -> None:
-        if self.closed:
+        if self.closed or self.unopened:
             self.refuse("restart")
         if self.suspended:
             self.resumed(out)
-        comes_back = sorted(self.held + self.late_held + self.back, key=lambda message: message.arrival)
-        ordinal, clock = self.ordinal, self.clock
+        comes_back = sorted(self.held + self.late_held + self.back + self.aside, key=lambda message: message.arrival)
+        ordinal, clock, stays = self.ordinal, self.clock, (self.opens, self.closes, self.unopened_timeout)
         self.__init__(self.key, self.policy, None)  # type: ignore[misc]
+        self.has_stays(*stays)
         self.ordinal, self.clock = ordinal, clock
         for message in comes_back:
             message.time = now
             told = Outcome() if message.void else out
-            self.arrive(message, now, told)
+            self.receive(message, now, told)
             if message.void:
                 out.released += told.released
                 out.moments += told.moments
                 out.events += told.events
+                out.late += [one for one in told.late if one is not message]
 
     def kept_late(self) -> list[Message]:
         return self.late_held + [message for message in self.back if not message.void]
@@ -485,6 +685,7 @@ class StandardGroup(Group):
         elif self.hole_at != self.next:
             begin = max(now, first_arrival(self.messages()))
             self.since, self.hole_at, self.reports, self.timed_out = begin, self.next, 0, False
+        self.close_if_empty(out)
 
     def tell_void(self, numbers: list[int], out: Outcome) -> None:
         if numbers:
@@ -551,7 +752,7 @@ class StandardGroup(Group):
         self.pass_over(hole[0], last, now, out)
 
     def reset(self, number: int, now: int, out: Outcome) -> None:
-        if self.closed:
+        if self.closed or self.unopened:
             self.refuse("reset")
         step = self.policy.increment
         if self.first is not None and (number - self.first) % step != 0:
@@ -587,7 +788,7 @@ class BestEffortGroup(Group):
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
         number = message.number
-        if self.closed:
+        if self.turns_away(number):
             out.late.append(message)
         elif self.top is not None and number < self.top:
             self.take_late(message, now, out)
@@ -607,6 +808,7 @@ class BestEffortGroup(Group):
                 message.waits = False
         elif self.since is None:
             self.since = max(now, first_arrival(self.held))
+        self.close_if_empty(out)
 
     def end_of_offer(self, now: int, out: Outcome) -> None:
         if self.window is None and self.touched and not self.suspended and not self.closed:
@@ -700,6 +902,9 @@ class UnitOfWorkGroup(Group):
         if self.closed:
             (out.duplicates if self.complete else out.late).append(message)
             return
+        if self.turns_away(number):
+            out.late.append(message)
+            return
         if number < 1:
             out.invalid.append(message)
             return
@@ -723,7 +928,17 @@ class UnitOfWorkGroup(Group):
                 self.held = [other for other in self.held if other.number <= stated]
             self.let_go(now, out)
 
+    def misses(self, number: int) -> bool:
+        if not self.messages():
+            return False
+        taken = self.taken_out | {message.number for message in self.held}
+        return 1 <= number < max(message.number for message in self.messages()) and number not in taken
+
     def let_go(self, now: int, out: Outcome) -> None:
+        self.complete_set(now, out)
+        self.close_if_empty(out)
+
+    def complete_set(self, now: int, out: Outcome) -> None:
         if self.suspended or self.closed or not self.held:
             self.since = None
         elif self.since is None:
@@ -745,4 +960,5 @@ class UnitOfWorkGroup(Group):
         out.dead += self.messages()
         self.held = []
         self.closed = True
+        self.closing = False
         out.events.append(("closed", self.key, None, None))

@@ -107,6 +107,22 @@ def test_group_show_names_what_blocks_and_the_command_that_helps(shop, call):
     assert "no queue has a group 'x'" in call("group", "show", "x", code=2).stderr
 
 
+def test_a_group_is_closed_when_it_holds_nothing_or_now(shop, call):
+    assert "closing" not in call("groups").stdout.splitlines()[0]
+    assert call("group", "close", "c2", *WHY).stdout == "shop, group c2: waiting → waiting, closing\n"
+    heading, *lines = call("groups").stdout.splitlines()
+    assert heading.split()[:4] == ["queue", "group", "state", "closing"]
+    assert [line.split()[:4] for line in lines if "c2" in line] == [["shop", "c2", "waiting", "yes"]]
+    shown = call("group", "show", "c2").stdout
+    assert shown.startswith("shop, group c2: waiting, closing since ")
+    assert "it is closing: new messages are late, and it is closed when it holds nothing" in shown
+    assert told(call("group", "show", "c2", "--json"))["view"]["closing"] is True
+    done = call("group", "close", "c2", "c3", "--now", *WHY).stdout.splitlines()
+    assert [line.rpartition(" ")[2] for line in done[:2]] == ["closed", "closed"]
+    log = rows(shop, "SELECT group_key, details ->> 'at_once' FROM {schema}.operator_log ORDER BY operation_id")
+    assert [tuple(one) for one in log] == [("c2", None), ("c2", "true"), ("c3", "true")]
+
+
 def test_actions_on_one_group(shop, call):
     assert call("group", "suspend", "c2", *WHY).stdout == "shop, group c2: waiting → suspended\n"
     assert call("group", "resume", "c2", *WHY).stdout == "shop, group c2: suspended → waiting\n"

@@ -180,7 +180,7 @@ def test_what_is_judged_again_and_what_is_refused_is_told(box, call):
     _, rejected = publish(box, 2, 3)
     assert received(box) == []
     assert call("requeue", rejected, *WHY).stdout == f"shop, group c1: {rejected} is judged again: rejected\n"
-    groups.close(box, "shop", "c1", **BY)
+    groups.close(box, "shop", "c1", at_once=True, **BY)
     refused = call("requeue", "--all", "--yes", *WHY, code=1).stdout
     assert refused.startswith("shop, group c1: refused, 1 message: cannot requeue into a group that is closed (")
     assert call("requeue", "--all", "--status", "late", "--yes", *WHY).stdout == "there are none\n"

@@ -94,7 +94,8 @@ class Case:
     peer's rule is another and what ours is. `released`, `late`, … give sequences per group; the order
     counts for `released` only. A disposition without an expectation must not occur. `conflicts`: the first of each group and
     step, by its number. `unwatched`: nobody looks
-    before all has arrived; then there is one look, at the latest message's time.
+    before all has arrived; then there is one look, at the latest message's time. `opens`, `closes`: whether messages with the property
+    of that name open their group, or close it.
     """
 
     name: str
@@ -117,6 +118,19 @@ class Case:
     conflicts: tuple[tuple[str, int], ...] | None = None
     states: Mapping[str, str] = field(default_factory=dict)
     unwatched: bool = False
+    opens: bool = False
+    closes: bool = False
+    unopened_timeout: float | None = None
+
+    @property
+    def stays(self) -> dict[str, Any]:
+        """What opens and closes groups, in memory: the properties ``opens`` and ``closes`` of a message."""
+        found: dict[str, Any] = {}
+        if self.opens:
+            found |= {"opens": lambda value: bool(value.get("opens")), "unopened_timeout": self.unopened_timeout}
+        if self.closes:
+            found["closes"] = lambda value: bool(value.get("closes"))
+        return found
 
     @property
     def messages(self) -> tuple[Message, ...]:

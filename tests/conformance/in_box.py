@@ -48,6 +48,8 @@ _TYPE = MessageType(
         "moment": "timestamp",
         "size": "long",
         "is_last": "boolean",
+        "opens": "boolean",
+        "closes": "boolean",
         "message": "long",
     },
 )
@@ -67,7 +69,11 @@ def cannot_run(case: Case) -> str | None:
 def queue_of(case: Case) -> Queue:
     """A case as a queue."""
     by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
-    return Queue(case.name, case.policy, group="key", sequence="moment" if by_time else "number", events="all")
+    return Queue(
+        case.name, case.policy, group="key", sequence="moment" if by_time else "number", events="all",
+        opens="opens" if case.opens else None, closes="closes" if case.closes else None,
+        unopened_timeout=case.unopened_timeout,
+    )  # fmt: skip
 
 
 class InBox:
@@ -201,7 +207,11 @@ class _Run:
             "moment" if by_time else "number": message.sequence,
             "message": number,
             "to": self.case.name,
-            **{name: message.properties[name] for name in ("size", "is_last") if name in message.properties},
+            **{
+                name: message.properties[name]
+                for name in ("size", "is_last", "opens", "closes")
+                if name in message.properties
+            },
         }
         if by_time and message.sequence is not None:
             context["moment"] = _EPOCH + timedelta(seconds=message.sequence)
@@ -340,8 +350,8 @@ class _Run:
             since = None if here.hole_since is None else here.hole_since.timestamp()
             same(
                 f"{group!r}",
-                (here.next, here.held, since, here.ordinal),
-                (there.next, there.held, there.hole_since, there.ordinal),
+                (here.next, here.held, since, here.ordinal, here.closing),
+                (there.next, there.held, there.hole_since, there.ordinal, there.closing),
             )
             last = there.last_released
             by_time = isinstance(self.case.policy, BestEffort) and self.case.policy.by == "time"

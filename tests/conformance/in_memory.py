@@ -41,9 +41,9 @@ class InMemory:
 
 
 def beginning(case: Case) -> dict[str, Any]:
-    """The arguments of a sequencer: first numbers, and what is compared of the values."""
+    """The arguments of a sequencer: first numbers, what is compared of the values, and what opens and closes groups."""
     start_from = {"start_from": dict(case.start_from)} if case.start_from else {}
-    return start_from | comparing(case.policy)
+    return start_from | comparing(case.policy) | case.stays
 
 
 def comparing(policy: Policy) -> dict[str, Any]:

@@ -42,18 +42,17 @@ SCHEMA = pa.schema(
 
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a frame; None: it does."""
-    if case.has_voids:
-        return "no row is a void yet"
-    if case.has_actions:
-        return "an operator acts on it, which a frame can't see"
-    if not case.plain:
-        return "its keys, sequences or sizes have no column type in common"
     policy = case.policy
-    if isinstance(policy, Standard) and (policy.remember or policy.restart_after not in (0, 8)):
-        return "fingerprints and counts of restarts aren't kept there yet"
-    if case.unwatched:
-        return "a batch looks at what it takes in"
-    return None
+    counts = isinstance(policy, Standard) and (policy.remember or policy.restart_after not in (0, 8))
+    whys = (
+        (bool(case.stays), "no message of a pipeline opens or closes its group"),
+        (case.has_voids, "no row is a void yet"),
+        (case.has_actions, "an operator acts on it, which a frame can't see"),
+        (not case.plain, "its keys, sequences or sizes have no column type in common"),
+        (counts, "fingerprints and counts of restarts aren't kept there yet"),
+        (case.unwatched, "a batch looks at what it takes in"),
+    )
+    return next((why for applies, why in whys if applies), None)
 
 
 def queue_of(case: Case) -> Queue:

@@ -75,7 +75,7 @@ def views(sequencer: Any, oracle: Oracle) -> dict[Any, Any]:
 
 
 def view(seen: Any) -> tuple[Any, ...]:
-    return str(seen.state), seen.next, seen.held, seen.hole_since, seen.last_released, seen.ordinal
+    return str(seen.state), seen.next, seen.held, seen.hole_since, seen.last_released, seen.ordinal, seen.closing
 
 
 def numbered(items: list[Any], start: int = 0) -> list[Any]:
@@ -99,10 +99,15 @@ def fits(call: Call, oracle: Oracle) -> bool:
     return call.name in ("offer", "advance") or any(group.key == call.arguments[0] for group in oracle.groups.values())
 
 
-def check_script(policy: Policy, script: list[Call], start_from: dict[str, int]) -> None:
-    """Plays a script to the kernel and to the oracle and asserts after each call that they agree."""
+def check_script(
+    policy: Policy, script: list[Call], start_from: dict[str, int], stays: dict[str, Any] | None = None
+) -> None:
+    """Plays a script to the kernel and to the oracle and asserts after each call that they agree.
+
+    `stays`: what opens and closes groups, for both.
+    """
     begin: dict[str, Any] = {"start_from": start_from} if start_from else {}
-    begin |= comparing(policy)
+    begin |= comparing(policy) | (stays or {})
     subject, oracle = Sequencer(policy, **begin), Oracle(policy, **begin)
     decided: list[Any] = []
     offered = 0
@@ -155,9 +160,11 @@ def messages_in(outcome: Any) -> list[Any]:
     return [row[2] for row in released(outcome)] + aside
 
 
-def check_replay(policy: Policy, parts: list[tuple[list[Any], float | None]]) -> None:
+def check_replay(
+    policy: Policy, parts: list[tuple[list[Any], float | None]], stays: dict[str, Any] | None = None
+) -> None:
     """Plays history to the kernel and to the oracle, part by part, and asserts that they agree."""
-    begin = comparing(policy)
+    begin = comparing(policy) | (stays or {})
     subject, oracle, start = Sequencer(policy, **begin), Oracle(policy, **begin), 0
     for timed, watermark in parts:
         messages = numbered(timed, start)

@@ -21,6 +21,7 @@ CAUGHT = 3
 SCRIPTS = 400
 REPLAYS = 150
 WEIGHTS = 100
+STAYS = 250
 
 
 def policy_of(dice: random.Random) -> Policy:
@@ -102,6 +103,7 @@ def action_of(dice: random.Random, now: float) -> Call:
             "reset",
             "abort",
             "close",
+            "close",
             "restart",
         ]
     )
@@ -110,9 +112,29 @@ def action_of(dice: random.Random, now: float) -> Call:
         keywords["through"] = dice.randint(-4, 9)
     if name == "reset":
         keywords["next"] = dice.randint(-4, 9)
+    if name == "close":
+        keywords["at_once"] = dice.random() < 0.3
     if name == "skip_message" and dice.random() < 0.7:
         keywords["sequence"] = dice.randint(-4, 9)
     return Call(name, (dice.choice("aab"),), keywords)
+
+
+def policy_with_stays(dice: random.Random) -> Policy:
+    """One of those whose groups messages can open and close."""
+    while not isinstance(policy := policy_of(dice), Standard):
+        if dice.random() < 0.5:
+            return Fifo()
+    return policy
+
+
+def stays_of(dice: random.Random) -> dict[str, Any]:
+    """What opens and closes groups."""
+    which = dice.choice(["both", "both", "both", "opens", "closes"])
+    found: dict[str, Any] = {} if which == "opens" else {"closes": lambda value: bool(value.get("last"))}
+    if which != "closes":
+        opens = {"opens": lambda value: value.get("size") in (2, 3, 4)}
+        found |= opens | {"unopened_timeout": dice.choice([None, None, 2, 5])}
+    return found
 
 
 def replay_of(dice: random.Random) -> list[tuple[list[Any], float | None]]:
@@ -131,6 +153,8 @@ def play(seed: int) -> None:
     dice = random.Random(seed)
     for _ in range(SCRIPTS):
         check_script(policy_of(dice), script_of(dice), {})
+    for _ in range(STAYS):
+        check_script(policy_with_stays(dice), script_of(dice), {}, stays_of(dice))
     for _ in range(REPLAYS):
         policy = policy_of(dice)
         if not (isinstance(policy, BestEffort) and policy.window is None):

@@ -33,8 +33,8 @@ _STANDARD = (
     Mutation(
         "with start='first' lower ones are late",
         "standard.py",
-        "mark(below, Disposition.LATE, Reason.BEFORE_FIRST)",
-        "mark(below, Disposition.INVALID, Reason.BEFORE_FIRST)",
+        "mark(below, Disposition.LATE, Reason.BEFORE_OPENING",
+        "mark(below, Disposition.INVALID, Reason.BEFORE_OPENING",
     ),
     Mutation(
         "the first in order of arrival fixes next",
@@ -618,8 +618,8 @@ _WEIGHTS = (
     Mutation(
         "a late void is late, whatever becomes of late messages",
         "standard.py",
-        "~state.groups.has(Flag.CLOSED)[arrivals.group] & (arrivals.weight > 0)",
-        "~state.groups.has(Flag.CLOSED)[arrivals.group]",
+        "~state.groups.has(OVER)[arrivals.group] & (arrivals.weight > 0)",
+        "~state.groups.has(OVER)[arrivals.group]",
     ),
     Mutation(
         "a void is not collected in a round",
@@ -645,7 +645,7 @@ _TAKING_OUT = (
     Mutation(
         "a held number that is taken out stays taken",
         "actions.py",
-        "skipped = skipped.add(_runs(policy, gone.sequence[~gone.late]), groups.next)",
+        "skipped = skipped.add(_runs(policy, gone.sequence[~gone.late & ~gone.waits]), groups.next)",
         "pass",
     ),
     Mutation(
@@ -906,8 +906,8 @@ _RESTARTS = (
     Mutation(
         "what a restart brings back is judged in order of arrival",
         "actions.py",
-        'back = state.held.take(np.argsort(state.held.ref, kind="stable"))\n    none',
-        "back = state.held\n    none",
+        'back = state.held.take(np.argsort(state.held.ref, kind="stable"))\n    size',
+        "back = state.held\n    size",
     ),
     Mutation(
         "a void that a restart brings back isn't counted again",
@@ -916,10 +916,10 @@ _RESTARTS = (
         "outcome.decided.ref >= 0",
     ),
     Mutation(
-        "an operator's suspension keeps what is held for a restart apart",
+        "an operator's suspension keeps what is held for a restart apart, or aside",
         "actions.py",
-        "waits=held.suspected if isinstance(policy, Standard) else",
-        "waits=np.zeros(len(held), np.bool_) if isinstance(policy, Standard) else",
+        "waits=held.waits & (not isinstance(policy, BestEffort))",
+        "waits=np.zeros(len(held), np.bool_)",
     ),
     Mutation(
         "no message has stopped a group that waits because of a restart",
@@ -1022,6 +1022,252 @@ _CONFLICTS = (
     ),
 )
 
+_CLOSING = (
+    Mutation(
+        "a closing group is closed when it holds nothing",
+        "closing.py",
+        "& (held.counts(len(state)) == 0)",
+        "& (held.counts(len(state)) >= 0)",
+    ),
+    Mutation(
+        "a closing group that is suspended isn't closed before it goes on",
+        "closing.py",
+        "ended = closing & ~state.groups.has(Flag.SUSPENDED | Flag.FAULTED)",
+        "ended = closing & ~state.groups.has(Flag.FAULTED)",
+    ),
+    Mutation(
+        "a set that closes its group isn't closed twice",
+        "closing.py",
+        "closed = ended & ~state.groups.has(Flag.CLOSED)",
+        "closed = ended",
+    ),
+    Mutation(
+        "a closed group isn't closing any more",
+        "closing.py",
+        "flags = np.where(ended | (closing & state.groups.has(Flag.CLOSED)), flags & ~int(Flag.CLOSING), flags)",
+        "flags = np.where(ended & closed, flags & ~int(Flag.CLOSING), flags)",
+    ),
+    Mutation(
+        "a closing group takes in missing numbers",
+        "closing.py",
+        "return over & ~missing",
+        "return over",
+    ),
+    Mutation(
+        "a closing group takes in nothing above the highest held one",
+        "closing.py",
+        "(sequence < highest[group])",
+        "(sequence >= first)",
+    ),
+    Mutation(
+        "a closing group takes in nothing below the lowest that it misses",
+        "closing.py",
+        "closing[group] & (sequence >= first)",
+        "closing[group]",
+    ),
+    Mutation(
+        "what was taken out of a closing group isn't missing",
+        "closing.py",
+        "missing &= ~state.skipped.contain(group, sequence)",
+        "pass",
+    ),
+    Mutation(
+        "a number that waits as late isn't the highest held one",
+        "closing.py",
+        "state.held.take(~state.held.late & ~state.held.waits & (state.held.weight > 0))",
+        "state.held.take(~state.held.waits & (state.held.weight > 0))",
+    ),
+    Mutation(
+        "nothing is missing below a void alone",
+        "closing.py",
+        "state.held.take(~state.held.late & ~state.held.waits & (state.held.weight > 0))",
+        "state.held.take(~state.held.late & ~state.held.waits)",
+    ),
+    Mutation(
+        "a number that comes twice isn't missing in a closing group",
+        "closing.py",
+        "twice = twice[state.groups.has(Flag.CLOSING)[arrivals.group[twice]]]",
+        "twice = twice[:0]",
+    ),
+    Mutation(
+        "a number above a size that is told is none that a closing group waits for",
+        "unit_of_work.py",
+        "return sum_before(arrivals.group, tells.astype(np.int64)) == 0",
+        "return sum_before(arrivals.group, tells.astype(np.int64)) >= 0",
+    ),
+    Mutation(
+        "a group that is closed at once is closed",
+        "actions.py",
+        "flags = (groups.flags | Flag.CLOSED) & ~int(Flag.CLOSING | Flag.COMPLETE | Flag.UNOPENED)",
+        "flags = (groups.flags | Flag.CLOSING) & ~int(Flag.COMPLETE)",
+    ),
+    Mutation(
+        "an abort closes a closing group",
+        "actions.py",
+        "after, more, told = go_on(policy, after, clock)",
+        "more, told = no_messages(), no_events()",
+    ),
+    Mutation(
+        "a hole that an operator skips closes a closing group with an event",
+        "actions.py",
+        "Events.concat([skipped, _passed_and_closed(outcome), opened])",
+        "Events.concat([skipped, opened])",
+    ),
+    Mutation(
+        "a timer closes a closing group",
+        "resequence.py",
+        "    after, decided, events = fire(policy, state, until)\n    after, closed = close_emptied(policy, after)\n",
+        "    after, decided, events = fire(policy, state, until)\n    closed = no_events()\n",
+    ),
+)
+
+_STAYS = (
+    Mutation(
+        "the opening message leaves first",
+        "stays.py",
+        "part[heads] = 0\n    part = ",
+        "part[heads] = 2\n    part = ",
+    ),
+    Mutation(
+        "what is held before the opening leaves behind it by arrival",
+        "stays.py",
+        "held = held.take(np.lexsort((held.ref, held.group)))\n        at = held.group",
+        "held = held.take(np.lexsort((-held.ref, held.group)))\n        at = held.group",
+    ),
+    Mutation(
+        "with a number as start an opening message below it opens nothing",
+        "stays.py",
+        "fits = (start == NOTHING) | ((line.sequence >= start)",
+        "fits = (start == NOTHING) | ((line.sequence >= NOTHING)",
+    ),
+    Mutation(
+        "an opening message off the step opens nothing",
+        "stays.py",
+        "& (line.sequence % step == start % step))",
+        "& (line.sequence % step >= 0))",
+    ),
+    Mutation(
+        "a group begins anew from its start",
+        "incarnation.py",
+        "fresh = new_state(policy, len(rows))",
+        "fresh = new_state(policy, len(rows), before.next if isinstance(policy, Standard) else None)",
+    ),
+    Mutation(
+        "a group that begins anew has no skipped numbers",
+        "incarnation.py",
+        "return state.replace(rows, fresh)",
+        "return state.replace(rows, fresh.having(skipped=state.select(rows).skipped))",
+    ),
+    Mutation(
+        "no clock is seen in a group that isn't opened",
+        "stays.py",
+        "state = state.with_groups(since=np.where(unopened, NEVER, state.groups.since))",
+        "pass",
+    ),
+    Mutation(
+        "the clock of what waits for an opening begins with the first",
+        "stays.py",
+        "begins = np.where(since != NEVER, since, np.where(first == NEVER, groups.clock, first))",
+        "begins = groups.clock",
+    ),
+    Mutation(
+        "what isn't opened in time is late",
+        "stays.py",
+        "waiting = ripe[aside.group] & (aside.time <= moments[aside.group])",
+        "waiting = ripe[aside.group] & (aside.time < moments[aside.group] - 1_000_000)",
+    ),
+    Mutation(
+        "and what came after that time isn't",
+        "stays.py",
+        "waiting = ripe[aside.group] & (aside.time <= moments[aside.group])",
+        "waiting = ripe[aside.group] & (aside.time <= FOREVER)",
+    ),
+    Mutation(
+        "no clock runs before the opening while a group is suspended",
+        "stays.py",
+        "runs = has & ~groups.has(_STOPPED)",
+        "runs = has",
+    ),
+    Mutation(
+        "in a closing group what comes after a held opening message is held, too",
+        "stays.py",
+        "behind = closing[line.group] & (has_next[line.group] | (place >= first[line.group]))",
+        "behind = closing[line.group] & (place >= first[line.group])",
+    ),
+    Mutation(
+        "capacity counts before the opening",
+        "stays.py",
+        "room = policy.capacity - aside.counts(len(inner))",
+        "room = policy.capacity - 0 * aside.counts(len(inner))",
+    ),
+    Mutation(
+        "no capacity rejects what was held before the opening",
+        "stays.py",
+        "exempt = replace(policy, capacity=None)\n    now &=",
+        "pass\n    now &=",
+    ),
+    Mutation(
+        "what comes after a closing message has left is late",
+        "stays.py",
+        "came = np.arange(len(line)) <= let_go[line.group]",
+        "came = np.arange(len(line)) <= len(line)",
+    ),
+    Mutation(
+        "what leaves behind a closing message in the same moment is late",
+        "stays.py",
+        "behind = mine & (rows > place[out.group])",
+        "behind = mine & (rows > len(out))",
+    ),
+    Mutation(
+        "what is held above a closing message is late",
+        "stays.py",
+        "return state, Decided.concat([out, late]), Events.of(",
+        "return state, Decided.concat([out, late.take(slice(0))]), Events.of(",
+    ),
+    Mutation(
+        "the closing message that leaves first closes",
+        "stays.py",
+        "rows = rows[says][::-1]",
+        "rows = rows[says]",
+    ),
+    Mutation(
+        "a timer that lets a closing message go is the last",
+        "stays.py",
+        "until[ends] = out.cause[place[ends]]",
+        "pass",
+    ),
+    Mutation(
+        "a hole behind a closing message doesn't open",
+        "stays.py",
+        "events = Events.concat([events.take(~never), told])",
+        "events = Events.concat([events, told])",
+    ),
+    Mutation(
+        "what is held for the next stay is judged when the group has closed",
+        "stays.py",
+        "mine = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)\n    shut",
+        "mine = groups.has(Flag.CLOSED) & False\n    shut",
+    ),
+    Mutation(
+        "a group that isn't opened opens at resume",
+        "stays.py",
+        "mine[line.group[_opening(policy, state, line)]] = True",
+        "pass",
+    ),
+    Mutation(
+        "a void before the opening is one at once, and once",
+        "stays.py",
+        "again = (line.ref[own] == out.ref) & line.aside[own] & (line.weight[own] == 0)",
+        "again = (line.ref[own] != out.ref)",
+    ),
+    Mutation(
+        "the ordinal doesn't count what is late behind a closing message",
+        "stays.py",
+        "ordinal[ends] = out.ordinal[at]",
+        "pass",
+    ),
+)
+
 MUTATIONS = (
     *_STANDARD,
     *_TIME,
@@ -1034,4 +1280,6 @@ MUTATIONS = (
     *_TAKING_OUT,
     *_RESTARTS,
     *_CONFLICTS,
+    *_CLOSING,
+    *_STAYS,
 )

@@ -140,6 +140,7 @@ def actions(draw: st.DrawFn, now: float) -> Call:
                 "reset",
                 "abort",
                 "close",
+                "close",
             ]
         )
     )
@@ -150,6 +151,8 @@ def actions(draw: st.DrawFn, now: float) -> Call:
         keywords["sequence"] = draw(st.one_of(st.none(), st.integers(-4, 12)))
     if name == "reset":
         keywords["next"] = draw(st.integers(-4, 12))
+    if name == "close":
+        keywords["at_once"] = draw(st.booleans())
     return Call(name, (group,), keywords)
 
 

@@ -129,7 +129,7 @@ def test_what_does_not_fit_the_state_is_refused_with_the_state_and_what_is_allow
     s.suspend("g")
     with pytest.raises(ActionRefused, match="suspended"):
         s.skip_message("g")
-    s.close("g")
+    s.close("g", at_once=True)
     with pytest.raises(ActionRefused, match="closed"):
         s.resume("g")
     assert s.group("g").state == "closed"

@@ -187,6 +187,11 @@ def test_a_query_sets_bad_rows_aside_and_goes_on(spark: SparkSession, tmp_path: 
         ({"output": "everything"}, UsageError, "output must be"),
         ({"invalid": "nix"}, ColumnError, "column 'nix'"),
         ({"queues": []}, UsageError, "queues= can't be combined with"),
+        (
+            {"group": None, "sequence": None, "policy": None, "queues": [Queue("q", Fifo(), "g", opens="n = 1")]},
+            UsageError,
+            "queue 'q': opens and closes are for queues of a message box",
+        ),
         ({"buckets": 0}, UsageError, "buckets must be a whole number"),
     ],
     ids=str,

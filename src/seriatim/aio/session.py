@@ -136,6 +136,7 @@ class AsyncSession(ABC):
 
     publish = counterpart(Session.publish)
     dispense = counterpart(Session.dispense)
+    close_group = counterpart(Session.close_group)
     save_instance = counterpart(Session.save_instance)
     begin_dialog = counterpart(Session.begin_dialog)
     begin_monolog = counterpart(Session.begin_monolog)

@@ -31,6 +31,7 @@ from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.publishing.tickets import Tickets
 from seriatim.box.receive import Receiver
+from seriatim.box.turns.close_group import close_group
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.held_delivery import held_on, hold
 from seriatim.box.turns.keys_in_hand import begin_unique
@@ -394,6 +395,26 @@ class Session(DialogVerbs):
                 remedy="end that first, or receive on a connection of its own: with box.session() as tx: …",
             )
         return None
+
+    def close_group(self) -> None:
+        """Close the group of the message in hand, in this transaction.
+
+        From then on new messages of the group are late, except missing numbers below the highest one held. What is released
+        leaves, and what is held goes on by the usual rules; the group is closed when it holds nothing. If the transaction, or the
+        handler's part of it, is rolled back, the group isn't closed.
+
+        Raises:
+            UsageError: no delivery is in hand, or its queue has no groups.
+            LeaseLost: the worker has lost the handler's lease.
+            Unavailable: the transaction has to be repeated.
+        """
+        delivery = self.delivery
+        if delivery is None:
+            raise UsageError("no message is in hand, whose group could be closed", remedy="receive before")
+        with translated(self._place):
+            transaction = self.transaction
+            close_group(transaction, delivery, self.token)
+            transaction.publish_notices()
 
     def save_instance(self) -> None:
         """Save the instance's state now, in place of when its message is done.

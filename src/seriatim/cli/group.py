@@ -62,7 +62,10 @@ _WORDS = {
     Action.SKIP_MESSAGE: "Move the message that blocks a group to the dead letters, and let the group go on.",
     Action.SKIP_HOLE: "Skip the missing numbers that a group waits for.",
     Action.ABORT: "Move all held and queued messages of a group to the dead letters.",
-    Action.CLOSE: "Close a group: later messages are late; its other messages stay, and can be aborted.",
+    Action.CLOSE: (
+        "Close a group: new messages are late, except missing numbers below the highest one held. What it holds goes on by the usual "
+        "rules and clocks; it is closed when it holds nothing."
+    ),
 }
 
 
@@ -154,12 +157,15 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
             with opened(dsn, schema) as box:
                 retry_file(box, edits, chosen["queue"], (actor, reason), dry_run=dry_run, json_=json_)
             return
+        further = {"at_once": True} if given.pop("at_once", False) else {}
         own = {name: value for name, value in given.items() if value is not None}
         if "body" in own:
             own["body"] = own["body"].read()
         _check_named(keys, own, others, all_=all_)
         if all_:
-            _many(action, chosen, (actor, reason), dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_)
+            _many(
+                action, chosen, (actor, reason), further, dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_
+            )
             return
         if dry_run or any(chosen[name] for name in _FILTERS if name != "queue"):
             raise UsageError(
@@ -168,9 +174,9 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         who = said(actor, reason)
         with opened(dsn, schema) as box:
             if len(keys) == 1:
-                _one(box, action, chosen["queue"], keys[0], who, own, json_=json_)
+                _one(box, action, chosen["queue"], keys[0], who, own | further, json_=json_)
             else:
-                _several(box, action, chosen["queue"], keys, who, json_=json_)
+                _several(box, action, chosen["queue"], keys, who, further, json_=json_)
 
     others, dry_run_help, told, tables = _RETRYING if action is Action.RETRY else _NOT_RETRYING
     run.__doc__ = (
@@ -222,7 +228,15 @@ _acting(
     click.option("--through", type=int, help="Skip only through this number (default: the whole hole)."),
 )
 _acting(Action.ABORT)
-_acting(Action.CLOSE)
+_acting(
+    Action.CLOSE,
+    click.option(
+        "--now",
+        "at_once",
+        is_flag=True,
+        help="Close it at once: nothing leaves any more, and what is there can only be aborted.",
+    ),
+)
 
 
 def _check_named(keys: Sequence[str], own: dict[str, Any], others: str, *, all_: bool) -> None:
@@ -258,8 +272,8 @@ def _one(
 
 
 def _many(
-    action: Action, given: dict[str, Any], why: tuple[str | None, str | None], *, dry_run: bool, yes: bool,
-    dsn: str | None, schema: str, json_: bool,
+    action: Action, given: dict[str, Any], why: tuple[str | None, str | None], further: dict[str, bool], *,
+    dry_run: bool, yes: bool, dsn: str | None, schema: str, json_: bool,
 ) -> None:  # fmt: skip
     from seriatim.operations import bulk  # noqa: PLC0415 -- the driver, when it is needed
 
@@ -277,24 +291,26 @@ def _many(
             return
         if views:
             confirmed(f"{action.replace('_', '-')} {counted(len(views), 'group')}?", yes=yes)
-        done = _each(box, action, views, said(*why), quiet=json_) if views else []
+        done = _each(box, action, views, said(*why), further, quiet=json_) if views else []
     _tell_all(action, done, json_=json_)
 
 
 def _several(
-    box: MessageBox, action: Action, queue: str | None, keys: Sequence[str], who: dict[str, str], *, json_: bool
-) -> None:
+    box: MessageBox, action: Action, queue: str | None, keys: Sequence[str], who: dict[str, str],
+    further: dict[str, bool], *, json_: bool,
+) -> None:  # fmt: skip
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
 
-    _tell_all(action, _each(box, action, operations.named(box, keys, queue), who, quiet=json_), json_=json_)
+    _tell_all(action, _each(box, action, operations.named(box, keys, queue), who, further, quiet=json_), json_=json_)
 
 
 def _each(
-    box: MessageBox, action: Action, views: Sequence[GroupView], who: dict[str, str], *, quiet: bool
-) -> list[Operation | Refused]:
+    box: MessageBox, action: Action, views: Sequence[GroupView], who: dict[str, str], further: dict[str, bool], *,
+    quiet: bool,
+) -> list[Operation | Refused]:  # fmt: skip
     from seriatim.operations import bulk  # noqa: PLC0415 -- the driver, when it is needed
 
-    done = bulk.each(box, action, views, **who)
+    done = bulk.each(box, action, views, at_once=bool(further), **who)
     return list(shown_progress(done, len(views), action.replace("_", "-"), quiet=quiet))
 
 
@@ -323,4 +339,5 @@ def _line(done: Operation | Refused) -> str:
     )
     more = ", and more follow" if done.more else ""
     later = "" if done.obeyed else ", at the end of the turn"
-    return f"{place}: {done.before} → {done.after}{told}{more}{later}"
+    closing = ", closing" if done.action is Action.CLOSE and done.after != "closed" else ""
+    return f"{place}: {done.before} → {done.after}{closing}{told}{more}{later}"

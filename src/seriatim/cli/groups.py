@@ -55,11 +55,13 @@ GROUP: Table[GroupView] = Table(
     Column("touched_at", "touched"),
     *json_only("suspended_by", "suspended_because", "error", "leased_by", "leased_until", "late", "retry_at", "obeyed"),
     *json_only("locked_name", "locked_host", "due_in_s", "suspects", "restart_suspected"),
+    *json_only("unopened"),
+    Column("closing", shown=lambda one: "yes" if one.closing else None, after="state", optional=True),
     text_only(
         "reason",
         lambda one: one.reason,
-        "why it is suspended or faulted, or waits for its next attempt, or is due too late, or its producer seems to have begun "
-        "anew",
+        "why it is suspended or faulted, or waits for its next attempt or its opening, or is due too late, or its producer seems "
+        "to have begun anew",
     ),
     row="seriatim.box.views.groups:GroupView",
 )

@@ -61,7 +61,7 @@ def tell(found: Standing) -> None:
     """Print why the group stopped, its first messages, the allowed actions and the command that helps."""
     view = found.view
     since = f" since {_moment(view.since)}" if view.since else ""
-    click.echo(in_line(f"{view.queue}, group {view.group}: {view.state}{since}"))
+    click.echo(in_line(f"{view.queue}, group {view.group}: {view.state}{', closing' if view.closing else ''}{since}"))
     click.echo(in_line(f"  {found.why}"))
     for what, head in (("blocks", found.blocks), ("next", found.following)):
         if head is not None:

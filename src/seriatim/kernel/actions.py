@@ -13,8 +13,8 @@ from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Bools, Ints, empty_ints
 from seriatim.kernel.incarnation import begun_anew
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Policy, Standard, UnitOfWork
-from seriatim.kernel.resequence import Outcome, due, offer, settle
+from seriatim.kernel.policy import BestEffort, Policy, Standard, Stays, UnitOfWork
+from seriatim.kernel.resequence import Outcome, due, go_on, offer, settle
 from seriatim.kernel.state import NOTHING, Flag, Held, Ranges, State
 from seriatim.kernel.states import Action, GroupState, Situation, require, shown_state
 from seriatim.kernel.time import FOREVER, NEVER
@@ -49,7 +49,8 @@ def situation_of(policy: Policy, state: State) -> Situation:
     """The situation of the group: its state, and whether a message has stopped it."""
     shown, by_operator = state_of(policy, state), bool(state.groups.has(Flag.BY_OPERATOR)[0])
     late = bool(_stopping_late(policy, state.held).any()) and not by_operator
-    return Situation(shown, shown is GroupState.FAULTED or (shown is GroupState.SUSPENDED and late))
+    stopped_by_one = shown is GroupState.FAULTED or (shown is GroupState.SUSPENDED and late)
+    return Situation(shown, stopped_by_one, unopened=bool(state.groups.has(Flag.UNOPENED)[0]))
 
 
 def _stopping_late(policy: Policy, held: Held) -> Bools:
@@ -59,7 +60,7 @@ def _stopping_late(policy: Policy, held: Held) -> Bools:
 
 def _without_round(policy: Policy, held: Held) -> Held:
     """The held messages, of which none waits for the next round."""
-    return held.with_columns(waits=held.suspected if isinstance(policy, Standard) else np.zeros(len(held), np.bool_))
+    return held.with_columns(waits=held.waits & (not isinstance(policy, BestEffort)))
 
 
 def _require(action: Action, policy: Policy, state: State, group: str, *, named: bool = False) -> Situation:
@@ -106,13 +107,14 @@ def restart(policy: Policy, state: State, now: int, group: str) -> Outcome:
         )
     clock = np.maximum(state.groups.clock, now)
     fresh = begun_anew(policy, state, empty_ints(1), clock)
-    # What failed was released before, and still waits to be handed out.
-    fresh = fresh.with_groups(flags=fresh.groups.flags | (state.groups.flags & Flag.FAULTED))
+    # What failed was released before, and still waits to be handed out. The engine counts an operator's restart by itself.
+    flags = fresh.groups.flags | (state.groups.flags & Flag.FAULTED)
+    fresh = fresh.with_groups(flags=flags, mark=state.groups.mark if isinstance(policy, Stays) else fresh.groups.mark)
     back = state.held.take(np.argsort(state.held.ref, kind="stable"))
-    none = np.full(len(back), NOT_SAID, np.int64)
+    size = back.bits if isinstance(policy, Stays) else np.full(len(back), NOT_SAID, np.int64)
     time = np.broadcast_to(clock, len(back))
     outcome = offer(
-        policy, fresh, Arrivals(back.group, back.sequence, back.ref, time, none, back.weight, back.fingerprint)
+        policy, fresh, Arrivals(back.group, back.sequence, back.ref, time, size, back.weight, back.fingerprint)
     )
     # A void counts as one from the moment it came.
     decided = outcome.decided.take(~np.isin(outcome.decided.ref, back.ref[back.weight == 0]))
@@ -185,7 +187,7 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
     kept = held.take(~out | (held.weight == 0))
     skipped = state.skipped
     if isinstance(policy, Standard | UnitOfWork):
-        skipped = skipped.add(_runs(policy, gone.sequence[~gone.late]), groups.next)
+        skipped = skipped.add(_runs(policy, gone.sequence[~gone.late & ~gone.waits]), groups.next)
     clock = np.maximum(groups.clock, now)
     flags, since, reports = groups.flags, groups.since, groups.reports
     waiting = kept if isinstance(policy, UnitOfWork) else kept.messages()
@@ -197,7 +199,8 @@ def _taken_out(policy: Policy, state: State, now: int, out: Bools, why: Reason) 
     if not (flags & Flag.FIXED)[0]:
         kept = _without_round(policy, kept)
     after = state.having(groups.with_columns(flags=flags, since=since, reports=reports, clock=clock), kept, skipped)
-    return Outcome(after, _set_aside(gone, Disposition.DEAD, why, now), no_events())
+    after, more, told = go_on(policy, after, clock)
+    return Outcome(after, Decided.concat([_set_aside(gone, Disposition.DEAD, why, now), more]), told)
 
 
 def _runs(policy: Policy, numbers: Ints) -> Ranges:
@@ -253,8 +256,8 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     skipped = Events.of(EventKind.HOLE_SKIPPED, empty_ints(1), _one(first), _one(end), outcome.state.groups.clock)
     opened = holes.events_between(policy, state, outcome.state)
     opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    voids = outcome.events.take(outcome.events.kind == EventKind.VOID)
-    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, voids, opened]))
+    events = Events.concat([skipped, _passed_and_closed(outcome), opened])
+    return Outcome(outcome.state, outcome.decided, events)
 
 
 def reset(policy: Policy, state: State, now: int, group: str, following: int) -> Outcome:
@@ -280,7 +283,7 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
         return Outcome(begun, no_messages(), no_events())
     if following == next_:
         return Outcome(state, no_messages(), no_events())
-    passed = ~state.held.late & (state.held.sequence < following)
+    passed = ~state.held.late & ~state.held.waits & (state.held.sequence < following)
     late = _set_aside(state.held.take(passed).messages(), Disposition.LATE, Reason.PASSED_OVER, now)
     markers = state.skipped.first >= next_
     behind, ahead = state.skipped.take(~markers), state.skipped.take(markers)
@@ -302,8 +305,13 @@ def reset(policy: Policy, state: State, now: int, group: str, following: int) ->
     passed_over = Events.of(EventKind.HOLE_SKIPPED, told, from_, through, outcome.state.groups.clock[told])
     opened = holes.events_between(policy, state, outcome.state)
     opened = opened.take(opened.kind == EventKind.HOLE_OPENED)
-    voids = outcome.events.take(outcome.events.kind == EventKind.VOID)
-    return Outcome(outcome.state, outcome.decided, Events.concat([passed_over, voids, opened]))
+    events = Events.concat([passed_over, _passed_and_closed(outcome), opened])
+    return Outcome(outcome.state, outcome.decided, events)
+
+
+def _passed_and_closed(outcome: Outcome) -> Events:
+    """The events that tell of numbers without a message, and of the end of the group."""
+    return outcome.events.take(np.isin(outcome.events.kind, (EventKind.VOID, EventKind.CLOSED)))
 
 
 def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
@@ -313,21 +321,27 @@ def abort(policy: Policy, state: State, now: int, group: str) -> Outcome:
     group isn't faulted.
     """
     _require(Action.ABORT, policy, state, group)
-    done = _taken_out(policy, state, now, np.ones(len(state.held), np.bool_), Reason.ABORTED)
-    return Outcome(
-        done.state.with_groups(flags=done.state.groups.flags & ~int(Flag.FAULTED)), done.decided, no_events()
-    )
+    state = state.with_groups(flags=state.groups.flags & ~int(Flag.FAULTED))
+    return _taken_out(policy, state, now, np.ones(len(state.held), np.bool_), Reason.ABORTED)
 
 
-def close(policy: Policy, state: State, now: int, group: str) -> Outcome:
-    """Close the group: later messages are late; held messages stay, and can be aborted."""
-    if _require(Action.CLOSE, policy, state, group).state is GroupState.CLOSED:
+def close(policy: Policy, state: State, now: int, group: str, *, at_once: bool = False) -> Outcome:
+    """Close the group: new messages are late, except missing numbers below the highest one held.
+
+    What is released leaves, and what is held goes on by the usual rules; the group is closed when it holds nothing. `at_once`:
+    nothing leaves any more, and what is there can only be aborted.
+    """
+    _require(Action.CLOSE, policy, state, group)
+    groups = state.groups
+    clock, is_closed = np.maximum(groups.clock, now), bool(groups.has(Flag.CLOSED)[0])
+    if is_closed and (not at_once or isinstance(policy, UnitOfWork)):
         return Outcome(state, no_messages(), no_events())
-    clock = np.maximum(state.groups.clock, now)
-    closed = state.with_groups(
-        flags=state.groups.flags | Flag.CLOSED, since=_one(NEVER), reports=empty_ints(1), clock=clock
-    )
-    return Outcome(closed, no_messages(), Events.of(EventKind.CLOSED, empty_ints(1), None, None, clock))
+    if not at_once:
+        return Outcome(*go_on(policy, state.with_groups(flags=groups.flags | Flag.CLOSING, clock=clock), clock))
+    flags = (groups.flags | Flag.CLOSED) & ~int(Flag.CLOSING | Flag.COMPLETE | Flag.UNOPENED)
+    after = state.with_groups(flags=flags, since=_one(NEVER), reports=empty_ints(1), clock=clock)
+    told = empty_ints(int(not is_closed))
+    return Outcome(after, no_messages(), Events.of(EventKind.CLOSED, told, None, None, clock[told]))
 
 
 def _whole(number: int, group: str) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from seriatim.kernel.columns import Columns, Ints, empty_ints
 from seriatim.kernel.state import NOTHING
 
@@ -21,7 +23,8 @@ class Arrivals(Columns):
     * `sequence`: its number (microseconds if a `BestEffort` orders by time; for `Fifo` its `ref`).
     * `ref`: the engine's name for it; ascends in order of arrival, over all batches.
     * `time`: when it arrived, microseconds. Within a group an earlier time counts as the latest one before it.
-    * `size`: the size of its set, if the message contains it, or `NOT_SAID`. For `UnitOfWork`.
+    * `size`: the size of its set, if the message contains it, or `NOT_SAID`. For `UnitOfWork`. Where messages open and close groups: which
+      of both it does, as bits (``stays.py``), or `NOT_SAID`.
     * `weight`: how many messages leave with it: 1; or 0, a *void*, which lets the next number pass and leaves nothing.
     * `fingerprint`: a number for its content; 0: it isn't known, and can't be compared. For `Standard`.
     """
@@ -33,6 +36,11 @@ class Arrivals(Columns):
     size: Ints
     weight: Ints
     fingerprint: Ints
+
+    @property
+    def bits(self) -> Ints:
+        """`size` as bits."""
+        return np.where(self.size == NOT_SAID, 0, self.size)
 
     @classmethod
     def empty(cls) -> Arrivals:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.closing import OVER
 from seriatim.kernel.columns import (
     Bools,
     Ints,
+    empty_ints,
     first_per_group,
     last_per_group,
     order_by,
@@ -45,7 +47,7 @@ def quiet(policy: BestEffort, state: State, arrivals: Arrivals, *, clocked: bool
 def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Collect arrivals between which no timer fires (see `quiet`)."""
     groups, group, sequence = state.groups, arrivals.group, arrivals.sequence
-    closed = groups.has(Flag.CLOSED)[group]
+    closed = groups.has(OVER)[group]  # no number is missing here
     late = closed | (sequence < groups.next[group])
     reason = np.where(closed, Reason.GROUP_CLOSED, Reason.ROUND_OVER)
     stopped = state.stopped()[group]
@@ -67,7 +69,8 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     taken = arrivals.take(kept)
     waits = groups.has(Flag.FIXED)[taken.group] & (taken.sequence >= groups.mark[taken.group]) & ~late[kept]
     held_late, time = late_held[kept], taken.time
-    added = Held(taken.group, taken.sequence, taken.ref, held_late, waits, time, taken.weight, taken.fingerprint)
+    none = empty_ints(len(kept))
+    added = Held(taken.group, taken.sequence, taken.ref, held_late, waits, time, taken.weight, taken.fingerprint, none)
     held = Held.concat([state.held, added])
     held = held.take(order_by(held.group, held.sequence))
 

@@ -167,5 +167,5 @@ def fault(state: State, now: int) -> Outcome:
     calm = state.with_groups(
         flags=flags, since=none, reports=empty_ints(len(groups)), clock=np.maximum(groups.clock, now)
     )
-    held = state.held.with_columns(waits=state.held.suspected)  # those of a suspected restart stay it
+    held = state.held.with_columns(waits=state.held.waits & ~groups.has(Flag.FIXED)[state.held.group])
     return Outcome(state.having(calm.groups, held, state.skipped), no_messages(), no_events())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.closing import OVER
 from seriatim.kernel.columns import Bools, Ints, last_per_group, order_by_group, sum_before, sum_per_group
 from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Fifo, Unordered
@@ -22,7 +23,7 @@ def quiet(policy: Fifo | Unordered, state: State, arrivals: Arrivals, *, clocked
 def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Release all arrivals of groups that aren't stopped."""
     groups, group = state.groups, arrivals.group
-    closed = groups.has(Flag.CLOSED)[group]
+    closed = groups.has(OVER)[group]
     aside = closed | (arrivals.weight == 0)
     stopped = state.stopped()[group] & ~aside
     goes = np.flatnonzero(~(aside | stopped))
@@ -30,7 +31,10 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
 
     waiting = arrivals.take(stopped)
     no = np.zeros(len(waiting), np.bool_)
-    added = Held(waiting.group, waiting.ref, waiting.ref, no, no, waiting.time, waiting.weight, waiting.fingerprint)
+    bits = waiting.bits if len(waiting) else waiting.ref
+    added = Held(
+        waiting.group, waiting.ref, waiting.ref, no, no, waiting.time, waiting.weight, waiting.fingerprint, bits
+    )
     held = Held.concat([state.held, added])
     ends = np.flatnonzero(last_per_group(group))
     flags, clock = groups.flags.copy(), groups.clock.copy()

@@ -49,8 +49,8 @@ def taken(state: State, step: int) -> Taken:
     """The numbers that are taken; `step`: from one number to the next."""
     held, skipped = state.held, state.skipped
     rows = np.arange(len(held))
-    if held.late.any():
-        rows = rows[~held.late]
+    if len(rows) and (held.late.any() or held.waits.any()):
+        rows = rows[~(held.late | held.waits)]
         held = held.take(rows)
     found = Taken(held.group, held.sequence, np.ones(len(rows), np.int64), held.weight, rows)
     if not len(skipped):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.columns import Ints
-from seriatim.kernel.policy import BestEffort, Policy, Standard, UnitOfWork
+from seriatim.kernel.policy import BestEffort, FifoStays, Policy, Standard, StandardStays, UnitOfWork
 from seriatim.kernel.state import NOTHING, Flag, State
 
 __all__ = ["begun_anew", "new_state"]
@@ -13,6 +13,13 @@ __all__ = ["begun_anew", "new_state"]
 
 def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
     """The state of new groups; `first` are their first numbers if they differ from the policy's."""
+    state = _new_state(policy, groups, first)
+    if isinstance(policy, FifoStays | StandardStays) and policy.opens:
+        return state.with_groups(flags=state.groups.flags | int(Flag.UNOPENED))
+    return state
+
+
+def _new_state(policy: Policy, groups: int, first: Ints | None) -> State:
     match policy:
         case Standard(start=int(start)):
             return State.new(groups, first=start if first is None else first)
@@ -29,7 +36,8 @@ def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
 def begun_anew(policy: Policy, state: State, rows: Ints, now: Ints) -> State:
     """The state after some groups have begun anew, from the policy's start, with nothing held and nothing skipped.
 
-    Their ordinals go on, because released messages may still wait to be handed out; and so does their time.
+    Their ordinals go on, because released messages may still wait to be handed out; and so does their time. Where messages open or
+    close groups, `mark` counts how often each has begun anew.
 
     Args:
         policy: the rules.
@@ -39,4 +47,7 @@ def begun_anew(policy: Policy, state: State, rows: Ints, now: Ints) -> State:
     """
     before = state.groups.take(rows)
     fresh = new_state(policy, len(rows))
-    return state.replace(rows, fresh.with_groups(ordinal=before.ordinal, clock=np.maximum(before.clock, now)))
+    fresh = fresh.with_groups(ordinal=before.ordinal, clock=np.maximum(before.clock, now))
+    if isinstance(policy, FifoStays | StandardStays):
+        fresh = fresh.with_groups(mark=before.mark + 1)
+    return state.replace(rows, fresh)

@@ -7,9 +7,17 @@ import numpy as np
 from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.columns import Ints, first_per_group, sum_before, sum_per_group
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.policy import BestEffort, Policy, Standard
 from seriatim.kernel.state import Flag, State
 
-__all__ = ["free_late", "suspensions"]
+__all__ = ["free_late", "may_suspend", "suspensions"]
+
+
+def may_suspend(policy: Policy) -> bool:
+    """Whether an arrival may suspend its group."""
+    if isinstance(policy, Standard) and policy.on_restart == "suspend":
+        return True
+    return isinstance(policy, Standard | BestEffort) and policy.late == "suspend"
 
 
 def suspensions(before: State, after: State, arrivals: Arrivals) -> Events:

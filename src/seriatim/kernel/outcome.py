@@ -75,6 +75,8 @@ class Reason(IntEnum):
     ROUND_OVER = 22
     GROUP_CLOSED = 23
     PASSED_OVER = 24
+    BEFORE_OPENING = 25
+    NOT_OPENED = 26
     # duplicate
     TAKEN_BEFORE = 30
     SET_COMPLETE = 31
@@ -93,6 +95,7 @@ class Reason(IntEnum):
     GROUP_STOPPED = 62
     LATE_HELD = 63
     RESTART_SUSPECTED = 64
+    UNOPENED = 65
     # void
     LEAVES_NOTHING = 70
 
@@ -124,6 +127,8 @@ REASONS: dict[Reason, str] = {
     Reason.ROUND_OVER: "a higher sequence left in an earlier round",
     Reason.GROUP_CLOSED: "the group is closed",
     Reason.PASSED_OVER: "an operator's reset passed it over",
+    Reason.BEFORE_OPENING: "its number is before the opening of the group",
+    Reason.NOT_OPENED: "its group was not opened in time",
     Reason.TAKEN_BEFORE: "its number was taken in before",
     Reason.SET_COMPLETE: "the set was complete before",
     Reason.CONFLICTS: "conflicts: its number was taken in before with another content",
@@ -138,6 +143,7 @@ REASONS: dict[Reason, str] = {
     Reason.GROUP_STOPPED: "waits for its group to be resumed",
     Reason.LATE_HELD: "late, and waits for an operator",
     Reason.RESTART_SUSPECTED: "its producer seems to have begun anew, and it waits for an operator",
+    Reason.UNOPENED: "waits for a message that opens its group",
     Reason.LEAVES_NOTHING: "a void: its number passes without a message",
 }
 

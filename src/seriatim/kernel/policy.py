@@ -18,12 +18,17 @@ __all__ = [
     "REMEMBERED",
     "BestEffort",
     "Fifo",
+    "FifoStays",
     "Policy",
     "Standard",
+    "StandardStays",
+    "Stays",
     "UnitOfWork",
     "Unordered",
+    "period_of",
     "policy_from",
     "remembering",
+    "with_stays",
 ]
 
 Duration = float | str
@@ -47,7 +52,7 @@ def _one_of(policy: str, name: str, value: object, allowed: tuple[str, ...]) -> 
         raise PolicyError(f"{policy}: {name} must be one of {', '.join(allowed)}, not {shown(value)}")
 
 
-def _period(policy: str, name: str, value: Duration | None) -> float | None:
+def period_of(policy: str, name: str, value: Duration | None) -> float | None:
     """The seconds of a period; None if no period is given (None or 0)."""
     if value is None:
         return None
@@ -120,7 +125,7 @@ class Standard:
         if self.start != "first":
             _whole("Standard", "start", self.start, -_SMALL)
         _whole("Standard", "increment", self.increment, 1)
-        object.__setattr__(self, "hole_timeout", _period("Standard", "hole_timeout", self.hole_timeout))
+        object.__setattr__(self, "hole_timeout", period_of("Standard", "hole_timeout", self.hole_timeout))
         _whole("Standard", "hole_retries", self.hole_retries, 0, 10_000)
         _one_of("Standard", "on_hole", self.on_hole, ("wait", "skip"))
         if self.on_hole == "skip" and self.hole_timeout is None:
@@ -168,7 +173,7 @@ class BestEffort:
 
     def __post_init__(self) -> None:
         _one_of("BestEffort", "by", self.by, ("number", "time"))
-        object.__setattr__(self, "window", _period("BestEffort", "window", self.window))
+        object.__setattr__(self, "window", period_of("BestEffort", "window", self.window))
         if isinstance(self.buffer, bool) or not isinstance(self.buffer, int | float) or not 0 <= self.buffer <= 100:
             raise PolicyError(
                 f"BestEffort: buffer must be a share of the window from 0 to 100, not {shown(self.buffer)}"
@@ -208,7 +213,28 @@ class UnitOfWork:
             _whole("UnitOfWork", "size", self.size, 1)
         if self.last is not None and not isinstance(self.last, str) and not callable(self.last):
             raise PolicyError(f"UnitOfWork: last must be a filter, not {self.last!r}")
-        object.__setattr__(self, "timeout", _period("UnitOfWork", "timeout", self.timeout))
+        object.__setattr__(self, "timeout", period_of("UnitOfWork", "timeout", self.timeout))
+
+
+@dataclass(frozen=True, slots=True)
+class FifoStays(Fifo):
+    """`Fifo`, with messages that open groups, or close them, or both: see ``stays.py``."""
+
+    opens: bool = False
+    closes: bool = False
+    unopened_timeout: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StandardStays(Standard):
+    """`Standard`, with messages that open groups, or close them, or both."""
+
+    opens: bool = False
+    closes: bool = False
+    unopened_timeout: float | None = None
+
+
+Stays = FifoStays | StandardStays
 
 
 Policy = Unordered | Fifo | Standard | BestEffort | UnitOfWork
@@ -236,3 +262,23 @@ def policy_from(name: str, **parameters: Any) -> Policy:
         if parameter not in known:
             raise PolicyError(f"{name}: unknown option {parameter!r}", remedy=f"it takes {', '.join(known) or 'none'}")
     return kind(**parameters)
+
+
+def with_stays(policy: Policy, *, opens: bool, closes: bool, unopened_timeout: Duration | None = None) -> Policy:
+    """The policy, with messages that open its groups or close them, if there are such.
+
+    Raises:
+        PolicyError: the policy is neither `Fifo` nor `Standard`; or there is a time-out, and nothing opens groups.
+    """
+    period = period_of("a queue", "unopened_timeout", unopened_timeout)
+    if period is not None and not opens:
+        raise PolicyError("unopened_timeout is for groups that a message opens", remedy="add opens, or leave it out")
+    if not opens and not closes:
+        return policy
+    if type(policy) not in (Fifo, Standard):
+        raise PolicyError(
+            f"opens and closes are for Fifo and Standard, not for {type(policy).__name__}", remedy="leave them out"
+        )
+    its = {one.name: getattr(policy, one.name) for one in fields(policy)}
+    kind = FifoStays if isinstance(policy, Fifo) else StandardStays
+    return kind(**its, opens=opens, closes=closes, unopened_timeout=period)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from seriatim.kernel.policy import BestEffort, Policy, Standard, UnitOfWork
+from seriatim.kernel.policy import BestEffort, FifoStays, Policy, Standard, UnitOfWork
 
 __all__ = ["Place", "place"]
 
@@ -41,6 +41,6 @@ def place(
     match policy:
         case Standard() | BestEffort():
             return Place.ARRIVAL if sequence is not None and sequence >= following else Place.END
-        case UnitOfWork():
+        case UnitOfWork() | FifoStays():  # which waits where its group isn't opened
             return Place.ARRIVAL
     return Place.END

@@ -20,17 +20,27 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from seriatim.kernel import best_effort, fifo, holes, standard, unit_of_work
+from seriatim.kernel import best_effort, fifo, holes, standard, stays, unit_of_work
 from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.closing import close_emptied
 from seriatim.kernel.columns import Ints, first_per_group, last_per_group, running_latest
 from seriatim.kernel.incarnation import new_state
-from seriatim.kernel.late import suspensions
+from seriatim.kernel.late import may_suspend, suspensions
 from seriatim.kernel.outcome import Decided, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.policy import (
+    BestEffort,
+    Fifo,
+    FifoStays,
+    Policy,
+    Standard,
+    StandardStays,
+    UnitOfWork,
+    Unordered,
+)
 from seriatim.kernel.state import State
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["Outcome", "advance", "call", "due", "new_state", "offer", "replay", "settle", "why_held"]
+__all__ = ["Outcome", "advance", "call", "due", "go_on", "new_state", "offer", "replay", "settle", "why_held"]
 
 _RULES: dict[type[Any], ModuleType] = {
     Unordered: fifo,
@@ -38,6 +48,8 @@ _RULES: dict[type[Any], ModuleType] = {
     Standard: standard,
     BestEffort: best_effort,
     UnitOfWork: unit_of_work,
+    FifoStays: stays,
+    StandardStays: stays,
 }
 
 
@@ -66,8 +78,8 @@ def offer(policy: Policy, state: State, arrivals: Arrivals) -> Outcome:
         ends = last_per_group(arrivals.group)
         touched = arrivals.group[ends]
         part, out = best_effort.end_round(policy, after.select(touched), arrivals.ref[ends])
-        after = after.replace(touched, part)
-        decided = Decided.concat([decided, _renumber(out, touched)])
+        after, closed = close_emptied(policy, after.replace(touched, part))
+        decided, events = Decided.concat([decided, _renumber(out, touched)]), Events.concat([events, closed])
     events = events.merged(EventKind.CONFLICT)
     return Outcome(after, decided, Events.concat([events, _changes(policy, state, after)]))
 
@@ -102,13 +114,24 @@ def replay(policy: Policy, state: State, arrivals: Arrivals, until: int) -> Outc
 
 def settle(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Events]:
     """Release the messages that may leave after an operator's action, and restart the clocks; `now` for each group."""
-    result: tuple[State, Decided, Events] = _RULES[type(policy)].settle(policy, state, now)
-    return result
+    after, decided, events = _RULES[type(policy)].settle(policy, state, now)
+    after, closed = close_emptied(policy, after)
+    return after, decided, Events.concat([events, closed]) if len(closed) else events
+
+
+def go_on(policy: Policy, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """Close the closing groups that hold nothing, after an action that lets nothing leave; `now` for each group."""
+    if isinstance(policy, FifoStays | StandardStays):
+        return stays.go_on(policy, state, now)
+    after, closed = close_emptied(policy, state)
+    return after, no_messages(), closed
 
 
 def why_held(policy: Policy, state: State) -> Ints:
     """The `Reason` for each held row."""
-    waits = Reason.BEHIND_HOLE if isinstance(policy, Standard) else Reason.COLLECTING
+    waits = np.full(len(state.held), Reason.BEHIND_HOLE if isinstance(policy, Standard) else Reason.COLLECTING)
+    if isinstance(policy, FifoStays | StandardStays):
+        waits[state.held.aside] = Reason.UNOPENED
     reason = np.where(state.stopped()[state.held.group], Reason.GROUP_STOPPED, waits)
     reason = np.where(state.held.late, Reason.LATE_HELD, reason)
     return np.where(state.held.suspected, Reason.RESTART_SUSPECTED, reason) if isinstance(policy, Standard) else reason
@@ -116,7 +139,10 @@ def why_held(policy: Policy, state: State) -> Ints:
 
 def _fire(policy: Policy, state: State, until: Ints) -> tuple[State, Decided, Events]:
     fire: Callable[..., tuple[State, Decided, Events]] = _RULES[type(policy)].fire
-    return fire(policy, state, np.minimum(until, FOREVER - 1))  # what has no clock is due at FOREVER: never
+    until = np.minimum(until, FOREVER - 1)  # what has no clock is due at FOREVER: never
+    after, decided, events = fire(policy, state, until)
+    after, closed = close_emptied(policy, after)
+    return after, decided, Events.concat([events, closed]) if len(closed) else events
 
 
 def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) -> tuple[State, Decided, Events]:
@@ -137,8 +163,11 @@ def _pass(policy: Policy, state: State, arrivals: Arrivals, *, clocked: bool) ->
         after, out, happened = rules.take(policy, state, stretch)
         decided.append(out)
         events.append(happened)
-        if _suspends(policy):
+        if may_suspend(policy) and rules is not stays:
             events.append(suspensions(state, after, stretch))
+        after, closed = close_emptied(policy, after)
+        if len(closed):
+            events.append(closed)
         if clocked:
             events.append(_changes(policy, state, after))
         state = after
@@ -160,13 +189,6 @@ def _before_first(state: State, arrivals: Arrivals) -> Ints:
     until = np.full(len(state), NEVER, np.int64)
     until[arrivals.group[first]] = arrivals.time[first] - 1
     return until
-
-
-def _suspends(policy: Policy) -> bool:
-    """Whether an arrival may suspend its group."""
-    if isinstance(policy, Standard) and policy.on_restart == "suspend":
-        return True
-    return isinstance(policy, Standard | BestEffort) and policy.late == "suspend"
 
 
 def _rounds_are_calls(policy: Policy) -> TypeGuard[BestEffort]:

@@ -18,10 +18,21 @@ from seriatim.kernel.columns import Ints
 from seriatim.kernel.conservation import Counts
 from seriatim.kernel.fingerprint import of_value
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, remembering
+from seriatim.kernel.policy import (
+    BestEffort,
+    Duration,
+    Fifo,
+    Policy,
+    Standard,
+    UnitOfWork,
+    Unordered,
+    remembering,
+    with_stays,
+)
 from seriatim.kernel.reading import of_size, whole_number
 from seriatim.kernel.sequence import key_problem, position_reader
 from seriatim.kernel.state import NOTHING, Flag, State
+from seriatim.kernel.stays import CLOSES, OPENS
 from seriatim.kernel.time import FOREVER, NEVER, micros, seconds
 
 __all__ = ["VOID", "Event", "GroupView", "Item", "Outcome", "Released", "Sequencer", "Void"]
@@ -118,10 +129,12 @@ class _GroupFields(NamedTuple):
 class GroupView(_GroupFields):
     """The state of a group. `next` is None if the policy has no next number, `hole_since` (seconds) if no hole is open.
 
-    `allowed`: the actions that it allows now; `skip_message` without a name, that is, on the message that stopped it.
+    `allowed`: the actions that it allows now; `skip_message` without a name, that is, on the message that stopped it. `closing`: it
+    was told to close, and is closed when it holds nothing.
     """
 
     allowed: tuple[str, ...] = ()
+    closing: bool = False
 
     def allows(self, action: str) -> bool:
         """Whether the group allows an action now."""
@@ -136,10 +149,15 @@ class Sequencer:
         start_from: first numbers of single groups, in place of the policy's `start`.
         compare: of which part of a value two messages with one number are compared, with the policy `Standard`: a key of it, a
             list of keys, or a function of it; None: the value itself. What is neither bytes, text nor JSON-like isn't compared.
+        opens: for `Fifo` and `Standard`: a function of the value that says whether the message opens its group. A group that isn't open
+            holds its messages, and no clock runs.
+        closes: likewise: whether the message closes its group. It does so when it is released.
+        unopened_timeout: seconds after which messages that wait for the opening of their group are late; None: they wait for ever.
 
     Raises:
         UsageError: `policy` isn't a policy, a first number isn't a whole number, or `compare` is none of these, or not for
             this policy.
+        PolicyError: `opens` or `closes` is given with another policy; or the time-out is wrong.
 
     Times are seconds. Time never goes back: an earlier `now` counts as the latest one, and None keeps it unchanged.
     Not thread-safe. A group costs a few hundred bytes for as long as the sequencer lives.
@@ -151,11 +169,20 @@ class Sequencer:
         start_from: Mapping[Key, int] | None = None,
         *,
         compare: str | Iterable[str] | Callable[[Any], Any] | None = None,
+        opens: Callable[[Any], bool] | None = None,
+        closes: Callable[[Any], bool] | None = None,
+        unopened_timeout: Duration | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
             raise UsageError(f"{shown(policy)} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
-        self.policy = remembering(policy)
+        for name, given in (("opens", opens), ("closes", closes)):
+            if given is not None and not callable(given):
+                raise UsageError(f"{name} can't be {shown(given)}", remedy="a function of the value")
         self._content = _content(policy, compare)
+        self._bits = tuple((bit, says) for bit, says in ((OPENS, opens), (CLOSES, closes)) if says is not None)
+        self.policy = policy = with_stays(
+            remembering(policy), opens=opens is not None, closes=closes is not None, unopened_timeout=unopened_timeout
+        )
         self._position = position_reader(policy)
         self._groups: dict[Key, State] = {}
         self._due: dict[Key, int] = {}
@@ -270,9 +297,13 @@ class Sequencer:
         """Makes all held messages of the group dead. Its next number stays; numbers that never came can still come."""
         return self._act(actions.abort, group, now)
 
-    def close(self, group: Key, now: float | None = None) -> Outcome:
-        """Closes a group: later messages are late."""
-        return self._act(actions.close, group, now)
+    def close(self, group: Key, now: float | None = None, *, at_once: bool = False) -> Outcome:
+        """Closes a group: new messages are late, except missing numbers below the highest one held.
+
+        What it holds goes on by the usual rules and clocks; it is closed when it holds nothing. With `at_once` it is closed now,
+        and nothing leaves any more: what it holds can only be aborted.
+        """
+        return self._act(partial(actions.close, at_once=at_once), group, now)
 
     # ---- what there is
 
@@ -285,7 +316,8 @@ class Sequencer:
         state = self._known(group)
         groups = state.groups
         last = int(groups.last[0])
-        hole = isinstance(self.policy, Standard) and groups.since[0] != NEVER
+        unopened = bool(groups.has(Flag.UNOPENED)[0])
+        hole = isinstance(self.policy, Standard) and groups.since[0] != NEVER and not unopened
         begun = isinstance(self.policy, Standard) and (self.policy.start != "first" or groups.has(Flag.BEGUN)[0])
         situation = actions.situation_of(self.policy, state)
         view = GroupView(
@@ -296,6 +328,7 @@ class Sequencer:
             last_released=None if last == NOTHING else _as_given(self.policy, last),
             ordinal=int(groups.ordinal[0]),
         )
+        view.closing = bool(groups.has(Flag.CLOSING)[0])
         view.allowed = tuple(str(action) for action in situation.allowed if hasattr(self, action))
         return view
 
@@ -391,9 +424,15 @@ class Sequencer:
         if isinstance(number, Reason):
             return number, 0, 0
         if not isinstance(self.policy, UnitOfWork):
-            return reason, number, NOT_SAID
+            return reason, number, self._bits_of(value)
         size = _size(self.policy, number, value)
         return (size, 0, 0) if isinstance(size, Reason) else (reason, number, size)
+
+    def _bits_of(self, value: Any) -> int:
+        """Whether a message opens its group, and closes it."""
+        if not self._bits or value is VOID:
+            return NOT_SAID
+        return sum(bit for bit, says in self._bits if says(value))
 
     def _apply(
         self,

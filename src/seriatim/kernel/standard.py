@@ -13,6 +13,7 @@ import numpy as np
 
 from seriatim.kernel import restarts
 from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.closing import OVER, late_repeats, shut_out
 from seriatim.kernel.columns import (
     Bools,
     Ints,
@@ -29,7 +30,7 @@ from seriatim.kernel.conflicts import Likeness, compared, conflicts
 from seriatim.kernel.holes import due, fire, passed_voids, taken
 from seriatim.kernel.late import free_late
 from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.policy import Standard, StandardStays
 from seriatim.kernel.state import Flag, Held, State
 from seriatim.kernel.time import FOREVER, NEVER, micros
 
@@ -111,8 +112,9 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     pending = np.flatnonzero(disposition == Disposition.HELD)
     taken = arrivals.take(pending)
     late = late_held[pending] | back[pending]
+    bits = taken.bits if isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
     added = Held(
-        taken.group, taken.sequence, taken.ref, late, back[pending], taken.time, taken.weight, taken.fingerprint
+        taken.group, taken.sequence, taken.ref, late, back[pending], taken.time, taken.weight, taken.fingerprint, bits
     )
     held = Held.concat([state.held, added])
     position = np.concatenate([np.full(len(state.held), -1, np.int64), pending])
@@ -121,6 +123,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     again = _repeats(held)
     twice = position[again]
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+    late_repeats(state, arrivals, twice, disposition, reason)
     held, position = held.take(~again), position[~again]
     if not arrivals.weight.all():
         _late_voids(state, arrivals, disposition, reason, held, position)
@@ -186,12 +189,12 @@ def _begin(policy: Standard, state: State, arrivals: Arrivals) -> State:
     groups = state.groups
     flags, columns = groups.flags.copy(), {}
     if policy.start == "first":
-        fresh = ~groups.has(Flag.BEGUN)[arrivals.group] & (arrivals.sequence <= _MAX - policy.increment)
+        fresh = ~groups.has(Flag.BEGUN | OVER)[arrivals.group] & (arrivals.sequence <= _MAX - policy.increment)
         rows = np.flatnonzero(fresh)[::-1]  # backwards, so that the first of a group is written last
         first = groups.first.copy()
         first[arrivals.group[rows]] = arrivals.sequence[rows]
         flags[arrivals.group[rows]] |= Flag.BEGUN
-        begun = (flags != groups.flags) & ~groups.has(Flag.CLOSED)
+        begun = flags != groups.flags
         columns = {"first": first, "next": np.where(begun, first, groups.next)}
     else:
         flags[arrivals.group] |= Flag.BEGUN
@@ -202,6 +205,10 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     """Disposition and reason of each arrival as far as they don't depend on other arrivals; else HELD."""
     groups, group, sequence = state.groups, arrivals.group, arrivals.sequence
     step, first = policy.increment, groups.first[group]
+    if policy.start == "first":
+        first = np.where(
+            groups.has(Flag.BEGUN)[group], first, sequence
+        )  # what is closed before it began has no first number
     disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
     reason = empty_ints(len(arrivals))
 
@@ -212,13 +219,13 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     mark(sequence > _MAX - step, Disposition.INVALID, Reason.SEQUENCE_OVERFLOWS)
     if step > 1:
         mark(sequence % step != first % step, Disposition.INVALID, Reason.OFF_STEP)
-    closed = groups.has(Flag.CLOSED)
-    if closed.any():
-        mark(closed[group], Disposition.LATE, Reason.GROUP_CLOSED)
+    if groups.has(OVER).any():
+        mark(shut_out(state, arrivals, groups.next[group]), Disposition.LATE, Reason.GROUP_CLOSED)
     below = sequence < first
     if below.any():
         if policy.start == "first":
-            mark(below, Disposition.LATE, Reason.BEFORE_FIRST)
+            opened = isinstance(policy, StandardStays) and policy.opens
+            mark(below, Disposition.LATE, Reason.BEFORE_OPENING if opened else Reason.BEFORE_FIRST)
         else:
             mark(below, Disposition.INVALID, Reason.BELOW_START)
     behind = np.flatnonzero((sequence < groups.next[group]) & (disposition == Disposition.HELD))
@@ -240,7 +247,7 @@ def _hold_late(policy: Standard, state: State, arrivals: Arrivals, disposition: 
     held = np.zeros(len(arrivals), np.bool_)
     if policy.late == "set_aside":
         return held
-    late = (disposition == Disposition.LATE) & ~state.groups.has(Flag.CLOSED)[arrivals.group] & (arrivals.weight > 0)
+    late = (disposition == Disposition.LATE) & ~state.groups.has(OVER)[arrivals.group] & (arrivals.weight > 0)
     held = late & state.stopped()[arrivals.group] if policy.late == "deliver" else late
     disposition[late & ~held] = Disposition.RELEASED
     disposition[held] = Disposition.HELD

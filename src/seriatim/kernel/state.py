@@ -29,6 +29,8 @@ class Flag(IntFlag):
 
     BEGUN = 1
     CLOSED = 2
+    #: While `CLOSED`: it has ended by itself, and what was released is handed out all the same. Its set was complete (`UnitOfWork`),
+    #: or it was told to close and holds nothing any more.
     COMPLETE = 4
     SUSPENDED = 8
     FAULTED = 16
@@ -37,6 +39,10 @@ class Flag(IntFlag):
     LEAVING = 64
     #: While `SUSPENDED`: an operator has suspended it, and no message.
     BY_OPERATOR = 128
+    #: It was told to close, and is `CLOSED` when it holds nothing any more: see ``closing.py``.
+    CLOSING = 256
+    #: It waits for a message that opens it: see ``stays.py``.
+    UNOPENED = 512
 
     @classmethod
     def stopping(cls) -> int:
@@ -53,7 +59,8 @@ class Groups(Columns):
     * `next`: `Standard`: the number that leaves next. `BestEffort`: the highest sequence released in an earlier
       round; messages below it are late.
     * `mark`: `BestEffort`: the highest sequence of the round, once `FIXED`. `UnitOfWork`: the size, 0 while unknown.
-      `Standard`: the time since which the run has been leaving, while `LEAVING`.
+      `Standard`: the time since which the run has been leaving, while `LEAVING`. Where messages open groups: how often the group has
+      begun again.
     * `last`: the last sequence that left, `NOTHING` before.
     * `ordinal`: the number of messages that have left: the sum of their weights.
     * `since`: the begin of the running clock (hole, round or set), `NEVER` if none runs.
@@ -86,10 +93,11 @@ class Held(Columns):
     """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
 
     `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
-    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round; of a late message of a
-    `Standard` group: it is held because its producer seems to have begun anew. `time`: when it arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
+    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round (`BestEffort`); its producer seems to
+    have begun anew, if it is late, too (`Standard`, see `suspected`); or it waits for the opening of its group (see `aside`). `time`:
+    when it arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
     many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count. `fingerprint`: that
-    of its content, 0: unknown.
+    of its content, 0: unknown. `bits`: whether it opens its group, or closes it, see ``stays.py``.
     """
 
     group: Ints
@@ -100,17 +108,23 @@ class Held(Columns):
     time: Ints
     weight: Ints
     fingerprint: Ints
+    bits: Ints
 
     @classmethod
     def empty(cls) -> Held:
         """No held messages."""
         none = empty_ints()
-        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none, none)
+        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none, none, none)
 
     @property
     def suspected(self) -> Bools:
         """The rows of a `Standard` queue that are held because their producer seems to have begun anew."""
         return self.late & self.waits
+
+    @property
+    def aside(self) -> Bools:
+        """The rows of a queue whose groups messages open that may not be judged yet: see ``stays.py``."""
+        return self.waits & ~self.late
 
     def messages(self) -> Held:
         """The messages, without the places of voids."""

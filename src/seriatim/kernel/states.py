@@ -86,7 +86,7 @@ def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked
 
     Args:
         flags: its `Flag` bits (closed, suspended, faulted, complete).
-        hole: whether it waits for a missing number.
+        hole: whether it waits for a missing number. A group that isn't opened waits, too.
         overdue: whether the last report about that hole was made, and it isn't skipped automatically.
         locked: whether a worker has it.
     """
@@ -97,7 +97,7 @@ def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked
         GroupState.FAULTED: bool(flags & Flag.FAULTED),
         GroupState.LOCKED: locked,
         GroupState.TIMED_OUT: hole and overdue,
-        GroupState.WAITING: hole,
+        GroupState.WAITING: hole or bool(flags & Flag.UNOPENED),
         GroupState.READY: True,
     }
     return next(state for state in GroupState if facts[state])
@@ -114,6 +114,7 @@ class Situation:
         tries_again: whether a message of it waits for its next attempt, or for a clock that was ahead, and nothing else stops it.
         leased: whether a worker has it under a lease.
         in_turn: whether it is in the hands of a receiver, and suspended only from the end of that turn on.
+        unopened: whether it waits for a message that opens it: it has no hole and no next number, and nothing has begun in it.
     """
 
     state: GroupState
@@ -121,6 +122,7 @@ class Situation:
     tries_again: bool = False
     leased: bool = False
     in_turn: bool = False
+    unopened: bool = False
 
     def allows(self, action: Action, *, named: bool = False) -> bool:
         """Whether the group allows an action now; `named`: on a message that is named, not on the one that stopped it."""
@@ -129,6 +131,8 @@ class Situation:
         if action is Action.RETRY and self.tries_again:
             return True
         if action is Action.SKIP_MESSAGE and not named and not self.by_message:
+            return False
+        if self.unopened and action in (Action.SKIP_HOLE, Action.RESET, Action.RESTART):
             return False
         now = not self.in_turn or GroupState.LOCKED in ALLOWED[action] or action is Action.RESUME
         return now and self.state in ALLOWED[action]

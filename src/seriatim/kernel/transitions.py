@@ -46,7 +46,8 @@ Cause = Action | Happening
 class Facts:
     """The facts behind the state of a group. While nothing may leave no clock runs, and there is no hole.
 
-    `complete`: the group has a complete set, which has closed the group and leaves all the same.
+    `complete`: the group has ended by itself, as with a complete set, and what was released leaves all the same. `closing`: it was
+    told to close, and is closed when it holds nothing.
     """
 
     closed: bool = False
@@ -55,6 +56,7 @@ class Facts:
     hole: Hole = Hole.NONE
     locked: bool = False
     complete: bool = False
+    closing: bool = False
 
     @property
     def stopped(self) -> bool:
@@ -73,11 +75,14 @@ class Facts:
 
 def _all() -> Iterator[Facts]:
     flags = (False, True)
-    for closed, suspended, faulted, hole, locked, complete in product(flags, flags, flags, Hole, flags, flags):
-        facts = Facts(closed, suspended, faulted, hole, locked, complete)
+    for closed, suspended, faulted, hole, locked, complete, closing in product(
+        flags, flags, flags, Hole, flags, flags, flags
+    ):
+        facts = Facts(closed, suspended, faulted, hole, locked, complete, closing)
         impossible = (
             (facts.stopped and hole is not Hole.NONE)
             or (complete and not closed)
+            or (closing and closed)
             or (closed and suspended and not faulted)
             or (locked and (faulted or (closed and not complete)))
         )
@@ -90,7 +95,7 @@ def _goes_on(facts: Facts) -> Iterator[Facts]:
     yield facts
     if not facts.stopped:
         yield replace(facts, hole=Hole.OPEN)
-        yield replace(facts, closed=True, complete=True)
+        yield replace(facts, closed=True, complete=True, closing=False)
 
 
 def _skip_message(facts: Facts) -> Iterator[Facts]:
@@ -115,11 +120,9 @@ def _moves(facts: Facts) -> Iterator[Facts]:
 def _restart(facts: Facts) -> Iterator[Facts]:
     if facts.locked or facts.closed:
         return
-    anew = replace(facts, suspended=False, hole=Hole.NONE)
-    yield anew
+    anew = replace(facts, suspended=False, hole=Hole.NONE, closing=False)
+    yield from _goes_on(anew)  # a message that comes back may close it
     yield replace(anew, suspended=True)  # what comes back repeats itself
-    if not anew.stopped:
-        yield replace(anew, hole=Hole.OPEN)
 
 
 def _abort(facts: Facts) -> Iterator[Facts]:
@@ -169,8 +172,20 @@ def _late_held(facts: Facts) -> Iterator[Facts]:
 
 def _set_ended(facts: Facts) -> Iterator[Facts]:
     if not facts.stopped:
-        yield replace(facts, closed=True, complete=True)
-        yield replace(facts, closed=True)
+        yield replace(facts, closed=True, complete=True, closing=False)
+        yield replace(facts, closed=True, closing=False)
+
+
+def _close(facts: Facts) -> Iterator[Facts]:
+    yield replace(facts, closed=True, hole=Hole.NONE, closing=False)  # at once
+    yield facts if facts.closed else replace(facts, closing=True)
+
+
+def _emptied(facts: Facts) -> Iterator[Facts]:
+    """A closing group that holds nothing is closed, unless it is suspended or faulted."""
+    yield facts
+    if facts.closing and not facts.suspended and not facts.faulted and facts.hole is Hole.NONE:
+        yield replace(facts, closed=True, complete=True, closing=False)
 
 
 _EFFECTS: dict[Cause, Callable[[Facts], Iterator[Facts]]] = {
@@ -181,7 +196,7 @@ _EFFECTS: dict[Cause, Callable[[Facts], Iterator[Facts]]] = {
     Action.SKIP_HOLE: _hole_gone,
     Action.RESET: _moves,
     Action.ABORT: _abort,
-    Action.CLOSE: lambda facts: iter([replace(facts, closed=True, hole=Hole.NONE)]),
+    Action.CLOSE: _close,
     Action.REQUEUE: _moves,
     Action.RESTART: _restart,
     Happening.TAKEN: _taken,
@@ -200,4 +215,10 @@ def leads(state: GroupState, cause: Cause) -> frozenset[GroupState]:
     """The states that a group may show after an action or an event; none if it isn't allowed, or can't happen."""
     if isinstance(cause, Action) and state not in ALLOWED[cause]:
         return frozenset()
-    return frozenset(after.state for facts in _all() if facts.state is state for after in _EFFECTS[cause](facts))
+    return frozenset(
+        last.state
+        for facts in _all()
+        if facts.state is state
+        for after in _EFFECTS[cause](facts)
+        for last in _emptied(after)
+    )

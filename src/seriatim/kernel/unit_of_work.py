@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.closing import OVER, late_repeats, shut_out
 from seriatim.kernel.columns import (
     Bools,
     Ints,
@@ -27,14 +28,24 @@ _MAX = 2**63 - 1
 
 def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
     """The arrivals that can be judged together, because no time-out can fire between them: a prefix of each group."""
+    may = _before_size(state, arrivals)
     if not clocked or policy.timeout is None:
-        return np.ones(len(arrivals), np.bool_)
+        return may
     group = arrivals.group
     first = first_per_group(group)
     fresh = np.full(len(state), FOREVER, np.int64)
     fresh[group[first]] = arrivals.time[first] + micros(policy.timeout)
     limit = np.minimum(due(policy, state), fresh)
-    return (arrivals.time <= limit[group]) | first
+    return may & ((arrivals.time <= limit[group]) | first)
+
+
+def _before_size(state: State, arrivals: Arrivals) -> Bools:
+    """In a closing group the arrivals to the first that tells the size: what it shuts out may have been the highest held."""
+    unknown = state.groups.has(Flag.CLOSING) & (state.groups.mark == 0)
+    if not unknown.any():
+        return np.ones(len(arrivals), np.bool_)
+    tells = unknown[arrivals.group] & (arrivals.size != NOT_SAID)
+    return sum_before(arrivals.group, tells.astype(np.int64)) == 0
 
 
 def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
@@ -47,6 +58,8 @@ def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, D
     state, outgrown = _learn_size(state, arrivals, disposition, reason)
     held, position, twice = _collect(state.held, arrivals, disposition)
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+    repeats = np.flatnonzero((disposition == Disposition.DUPLICATE) & (reason == Reason.TAKEN_BEFORE))
+    late_repeats(state, arrivals, repeats, disposition, reason)
 
     groups, group = state.groups, arrivals.group
     flags, clock = groups.flags.copy(), groups.clock.copy()
@@ -87,7 +100,8 @@ def _judge(state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
 
     said, known = size != NOT_SAID, groups.mark[group]
     mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
-    mark(groups.has(Flag.CLOSED)[group], Disposition.LATE, Reason.GROUP_CLOSED)
+    if groups.has(OVER).any():
+        mark(shut_out(state, arrivals, np.ones(len(group), np.int64)), Disposition.LATE, Reason.GROUP_CLOSED)
     mark(sequence < 1, Disposition.INVALID, Reason.BELOW_ONE)
     mark(said & (size < 1), Disposition.INVALID, Reason.SIZE_BELOW_ONE)
     mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)
@@ -161,7 +175,14 @@ def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held,
     rows = np.flatnonzero(disposition == Disposition.HELD)
     new = arrivals.take(rows)
     no = np.zeros(len(rows), np.bool_)
-    held = Held.concat([before, Held(new.group, new.sequence, new.ref, no, no, new.time, new.weight, new.fingerprint)])
+    held = Held.concat(
+        [
+            before,
+            Held(
+                new.group, new.sequence, new.ref, no, no, new.time, new.weight, new.fingerprint, empty_ints(len(rows))
+            ),
+        ]
+    )
     position = np.concatenate([np.full(len(before), -1, np.int64), rows])
     order = order_by(held.group, held.sequence)
     held, position = held.take(order), position[order]

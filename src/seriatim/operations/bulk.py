@@ -80,9 +80,11 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupVie
 
 
 def each(
-    box: MessageBox, action: Action, views: Sequence[GroupView], *, actor: str, reason: str
+    box: MessageBox, action: Action, views: Sequence[GroupView], *, at_once: bool = False, actor: str, reason: str
 ) -> Iterator[Operation | Refused]:
     """Perform an action on each group, one after another; yields a result or a refusal for each group.
+
+    `at_once`: for `close`: whether nothing leaves any more.
 
     Raises:
         UsageError: the actor or the reason is missing; nothing is done then.
@@ -90,7 +92,7 @@ def each(
     Operator(actor, reason)
     for view in views:
         try:
-            yield groups.act(box, action, view.queue, view.group, actor=actor, reason=reason)
+            yield groups.act(box, action, view.queue, view.group, at_once=at_once, actor=actor, reason=reason)
         except (ActionRefused, Unavailable) as error:
             yield Refused(view.queue, view.group, _why(error))
 

@@ -271,10 +271,20 @@ def act(
     next: int | None = None,  # noqa: A002 -- the word of the design
     body: bytes | None = None,
     message: str | None = None,
+    at_once: bool = False,
 ) -> Operation:
     """Perform an action, by its name. The arguments and errors are the same as for the function with this name."""
     asked = ActionRequest(
-        action, queue, group, actor, reason, through=through, following=next, body=body, message=message
+        action,
+        queue,
+        group,
+        actor,
+        reason,
+        through=through,
+        following=next,
+        body=body,
+        message=message,
+        at_once=at_once,
     )
     return _act(box, asked)
 
@@ -364,9 +374,20 @@ def abort(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -
     return _act(box, ActionRequest(Action.ABORT, queue, group, actor, reason))
 
 
-def close(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) -> Operation:
-    """Close a group: later messages are late. Its present messages stay; `abort` removes them."""
-    return _act(box, ActionRequest(Action.CLOSE, queue, group, actor, reason))
+def close(box: MessageBox, queue: str, group: str, *, at_once: bool = False, actor: str, reason: str) -> Operation:
+    """Close a group: new messages are late, except missing numbers below the highest one held.
+
+    What is released leaves, and what is held goes on by the usual rules and clocks; the group is closed when it holds nothing.
+
+    Args:
+        box: the box.
+        queue: the queue's name.
+        group: the group's key.
+        at_once: close it now: nothing leaves any more, and its present messages can only be aborted.
+        actor: the operator's name.
+        reason: the reason.
+    """
+    return _act(box, ActionRequest(Action.CLOSE, queue, group, actor, reason, at_once=at_once))
 
 
 def forget(box: MessageBox, queue: str, group: str, *, actor: str = "application", reason: str = "on request") -> int:

@@ -44,7 +44,7 @@ BOX = {
     "status": [], "status_of": ["x"], "tick": [],
 }  # fmt: skip
 SESSION = {
-    "begin_dialog": ["a", "b"], "begin_monolog": ["a", ["b"]], "commit_and_receive": [], "dispense": ["till"],
+    "begin_dialog": ["a", "b"], "begin_monolog": ["a", ["b"]], "close_group": [], "commit_and_receive": [], "dispense": ["till"],
     "end": ["00000000-0000-0000-0000-000000000000"], "handed_over": None, "has_ended": None,
     "history": ["00000000-0000-0000-0000-000000000000"],
     "move": ["00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001"],

@@ -193,7 +193,7 @@ def test_how_a_group_stands_that_a_late_message_has_stopped(box):
     found = groups.standing(box, "shop", "c1")
     assert (found.blocks.message_id, found.following.sequence, found.behind) == (late, 7, 1)
     assert found.helps == (Action.RESUME, Action.SKIP_MESSAGE)
-    groups.close(box, "shop", "c1", **BY)
+    groups.close(box, "shop", "c1", at_once=True, **BY)
     assert groups.standing(box, "shop", "c1").helps == (Action.ABORT,)
 
 

@@ -77,7 +77,7 @@ def test_what_operators_do_is_told_with_who_and_why(box):
     groups.resume(box, "shop", "c1", **BY)
     groups.skip_hole(box, "shop", "c1", through=2, **BY)
     groups.reset(box, "shop", "c1", next=7, **BY)
-    groups.close(box, "shop", "c1", **BY)
+    groups.close(box, "shop", "c1", at_once=True, **BY)
     groups.close(box, "shop", "c1", **BY)
     assert told(box) == [
         ("suspended", None, None),

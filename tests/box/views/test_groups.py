@@ -162,10 +162,10 @@ def test_aborted_all_that_is_held_or_queued_is_dead(q):
     assert received(q) == [(6, 6)]
 
 
-def test_closed_what_is_queued_stays_and_can_be_aborted(q):
+def test_closed_at_once_what_is_queued_stays_and_can_be_aborted(q):
     publish(q, 1, 2)
     assert received(q, limit=1) == [(1, 1)]
-    assert groups.close(q, "orders", "c", **BY).after == "closed"
+    assert groups.close(q, "orders", "c", at_once=True, **BY).after == "closed"
     publish(q, 3)
     assert received(q) == []
     assert groups.group_view(q, "orders", "c").queued == 1
@@ -364,7 +364,7 @@ def test_nobody_or_nothing_is_not_written_down(q, said):
 
 def test_a_refusal_names_the_state_and_what_is_allowed(q):
     publish(q, 1, 3)
-    groups.close(q, "orders", "c", **BY)
+    groups.close(q, "orders", "c", at_once=True, **BY)
     with pytest.raises(
         sq.ActionRefused, match=r"queue 'orders', group 'c': cannot suspend a group that is closed"
     ) as it:

@@ -222,6 +222,9 @@ def test_the_format_does_not_change_unnoticed():
         "policies": {},
         "events": "usual",
         "compare": None,
+        "opens": None,
+        "closes": None,
+        "unopened_timeout": None,
     }
     by_type = to_json(Queue("q", Standard(), "key", "n", level="type", policies={"note": Fifo()}))
     assert (by_type["level"], by_type["policies"]) == ("type", {"note": {"name": "fifo"}})

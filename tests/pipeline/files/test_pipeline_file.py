@@ -237,6 +237,11 @@ FAULTS = [
     ("sequence: number", "sequence: key", "8:58: route[0].resequence.sequence: 'key' is string, but has to be long"),
     ("sequence: number", "sequence: number, window: 5", "8:66: standard takes no window (best_effort does)"),
     (
+        "policy: standard, ",
+        "opens: \"key = 'x'\", policy: standard, ",
+        "8:18: unknown key 'opens' in route[0].resequence (it is for queues of a message box: in a pipeline no message opens",
+    ),
+    (
         "sequence: number",
         "sequence: number, hole_timout: 5",
         "8:66: unknown key 'hole_timout' in route[0].resequence (did",

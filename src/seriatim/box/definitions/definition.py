@@ -84,13 +84,14 @@ class BoxQueue:
 
     @cached_property
     def is_fifo(self) -> bool:
-        """Whether all its groups are first in, first out."""
-        return isinstance(self.declared.policy, Fifo) and not self.declared.policies
+        """Whether all its groups are first in, first out, whatever their messages say."""
+        return isinstance(self.declared.policy, Fifo) and not self.declared.policies and not self.declared.has_stays
 
     @cached_property
     def holds(self) -> bool:
         """Whether a message may wait for another message, and be handed out long after later messages."""
-        return not all(isinstance(policy, Fifo | Unordered) for policy in self.declared.all_policies())
+        waits = not all(isinstance(policy, Fifo | Unordered) for policy in self.declared.all_policies())
+        return waits or self.declared.opens is not None
 
     def at_most(self, limit: int) -> int:
         """The most messages of a delivery for a given limit; a set is always handed out whole."""

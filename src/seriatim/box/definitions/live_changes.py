@@ -28,6 +28,8 @@ _TIMERS = ("hole_timeout", "hole_retries", "on_hole", "window", "buffer", "max_r
 def frozen(old: Queue, new: Queue) -> list[str]:
     """The changed fields that may not change while the queue has groups."""
     found = [name for name in _FROZEN_OF_QUEUE if getattr(old, name) != getattr(new, name)]
+    # Groups are open or not; another filter is for messages that come.
+    found += [name for name in ("opens", "closes") if (getattr(old, name) is None) != (getattr(new, name) is None)]
     for before, after in _policies(old, new):
         found += [name for name in _frozen(before, after) if name not in found]
     return sorted(found, key=lambda name: name != "policy")  # which says most
@@ -53,7 +55,7 @@ def _frozen(old: Policy, new: Policy) -> list[str]:
 
 def moves_timers(old: Queue, new: Queue) -> bool:
     """Whether waiting groups have to be judged again, because their timers have changed."""
-    return any(
+    return old.unopened_timeout != new.unopened_timeout or any(
         getattr(before, name, None) != getattr(after, name, None)
         for before, after in _policies(old, new)
         for name in _TIMERS
@@ -75,5 +77,5 @@ def judged_by(queue: Queue) -> set[str]:
 def named_by(queue: Queue) -> set[str]:
     """All properties that a queue names."""
     found = judged_by(queue) | ({queue.priority} if queue.priority else set()) | set(queue.compare or ())
-    lasts = [one.last for one in queue.all_policies() if isinstance(one, UnitOfWork)]
-    return found.union(*(named(last) for last in lasts if isinstance(last, str)))
+    filters = [one.last for one in queue.all_policies() if isinstance(one, UnitOfWork)] + [queue.opens, queue.closes]
+    return found.union(*(named(one) for one in filters if isinstance(one, str)))

@@ -18,6 +18,7 @@ from seriatim.box.definitions.correlation import Correlation, InstanceMatch, Loo
 from seriatim.box.definitions.definition import BoxSubscription, BrokenDefinition, Definitions
 from seriatim.box.definitions.entries import Entries
 from seriatim.box.definitions.fingerprint import of_content, plain
+from seriatim.box.definitions.marks import written
 from seriatim.box.definitions.unique import with_keys
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
 from seriatim.errors import UsageError, shown
@@ -30,6 +31,7 @@ from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.route import of_types, properties
 from seriatim.kernel.sequence import key_problem
+from seriatim.kernel.stays import CLOSES, OPENS
 from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.queue_level import TYPE, group_of_type
@@ -144,6 +146,15 @@ class Router:
             if ("queue", name) not in self.unfit
             for policy in queue.declared.all_policies()
             if isinstance(policy, UnitOfWork) and isinstance(policy.last, str)
+        }
+        self._stays: dict[str, list[tuple[int, Expression]]] = {
+            name: [
+                (bit, self._filter(text, f"queue {name!r}: {what}"))
+                for bit, what, text in ((OPENS, "opens", one.declared.opens), (CLOSES, "closes", one.declared.closes))
+                if text is not None
+            ]
+            for name, one in definitions.queues.items()
+            if one.declared.has_stays and ("queue", name) not in self.unfit
         }
         self._needed = self._needed_properties()
         # Where one message goes, by its values of the properties that filters look at.
@@ -348,6 +359,7 @@ class Router:
                 {str(one.group), *self._correlation.names[one.name]} if one.name in self._correlation.names else set()
             )
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
+        names |= {each.name for its in self._stays.values() for _, one in its for each in properties(one)}
         return {name: self._types.properties[name] for name in names if name in self._types.properties}
 
     def _addressed(self, typed: Typed) -> list[tuple[int, int]]:
@@ -473,7 +485,7 @@ class Router:
         led: Sequence[InstanceMatch | None] | None,
         messages: Sequence[Message] | None,
     ) -> _Columns:
-        """Groups, sequences, sizes (or fingerprints), priorities and problems of messages in one queue."""
+        """Groups, sequences, sizes (or marks), priorities and problems of messages in one queue."""
         n = len(rows)
         priorities = [_MIDDLE] * n
         if one.priority is not None:
@@ -498,8 +510,13 @@ class Router:
         sizes: list[int | None] = [None] * n
         if isinstance(one.policy, UnitOfWork):
             sizes = self._sizes(one.name, one.policy, found, rows, sequences)
-        elif isinstance(one.policy, Standard):
-            sizes = _fingerprints(one.compare, found, rows, messages)
+        else:
+            its = self._stays.get(one.name)
+            bits = None if its is None else self._bits(its, found, rows)
+            if isinstance(one.policy, Standard):
+                sizes = written(_fingerprints(one.compare, found, rows, messages), bits)
+            elif bits is not None:
+                sizes = written(None, bits)
         problems: list[str | None] = [None] * n
         if any(reasons):
             problems = [REASONS[why] if why else None for why in reasons]
@@ -522,6 +539,18 @@ class Router:
             return [number if last else None for last, number in zip(is_last, sequences, strict=True)]
         return _picked(found, policy.size, rows) if isinstance(policy.size, str) else [None] * len(rows)
 
+    def _bits(
+        self, its: Sequence[tuple[int, Expression]], found: Mapping[str, Column], rows: Sequence[int]
+    ) -> list[int]:
+        """Whether messages open their groups, and close them, as bits."""
+        bits = np.zeros(len(rows), np.int64)
+        for bit, expression in its:
+            names = [each.name for each in properties(expression)]
+            whole = max((len(found[name].values) for name in names), default=max(rows, default=0) + 1)
+            says = np.broadcast_to(evaluate(expression, _arrays(found, names), whole)[0], whole)[rows]
+            bits += bit * says
+        return bits.tolist()
+
     def _keys(self, name: str | None, found: Mapping[str, Column], rows: Sequence[int]) -> list[str | None]:
         if name is None or name not in found:
             return [None] * len(rows)
@@ -531,13 +560,13 @@ class Router:
 
 def _fingerprints(
     compare: Sequence[str] | None, found: Mapping[str, Column], rows: Sequence[int], messages: Sequence[Message] | None
-) -> list[int | None]:
-    """The fingerprints of messages, by which they are compared; None: one isn't compared."""
+) -> list[int] | None:
+    """The fingerprints of messages, by which they are compared, 0: one isn't compared; None: none is."""
     if compare is not None:
         names = [name for name in compare if name in found]
         return [of_value({name: plain(found[name].values[row]) for name in names}) for row in rows]
     if messages is None:
-        return [None] * len(rows)
+        return None
     return [of_content(messages[row]) for row in rows]
 
 

@@ -73,6 +73,11 @@ def check_services(before: Definitions, after: Definitions, given: Collection[st
                 f"queue {service.queue!r} puts each type in order by itself, and a dialog has several",
                 where=where, remedy='leave level="queue"',
             )  # fmt: skip
+        if after.queue(service.queue).declared.has_stays:
+            raise UsageError(
+                f"queue {service.queue!r} has messages that open or close groups, and dialogs begin and end by themselves",
+                where=where, remedy="leave out opens and closes",
+            )  # fmt: skip
         if not isinstance(policy, Fifo):
             raise UsageError(
                 f"queue {service.queue!r} is {policy.name}, and dialogs are Fifo",

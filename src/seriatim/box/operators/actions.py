@@ -48,7 +48,7 @@ _LAST_NEXT = 2**62
 #: Obeyed at the end of the turn of a group that is locked.
 _REQUESTED = (Action.SUSPEND, Action.RESUME)
 #: The actions that need all held messages of a group.
-_OF_ALL_HELD = (Action.ABORT, Action.RESET, Action.RESTART)
+_OF_ALL_HELD = (Action.ABORT, Action.RESET, Action.CLOSE, Action.RESTART)
 #: After these actions messages may be ready of which no receiver was notified.
 _FREEING = frozenset(Action) - {Action.SUSPEND, Action.ABORT, Action.CLOSE}
 _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
@@ -57,7 +57,6 @@ _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
     Action.RETRY: actions.retry,
     Action.SKIP_MESSAGE: actions.skip_message,
     Action.ABORT: actions.abort,
-    Action.CLOSE: actions.close,
     Action.RESTART: actions.restart,
 }
 
@@ -76,6 +75,7 @@ class ActionRequest:
         following: for `reset`: the next number.
         body: for `retry`: the new body of the failed message; None: no change.
         message: for `skip_message`: the id of the message to take out; None: the message that stopped the group.
+        at_once: for `close`: whether nothing leaves any more.
 
     Raises:
         UsageError: the actor or the reason is missing, a text can't be stored, or the next number is out of range.
@@ -90,6 +90,7 @@ class ActionRequest:
     following: int | None = None
     body: bytes | None = field(default=None, repr=False)
     message: str | None = None
+    at_once: bool = False
 
     def __post_init__(self) -> None:
         Operator(self.actor, self.reason)
@@ -364,6 +365,8 @@ def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State],
         return lambda state: actions.skip_hole(policy, state, now, group, asked.through)
     if asked.action is Action.RESET and following is not None:
         return lambda state: actions.reset(policy, state, now, group, following)
+    if asked.action is Action.CLOSE:
+        return lambda state: actions.close(policy, state, now, group, at_once=asked.at_once)
     if asked.action not in _PLAIN:
         raise UsageError(f"cannot {asked.action} such a group")
     return lambda state: _PLAIN[asked.action](policy, state, now, group)
@@ -382,7 +385,7 @@ def _passed_over(asked: ActionRequest, policy: Policy, acted: ActionResult) -> d
 
 
 def _log(transaction: Transaction, asked: ActionRequest, details: dict[str, object]) -> int:
-    arguments = {"through": asked.through, "next": asked.following}
+    arguments = {"through": asked.through, "next": asked.following, "at_once": asked.at_once or None}
     said = {name: value for name, value in arguments.items() if value is not None} | details
     by = Operator(asked.actor, asked.reason)
     action = asked.action if asked.message is None else TAKE_OUT

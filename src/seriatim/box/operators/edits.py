@@ -293,6 +293,9 @@ def _fixed(definitions: Definitions, queue: BoxQueue) -> dict[str, str]:
             names = {policy.size} if isinstance(policy.size, str) else set()
             names |= named(policy.last) if isinstance(policy.last, str) else set()
             found |= dict.fromkeys(names, f"queue {declared.name!r} takes the size of sets from it")
+    for what in ("opens", "closes"):
+        if (text := getattr(declared, what)) is not None:
+            found |= dict.fromkeys(named(text), f"queue {declared.name!r} tells from it which message {what} its group")
     led = dict.fromkeys(router_of(definitions).leading(declared.name), "it leads to the instance of the message")
     return found | {name: why for name, why in led.items() if name not in found}
 

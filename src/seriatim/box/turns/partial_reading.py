@@ -18,7 +18,7 @@ from seriatim.kernel import holes
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.columns import Bools, Columns, Ints, order_by, sum_per_group
 from seriatim.kernel.outcome import Disposition, EventKind, Events, no_events, no_messages
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, Stays, UnitOfWork
 from seriatim.kernel.state import Flag, Held, State
 from seriatim.kernel.time import NEVER
 
@@ -94,6 +94,12 @@ class HeldPart(Columns):
         long = self.hidden > 0
         goes = long & ~state.stopped()
         due = kernel.due(policy, state) <= now
+        # A closing group takes in what is below the highest message that it holds, and is closed when it holds none.
+        if (long & state.groups.has(Flag.CLOSING) & (goes | (come.messages > 0))).any():
+            return True
+        # Behind a closing message all is late, and what waits for an opening one is judged at once.
+        if isinstance(policy, Stays) and (goes | (long & (acts | (come.messages > 0)))).any():
+            return True
         match policy:
             case Standard():
                 many = policy.capacity is not None and len(state) > 1
@@ -184,7 +190,7 @@ def _opens_late(policy: Standard, state: State, now: int) -> Bools:
 def go_on(policy: Policy, state: State) -> tuple[kernel.Outcome, Bools]:
     """Release more messages of groups that have been leaving since an earlier turn; and return these groups."""
     going = state.groups.has(Flag.LEAVING) & ~state.stopped()
-    if not isinstance(policy, Standard) or not going.any():
+    if not isinstance(policy, Standard) or isinstance(policy, Stays) or not going.any():
         return kernel.Outcome(state, no_messages(), no_events()), np.zeros(len(state), np.bool_)
     at = np.flatnonzero(going)
     before = state.select(at)

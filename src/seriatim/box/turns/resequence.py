@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from seriatim.box.definitions import marks
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.notice import EntriesSetAside, HolePassed, Notice
 from seriatim.box.postgres.array_text import numbers
@@ -33,7 +34,7 @@ from seriatim.kernel.columns import (
     spans,
 )
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, StandardStays, Stays, UnitOfWork
 from seriatim.kernel.state import Flag, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.time import FOREVER, NEVER
@@ -80,7 +81,7 @@ class Entries(Columns):
     `place` is the place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3:
     held, with the number of an arrived message; such an entry may also be there with status 1. `time`: when it arrived,
     microseconds; of a held message perhaps `NEVER`: a turn has judged it, and has fired all timers that were due then.
-    `size`: that of its set, `NOT_SAID` if it doesn't tell it; of a `Standard` queue the fingerprint of its content.
+    `size`: that of its set, `NOT_SAID` if it doesn't tell it; of a `Fifo` or `Standard` queue its marks (``marks.py``).
     """
 
     place: Ints
@@ -160,6 +161,8 @@ class TurnResult:
     arrived: int
     more: bool
     conflicts: list[int] = field(default_factory=list)
+    #: For groups that have begun anew, how often.
+    begun: dict[str, int] = field(default_factory=dict)
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
         """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group.
@@ -255,6 +258,8 @@ class Turn:
         is_all: bool = True,
     ) -> None:
         self._policy = policy
+        #: Whether a long run may leave in several turns. Where messages open and close groups all that is held is read.
+        self._goes_in_parts = isinstance(policy, Standard) and not isinstance(policy, StandardStays)
         self._keys = keys
         self._known = {row.group_key: row for row in known}
         self._entries = entries
@@ -316,6 +321,7 @@ class Turn:
             return None
         if (
             not isinstance(self._policy, Fifo | Standard)
+            or isinstance(self._policy, Stays)
             or not self._part.is_whole
             or self._unknown.any()
             or self._start.groups.has(Flag.LEAVING).any()
@@ -428,14 +434,14 @@ class Turn:
 
     def _marked(self, stage: kernel.Outcome, before: State) -> kernel.Outcome:
         """The result of requests, without the parts that the turn can't know yet."""
-        if not isinstance(self._policy, Standard):
+        if not self._goes_in_parts:
             return stage
         which = ~before.groups.has(Flag.LEAVING) | (before.stopped() != stage.state.stopped())
         return self._part.marked(stage, which, stage.state.groups.clock)
 
     def _taken_in(self, state: State) -> kernel.Outcome:
         """The kernel's result for the arrivals, as far as they can be judged by the read messages."""
-        if not isinstance(self._policy, Standard):
+        if not self._goes_in_parts:
             return kernel.offer(self._policy, state, self._arrivals_in(self._arrived))
         leaves = state.groups.has(Flag.LEAVING)
         rows = self._arrived[~leaves[self._entries.place[self._arrived]]]
@@ -453,15 +459,20 @@ class Turn:
         refs = self._held + np.searchsorted(self._rows[self._held :], rows)
         sequence = refs if isinstance(self._policy, Fifo) else self._entries.sequence[rows]
         time, weight = self._entries.time[rows], np.ones(len(rows), np.int64)
-        size = self._entries.size[rows]
+        size = self._bits(rows) if isinstance(self._policy, Stays) else self._entries.size[rows]
         return Arrivals(self._entries.place[rows], sequence, refs, time, size, weight, self._fingerprints(rows))
 
     def _fingerprints(self, rows: Ints) -> Ints:
         """The fingerprints of messages; 0 where nothing is compared."""
         if not isinstance(self._policy, Standard):
             return np.zeros(len(rows), np.int64)
-        size = self._entries.size[rows]
-        return np.where(size == NOT_SAID, 0, size)
+        return marks.fingerprints(self._entries.size[rows])
+
+    def _bits(self, rows: Ints) -> Ints:
+        """Whether messages open their groups, or close them."""
+        if not isinstance(self._policy, Stays):
+            return np.zeros(len(rows), np.int64)
+        return marks.bits(self._entries.size[rows])
 
     def _fired(self, state: State) -> kernel.Outcome:
         """The kernel's result for due timers, if all arrivals are judged."""
@@ -470,7 +481,7 @@ class Turn:
         if isinstance(self._policy, BestEffort) and self._policy.window is None:
             # What is left of a round is due at once, but not in the call that was the round.
             until[self._come.messages > 0] = NEVER
-        if not isinstance(self._policy, Standard):
+        if not self._goes_in_parts:
             return kernel.advance(self._policy, state, until)
         leaves = state.groups.has(Flag.LEAVING)
         until[leaves] = NEVER
@@ -508,7 +519,7 @@ class Turn:
         time, weight = entries.time[rows], np.ones(len(refs), np.int64)
         held = Held(
             entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows], time, weight,
-            self._fingerprints(rows),
+            self._fingerprints(rows), self._bits(rows),
         )  # fmt: skip
         skipped = [
             (place, first, last)
@@ -557,6 +568,7 @@ class Turn:
             len(self._arrived),
             self._has_more(after),
             self._conflicts(aside),
+            self._begun(after),
         )
 
     def _conflicts(self, aside: Decided) -> list[int]:
@@ -566,6 +578,13 @@ class Turn:
             return []
         _, first = np.unique(found.group, return_index=True)
         return self._entries.entry_id[self._rows[found.ref[first]]].tolist()
+
+    def _begun(self, after: State) -> dict[str, int]:
+        """How often groups have begun anew by messages: so many incarnations more they have."""
+        if not isinstance(self._policy, Stays):
+            return {}
+        times = (after.groups.mark - self._start.groups.mark).tolist()
+        return {key: number for key, number in zip(self._keys, times, strict=True) if number}
 
     def _has_more(self, after: State) -> bool:
         left = len(self._arrived) < len(self._rows) - self._held

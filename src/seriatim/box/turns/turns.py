@@ -129,6 +129,17 @@ class Turns:
         }  # fmt: skip
         return self._lock("lock_groups", parameters)
 
+    def lock_in_hand(self, queue: BoxQueue, group: str, token: int | None) -> LockedGroups:
+        """Lock a group that this transaction, or its lease, has in hand; no group: it hasn't.
+
+        Raises:
+            UsageError: the transaction reads by a snapshot older than the lock would be.
+        """
+        named = {"of_queue": queue.queue_id, "of_group": group, "of_token": token}
+        is_locked, now, isolation, version = self._transaction.one("lock_in_hand", **named)
+        _check_isolation(isolation)
+        return LockedGroups([group] if is_locked else [], self._now_us or now, version)
+
     def lock_many(self, queue: BoxQueue, groups: Sequence[str], patience_ms: int) -> LockedGroups:
         """Lock these groups, with or without work, for an operator; groups that others keep are left out.
 
@@ -286,7 +297,11 @@ class Turns:
 
     def _written(self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int]) -> list[Any]:
         parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
-        return self._transaction.rows("decide", **parameters)
+        rows = self._transaction.rows("decide", **parameters)
+        if judged.begun:
+            keys, times = list(judged.begun), list(judged.begun.values())
+            self._transaction.do("begin_again", of_queue=queue.queue_id, of_groups=keys, its_times=times)
+        return rows
 
     def record(self, queue: BoxQueue, keys: Sequence[str], events: Events, operation_id: int | None = None) -> None:
         """Put events on record, as many as the queue keeps. If there are none, nothing is executed.
@@ -325,6 +340,7 @@ class Turns:
         all_held: bool = False,
         none_arrived: bool = False,
         entry_id: int | None = None,
+        in_hand: Sequence[int] = (),
     ) -> ActionResult:
         """Perform an operator's action on one locked group, after judging it; nothing is handed out.
 
@@ -340,12 +356,20 @@ class Turns:
                 leave the rest to the next turns.
             none_arrived: judge no arrival before, and fire no timer.
             entry_id: a held entry that the action is about.
+            in_hand: entries that this transaction has handed out: they are judged already.
 
         Raises:
             ActionRefused: the error of the action; then nothing is written.
         """
         reads = partial(
-            self._turn, queue, locked, 0, everything=empties, all_arrived=all_arrived, none_arrived=none_arrived
+            self._turn,
+            queue,
+            locked,
+            0,
+            everything=empties,
+            all_arrived=all_arrived,
+            none_arrived=none_arrived,
+            in_hand=in_hand,
         )
         turn, _ = reads(all_held=all_held)
         if turn.is_short(acts=True):
@@ -394,6 +418,7 @@ class Turns:
         all_arrived: bool = False,
         all_held: bool = False,
         none_arrived: bool = False,
+        in_hand: Sequence[int] = (),
     ) -> TurnStart:
         """A turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages
         or all.
@@ -411,7 +436,7 @@ class Turns:
         }  # fmt: skip
         name = "turn_dialogs" if queue.serves else "turn"
         (row,) = self._transaction.rows(name, **parameters)
-        return _turn_of(queue, locked, row, at_most, portion)
+        return _turn_of(queue, locked, row, at_most, portion, in_hand)
 
     def hand_out(
         self,
@@ -564,13 +589,22 @@ def _portion(
     }
 
 
-def _turn_of(queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, portion: dict[str, int]) -> TurnStart:
-    """The turn of locked groups, from the row with all their data."""
+def _turn_of(
+    queue: BoxQueue,
+    locked: LockedGroups,
+    row: Any,
+    at_most: int,
+    portion: dict[str, int],
+    in_hand: Sequence[int] = (),
+) -> TurnStart:
+    """The turn of locked groups, from the row with all their data, without entries that are in hand."""
     known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered)
     groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
     asked = (row.request_places, row.request_ids, row.actions)
     requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
     entries = Entries.of(row)
+    if in_hand:
+        entries = entries.take(~np.isin(entries.entry_id, in_hand))
     turn = Turn(
         queue.declared.policy_of(locked.keys[0]),
         locked.keys,

@@ -124,6 +124,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     parameters = {"queue_id": found.queue_id, "group_key": group}
     heads = transaction.rows("group_heads", Head, **parameters)
     blocks = _blocking(view, heads)
+    closing = "; it is closing: new messages are late, and it is closed when it holds nothing" if view.closing else ""
     off = "" if found.enabled else f"; and the queue is off: seriatim queue on {shlex.quote(queue)}"
     following = next((head for head in heads if head is not blocks and not head.late), None)
     has_next = isinstance(found.declared.policy_of(group), Standard)
@@ -131,7 +132,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     allowed = tuple(action for action in Action if view.allows(action) and action not in others)
     return Standing(
         view,
-        _why(transaction, found, view, following) + _anew(view) + off,
+        _why(transaction, found, view, following) + closing + _anew(view) + off,
         blocks,
         following,
         view.waiting - (blocks is not None),
@@ -207,7 +208,7 @@ def _what_stops(
 ) -> str:  # fmt: skip
     match state:
         case GroupState.CLOSED:
-            return "it is closed: what it has stays, and what comes is late"
+            return "it is closed: new messages are late" + (", and what it holds stays" if view.held else "")
         case GroupState.SUSPENDED:
             said = f"{view.suspended_by} suspended it: {view.suspended_because}"
             return f"suspended by {view.suspended_because}" if view.suspended_by is None else said
@@ -215,6 +216,9 @@ def _what_stops(
             return f"the handler failed for good: {view.error}" if view.error else "the handler failed for good"
         case GroupState.LOCKED:
             return _who_has(view)
+        case GroupState.WAITING if view.unopened:
+            due = "" if view.due_at is None else f"; what waits is late at {_moment(view.due_at)}"
+            return f"it is not opened: it waits for a message that opens it{due}"
         case GroupState.TIMED_OUT | GroupState.WAITING:
             missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
@@ -266,13 +270,13 @@ def _who_gets_it(transaction: Transaction, queue: BoxQueue) -> str:
 def _helping(view: GroupView, blocks: Head | None) -> tuple[Action, ...]:
     match view.state:
         case GroupState.CLOSED:
-            return (Action.ABORT,) if view.waiting else ()
+            return (Action.ABORT,) if view.held else ()
         case GroupState.SUSPENDED:
             return (Action.RESUME, Action.SKIP_MESSAGE) if view.situation.by_message else (Action.RESUME,)
         case GroupState.FAULTED:
             return (Action.RETRY, Action.SKIP_MESSAGE)
         case GroupState.TIMED_OUT | GroupState.WAITING:
-            return (Action.SKIP_HOLE,)
+            return () if view.unopened else (Action.SKIP_HOLE,)
         case GroupState.LOCKED | GroupState.READY:
             return ()
     assert_never(view.state)

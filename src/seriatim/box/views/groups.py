@@ -63,6 +63,8 @@ class GroupView:
         suspects: how many messages below `next` count as those of a producer that has begun anew, since a message left in
             its turn.
         restart_suspected: whether they are as many as the queue's `restart_after`.
+        closing: whether it was told to close: it is closed when it holds nothing.
+        unopened: whether it waits for a message that opens it.
     """
 
     queue: str
@@ -96,6 +98,8 @@ class GroupView:
     due_in_s: float | None = None
     suspects: int = 0
     restart_suspected: bool = False
+    closing: bool = False
+    unopened: bool = False
 
     @property
     def waiting(self) -> int:
@@ -104,13 +108,15 @@ class GroupView:
 
     @property
     def reason(self) -> str | None:
-        """The reason and the actor of its suspension, fault or retry, or the reason of a delay; None if there is none."""
+        """The reason and the actor of its suspension, fault or retry, or the reason why it waits; None if there is none."""
         if self.state is GroupState.SUSPENDED and self.suspended_by is not None:
             return f"{self.suspended_by}: {self.suspended_because}"
         if self.state is GroupState.SUSPENDED:
             return self.suspended_because
         if self.state is GroupState.FAULTED or self.tries_again:
             return self.error
+        if self.unopened and self.state is GroupState.WAITING:
+            return "not opened"
         return self.clock_was_ahead or self.restart
 
     @property
@@ -143,6 +149,7 @@ class GroupView:
             tries_again=self.tries_again or self.clock_was_ahead is not None,
             leased=self.leased_by is not None,
             in_turn=not self.obeyed,
+            unopened=self.unopened,
         )
 
     def allows(self, action: Action) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.fault import Retry
-from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered, with_stays
 from seriatim.kernel.recover import Recover
 from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.declared.activation import Activation
@@ -91,6 +91,11 @@ class Queue:
         policies: with ``level="type"``, policies by message type; `policy` is the policy of all other types.
         compare: with `Standard`: the properties by which two messages with one number are compared, a name or several; None:
             body and parts. If they differ, the later message conflicts.
+        opens: for `Fifo` and `Standard`: the filter that matches messages that open their group, such as ``"type = 'check-in'"``. A
+            group that isn't open holds its messages, and no clock runs. None: groups are open from their first message on.
+        closes: likewise: the filter that matches messages that close their group, when they are released.
+        unopened_timeout: with `opens`: seconds (or ``"1h"``) after which messages that wait for the opening of their group are late;
+            None: they wait for ever.
 
     Raises:
         UsageError: a value is invalid, or the policy needs a group or a sequence that is missing.
@@ -124,6 +129,9 @@ class Queue:
     level: Literal["queue", "type"] = "queue"
     policies: Mapping[str, Policy] = field(default_factory=dict, hash=False)
     compare: str | Sequence[str] | None = None
+    opens: str | None = None
+    closes: str | None = None
+    unopened_timeout: float | str | None = None
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
@@ -137,6 +145,7 @@ class Queue:
         self._check_policies()
         self._check_order()
         self._check_compare()
+        self._check_stays()
         self._check_choice("errors", ERRORS)
         if self.keep is not None:
             self._check_choice("keep", KEEP)
@@ -203,6 +212,29 @@ class Queue:
         if self.max_messages is not None:
             raise self._wrong("max_messages: a queue by types can't be full", "leave it out, or let types have queues")
 
+    def _check_stays(self) -> None:
+        for what in ("opens", "closes"):
+            value = getattr(self, what)
+            if value is not None and (not isinstance(value, str) or not value.strip()):
+                raise self._wrong(f"{what} can't be {shown(value)}", "a filter, such as \"type = 'check-in'\"")
+        object.__setattr__(self, "unopened_timeout", self._period("unopened_timeout"))
+        for policy in self.all_policies():
+            try:
+                self._with_stays(policy)
+            except UsageError as error:
+                raise self._wrong(error.what, error.remedy or "leave them out") from None
+
+    def _with_stays(self, policy: Policy) -> Policy:
+        if self.opens is None and self.closes is None and self.unopened_timeout is None:
+            return policy
+        opens, closes = self.opens is not None, self.closes is not None
+        return with_stays(policy, opens=opens, closes=closes, unopened_timeout=self.unopened_timeout)
+
+    @property
+    def has_stays(self) -> bool:
+        """Whether messages open or close its groups."""
+        return self.opens is not None or self.closes is not None
+
     @property
     def keeps(self) -> Literal["nothing", "faults", "everything"]:
         """Which done messages it keeps as a new queue."""
@@ -213,10 +245,10 @@ class Queue:
         return (self.policy, *self.policies.values())
 
     def policy_of(self, group: str | None) -> Policy:
-        """The policy of a group, by the group's key."""
+        """The policy of a group, by the group's key; where messages open or close groups it says so."""
         if not self.policies or group is None:
-            return self.policy
-        return self.policies.get(type_of(group), self.policy)
+            return self._with_stays(self.policy)
+        return self._with_stays(self.policies.get(type_of(group), self.policy))
 
     def _check_choice(self, what: str, allowed: Collection[str]) -> None:
         if (value := getattr(self, what)) not in allowed:

@@ -40,6 +40,7 @@ _QUEUE = (
     *("activation", "rollbacks"),
     *("level", "policies"),
     *("events", "compare"),
+    *("opens", "closes", "unopened_timeout"),
 )
 #: Keys that came later; a declaration from before has what is their default.
 _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])

@@ -49,6 +49,9 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "level": entry.choice("level", LEVELS),
         "policies": _policies(entry.section("policies")),
         "compare": entry.texts("compare"),
+        "opens": entry.text("opens"),
+        "closes": entry.text("closes"),
+        "unopened_timeout": entry.duration_s("unopened_timeout"),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())

@@ -145,6 +145,10 @@ def _port_format(port: Section) -> str | None:
     return None
 
 
+#: What a pipeline refuses in a queue.
+_OF_A_BOX = "it is for queues of a message box: in a pipeline no message opens or closes its group"
+
+
 def _resequence(
     destination: Section, name: str | None, properties: Properties, paths: Paths
 ) -> tuple[Queue, StartFrom | None] | None:
@@ -157,7 +161,7 @@ def _resequence(
     group, sequence, default_group = section.text("group"), section.text("sequence"), section.text("default_group")
     start_from = _start_from(section, paths)
     _refuse_unkept(section)
-    section.finish(LATER)
+    section.finish(LATER, dict.fromkeys(("opens", "closes", "unopened_timeout"), _OF_A_BOX))
     if kind is None:
         return None
     _check_columns(section, kind, policy, group, sequence, properties)

@@ -130,6 +130,9 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
     """
     for policy in queue.all_policies():
         yield from _misfits(queue, policy, types, whole=whole)
+    for field, text in (("opens", queue.opens), ("closes", queue.closes)):
+        if text is not None:
+            yield from _wrong_filter(field, text, types, whole=whole)
 
 
 def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
@@ -159,7 +162,7 @@ def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: b
         elif fitting and found != fitting:
             yield Misfit(field, f"{name!r} is {found}, but has to be {fitting}", f"name a property of type {fitting}")
     if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
-        yield from _wrong_filter(policy.last, types, whole=whole)
+        yield from _wrong_filter("last", policy.last, types, whole=whole)
 
 
 def _too_early(field: str, name: str) -> Misfit:
@@ -167,11 +170,11 @@ def _too_early(field: str, name: str) -> Misfit:
     return Misfit(field, what, "the order of arrival is that of the commits: Fifo goes by it")
 
 
-def _wrong_filter(text: str, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
+def _wrong_filter(field: str, text: str, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
     try:
         for name in sorted(named(text) & _AT_COMMIT):
-            yield _too_early("last", name)
+            yield _too_early(field, name)
         if whole or named(text) <= {*types, *UNFIT}:
             parsed(text, {name: type_from(kind) for name, kind in types.items()}, unfit=UNFIT)
     except UsageError as error:
-        yield Misfit("last", f"{error.where} of the filter: {error.what}", error.remedy)
+        yield Misfit(field, f"{error.where} of the filter: {error.what}", error.remedy)

@@ -151,6 +151,12 @@ def _queues(
     chosen = list(queues)
     if not chosen:
         raise UsageError("queues= is empty")
+    for queue in chosen:
+        if queue.has_stays:
+            raise UsageError(
+                f"queue {queue.name!r}: opens and closes are for queues of a message box, and a pipeline has no such groups",
+                remedy="leave them out, or let the pipeline write into a queue of a message box that has them",
+            )
     seen: set[str] = set()
     for queue in chosen:
         if queue.name in seen:

@@ -155,6 +155,7 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     held["time"] = np.full(len(held["ref"]), NEVER)
     held["weight"] = np.ones(len(held["ref"]), np.int64)  # a row is one message: the layout has no voids
     held["fingerprint"] = np.zeros(len(held["ref"]), np.int64)  # nor fingerprints
+    held["bits"] = np.zeros(len(held["ref"]), np.int64)  # no message of a pipeline opens or closes its group
     state = State(groups, Held(**held), Ranges(**table("skipped")), Remembered.empty())
     return QueueState(row.column("keys").flatten(), state)
 

@@ -52,7 +52,8 @@ WITH place AS MATERIALIZED (
     SELECT
         place.queue_id, place.queue, known.group_key, known.suspects, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
-        known.last, known.touched_at, known.skipped, to_timestamp(known.due_at / 1e6) AS due_at,
+        known.last, known.touched_at, known.skipped, known.flags & 256 <> 0 AS closing,
+        known.flags & 512 <> 0 AS unopened, to_timestamp(known.due_at / 1e6) AS due_at,
         CASE
             WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & 1 <> 0) THEN known.next
         END AS next,
@@ -95,7 +96,7 @@ WITH place AS MATERIALIZED (
             coalesce(asked.suspends, known.flags & 8 <> 0) AS suspended,
             coalesce(asked.suspends, FALSE) AND known.flags & 8 = 0
                 AND (locked.pid IS NOT NULL OR lease.token IS NOT NULL) AS in_turn,
-            place.name = 'standard' AND known.since IS NOT NULL AS hole,
+            place.name = 'standard' AND known.since IS NOT NULL AND known.flags & 512 = 0 AS hole,
             place.name = 'standard' AND place.restart_after > 0 AND known.suspects >= place.restart_after AS anew
     ) AS found
     CROSS JOIN LATERAL (
@@ -168,7 +169,8 @@ SELECT
     CASE WHEN page.hole THEN least(entry.lowest, marker.lowest) - page.increment END AS hole_through, page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
-    page.locked_name, page.locked_host, page.due_in_s, page.suspects, page.restart_suspected
+    page.locked_name, page.locked_host, page.due_in_s, page.suspects, page.restart_suspected,
+    coalesce(page.closing, FALSE) AS closing, coalesce(page.unopened, FALSE) AS unopened
 FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
     SELECT

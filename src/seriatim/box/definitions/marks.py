@@ -1,0 +1,48 @@
+"""The marks of an entry: the fingerprint of its content, and whether it opens or closes its group.
+
+They stand in the column `size` of the entry, which has the size of a set where the queue is a `UnitOfWork`; queues with marks have
+no such sizes. So everything that takes messages in, puts them back, sets them aside or reads a turn carries them along.
+
+The two lowest bits are those of the message (``kernel/stays.py``), the others are the fingerprint, without its two lowest bits.
+An entry of a `Standard` queue has both, of a `Fifo` queue only the bits. Without a fingerprint the upper bits are 0; with one
+they aren't. An entry with neither has NULL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from seriatim.kernel.arrivals import NOT_SAID
+from seriatim.kernel.columns import Ints
+from seriatim.kernel.stays import CLOSES, OPENS
+
+__all__ = ["bits", "fingerprints", "written"]
+
+_BITS = OPENS | CLOSES
+#: A fingerprint of which nothing but the two lowest bits is left.
+_LEAST = _BITS + 1
+
+
+def written(fingerprints: Sequence[int] | None, bits: Sequence[int] | None) -> list[int | None]:
+    """The marks of entries, as they are stored.
+
+    Args:
+        fingerprints: of each its fingerprint, 0: unknown; None: all are unknown.
+        bits: of each whether it opens its group, and closes it; None: no message of the queue does. One of both is given.
+    """
+    if fingerprints is None:
+        return [one or None for one in bits or ()]
+    upper = [(one & ~_BITS) or _LEAST if one else 0 for one in fingerprints]
+    return [one or None for one in upper] if bits is None else [a | b or None for a, b in zip(upper, bits, strict=True)]
+
+
+def fingerprints(marks: Ints) -> Ints:
+    """The fingerprints in stored marks; 0: unknown."""
+    return np.where(marks == NOT_SAID, 0, marks & ~_BITS)
+
+
+def bits(marks: Ints) -> Ints:
+    """The bits in stored marks."""
+    return np.where(marks == NOT_SAID, 0, marks & _BITS)
