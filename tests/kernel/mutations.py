@@ -804,8 +804,20 @@ _RESTARTS = (
     Mutation(
         "what is below the start counts as a restart",
         "restarts.py",
-        "_BELOW = (Reason.SKIPPED, Reason.BEFORE_FIRST, Reason.BELOW_START, Reason.TAKEN_BEFORE)",
-        "_BELOW = (Reason.SKIPPED, Reason.BEFORE_FIRST, Reason.TAKEN_BEFORE)",
+        "Reason.BEFORE_OPENING, Reason.BELOW_START, Reason.TAKEN_BEFORE)",
+        "Reason.BEFORE_OPENING, Reason.TAKEN_BEFORE)",
+    ),
+    Mutation(
+        "what is before the opening counts as a restart",
+        "restarts.py",
+        "Reason.BEFORE_OPENING, Reason.BELOW_START, Reason.TAKEN_BEFORE)",
+        "Reason.BELOW_START, Reason.TAKEN_BEFORE)",
+    ),
+    Mutation(
+        "what was held aside comes behind the opening message, for a conflict",
+        "conflicts.py",
+        "came = _places(arrivals.ref, its.ref)",
+        "came = its.ref",
     ),
     Mutation(
         "a repetition that follows one that counted counts for a restart",
@@ -1221,8 +1233,14 @@ _STAYS = (
     Mutation(
         "what is held above a closing message is late",
         "stays.py",
-        "return state, Decided.concat([out, late]), Events.of(",
-        "return state, Decided.concat([out, late.take(slice(0))]), Events.of(",
+        "return state, Decided.concat([out, late]), Events.concat(",
+        "return state, Decided.concat([out, late.take(slice(0))]), Events.concat(",
+    ),
+    Mutation(
+        "no number passes behind a closing message",
+        "stays.py",
+        "Events.concat([events.take(~never), closed])",
+        "Events.concat([events, closed])",
     ),
     Mutation(
         "the closing message that leaves first closes",
@@ -1239,8 +1257,8 @@ _STAYS = (
     Mutation(
         "a hole behind a closing message doesn't open",
         "stays.py",
-        "events = Events.concat([events.take(~never), told])",
-        "events = Events.concat([events, told])",
+        "        events = events.take(~never)\n",
+        "",
     ),
     Mutation(
         "what is held for the next stay is judged when the group has closed",

@@ -42,7 +42,9 @@ def compared(state: State, held: Held, left: Decided, arrivals: Arrivals, rows: 
     found = empty_ints(len(rows))
     if not len(rows) or not arrivals.fingerprint[rows].any():
         return found
-    group, sequence, ref = arrivals.group[rows], arrivals.sequence[rows], arrivals.ref[rows]
+    # What was held aside comes behind the message that opens its group: not refs tell the order, but places.
+    group, sequence = arrivals.group[rows], arrivals.sequence[rows]
+    left = left.with_columns(cause=_places(arrivals.ref, left.cause))
     own = arrivals.fingerprint[rows]
     other = empty_ints(len(rows))
     gone = set(left.ref.tolist())
@@ -50,37 +52,48 @@ def compared(state: State, held: Held, left: Decided, arrivals: Arrivals, rows: 
     for late in (True, False):  # what is held in its turn before what is held as late: no group has both for one number
         its = held.take((held.late == late) & ~held.suspected)
         at = rows_of(its, len(state), group, sequence)
-        holds = (at >= 0) & (its.ref[at] < ref) if len(its) else np.zeros(len(rows), np.bool_)
+        came = _places(arrivals.ref, its.ref)
+        holds = (at >= 0) & (came[at] < rows) if len(its) else np.zeros(len(rows), np.bool_)
         other[holds] = its.fingerprint[at[holds]]
         for row in np.flatnonzero(holds).tolist():
             if int(its.ref[at[row]]) in gone and released.has_left(
-                int(group[row]), int(its.ref[at[row]]), int(ref[row])
+                int(group[row]), int(its.ref[at[row]]), int(rows[row])
             ):
-                other[row] = released.fingerprint(int(group[row]), int(sequence[row]), int(ref[row]))
+                other[row] = released.fingerprint(int(group[row]), int(sequence[row]), int(rows[row]))
         if late:
             was_late = holds
     rest = np.flatnonzero(~(holds | was_late))
     for row in rest.tolist():
-        other[row] = released.fingerprint(int(group[row]), int(sequence[row]), int(ref[row]))
+        other[row] = released.fingerprint(int(group[row]), int(sequence[row]), int(rows[row]))
     known = (own != 0) & (other != 0)
     found[known] = np.where(own[known] == other[known], Likeness.EQUAL, Likeness.DIFFERENT)
     return found
 
 
+def _places(refs: Ints, wanted: Ints) -> Ints:
+    """The places of arrivals among all, by their refs; -1: it came earlier."""
+    order = np.argsort(refs, kind="stable")
+    found: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
+    return np.where(refs[found] == wanted, found, -1)
+
+
 class _Released:
-    """The messages that have left of some groups, before and in this call, looked at group by group when one is asked for."""
+    """The messages that have left of some groups, before and in this call, looked at group by group when one is asked for.
+
+    The cause of each that leaves is the place of an arrival.
+    """
 
     def __init__(self, state: State, left: Decided, remember: int) -> None:
         self._state, self._left, self._remember = state, left, remember
         self._groups: dict[int, tuple[list[int], dict[int, list[int]], list[int], dict[int, int]]] = {}
 
     def has_left(self, group: int, ref: int, before: int) -> bool:
-        """Whether the message `ref` has left before an arrival."""
+        """Whether the message `ref` has left before the arrival at a place."""
         causes, _, _, places = self._of(group)
         return causes[places[ref]] < before
 
     def fingerprint(self, group: int, sequence: int, before: int) -> int:
-        """The fingerprint of the message with this number that is remembered when an arrival comes; 0: there is none."""
+        """The fingerprint of the message with this number that is remembered before the arrival at a place; 0: there is none."""
         causes, numbers, fingerprints, _ = self._of(group)
         count = bisect_left(causes, before)
         for place in reversed(numbers.get(sequence, ())):

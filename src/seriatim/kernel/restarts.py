@@ -231,7 +231,7 @@ def _is_below(reason: Ints) -> Bools:
     return np.isin(reason, _BELOW)
 
 
-_BELOW = (Reason.SKIPPED, Reason.BEFORE_FIRST, Reason.BELOW_START, Reason.TAKEN_BEFORE)
+_BELOW = (Reason.SKIPPED, Reason.BEFORE_FIRST, Reason.BEFORE_OPENING, Reason.BELOW_START, Reason.TAKEN_BEFORE)
 
 
 def _is_repeated(state: State, arrivals: Arrivals, rows: Ints, disposition: Ints) -> Bools:

@@ -374,8 +374,7 @@ def _through(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided, 
         line = line.take(came)
         after, out, events = _taken(exempt, inner, line)
         place = bits.first_closing(policy, out, len(inner))
-        after, out, told = _closed(policy, after.groups.next, after, out, place)
-        events = Events.concat([events, told])
+        after, out, events = _closed(policy, after.groups.next, after, out, place, events)
     out = _caused(out, line)
     return after, out, events, left
 
@@ -414,10 +413,12 @@ class _Bits:
         return found
 
 
-def _closed(policy: Stays, before: Ints, after: State, out: Decided, place: Ints) -> tuple[State, Decided, Events]:
+def _closed(
+    policy: Stays, before: Ints, after: State, out: Decided, place: Ints, events: Events
+) -> tuple[State, Decided, Events]:
     """Close groups behind a message that has left: what left behind it in the same moment is late, as is what is held.
 
-    `before`: the next number of each group when a closing message leaves that is late.
+    `before`: the next number of each group when a closing message leaves that is late. No number has passed behind it.
     """
     ends = place >= 0
     rows = np.arange(len(out))
@@ -449,7 +450,9 @@ def _closed(policy: Stays, before: Ints, after: State, out: Decided, place: Ints
         after.held.take(~ends[after.held.group]),
     )
     told = np.flatnonzero(ends)
-    return state, Decided.concat([out, late]), Events.of(EventKind.CLOSED, told, None, None, groups.clock[told])
+    closed = Events.of(EventKind.CLOSED, told, None, None, groups.clock[told])
+    never = (events.kind == EventKind.VOID) & ends[events.group] & (events.first >= following[events.group])
+    return state, Decided.concat([out, late]), Events.concat([events.take(~never), closed])
 
 
 def _places(refs: Ints, wanted: Ints) -> Ints:
@@ -572,9 +575,10 @@ def _fired(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Ev
         until = until.copy()
         until[ends] = out.cause[place[ends]]
         after, out, events = _rules(policy).fire(policy, inner, until)
-        after, out, told = _closed(policy, inner.groups.next, after, out, bits.first_closing(policy, out, len(state)))
+        place = bits.first_closing(policy, out, len(state))
         never = (events.kind == EventKind.HOLE_OPENED) & ends[events.group] & (events.at >= until[events.group])
-        events = Events.concat([events.take(~never), told])
+        events = events.take(~never)
+        after, out, events = _closed(policy, inner.groups.next, after, out, place, events)
     return _together(policy, after, aside, state.groups.since), out, events
 
 
@@ -599,8 +603,7 @@ def settle(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Even
     after = after.with_groups(clock=np.maximum(after.groups.clock, now))
     place = bits.first_closing(policy, out, len(state))
     if (place >= 0).any():
-        after, out, told = _closed(policy, inner.groups.next, after, out, place)
-        events = Events.concat([events, told])
+        after, out, events = _closed(policy, inner.groups.next, after, out, place, events)
     since = np.where(state.groups.has(Flag.UNOPENED), now, NEVER)
     state, more, told = go_on(policy, _together(policy, after, aside, since), now)
     return state, Decided.concat([out, more]), Events.concat([events, told])
