@@ -21,8 +21,8 @@ from seriatim.kernel.stays import CLOSES, OPENS
 __all__ = ["bits", "fingerprints", "written"]
 
 _BITS = OPENS | CLOSES
-#: A fingerprint of which nothing but the two lowest bits is left.
-_LEAST = _BITS + 1
+#: What fingerprints become whose upper bits would look as if there were none.
+_TAKEN = dict.fromkeys((0, NOT_SAID), _BITS + 1)
 
 
 def written(fingerprints: Sequence[int] | None, bits: Sequence[int] | None) -> list[int | None]:
@@ -34,7 +34,7 @@ def written(fingerprints: Sequence[int] | None, bits: Sequence[int] | None) -> l
     """
     if fingerprints is None:
         return [one or None for one in bits or ()]
-    upper = [(one & ~_BITS) or _LEAST if one else 0 for one in fingerprints]
+    upper = [_TAKEN.get(one & ~_BITS, one & ~_BITS) if one else 0 for one in fingerprints]
     return [one or None for one in upper] if bits is None else [a | b or None for a, b in zip(upper, bits, strict=True)]
 
 
