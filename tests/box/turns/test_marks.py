@@ -84,6 +84,16 @@ def test_a_queue_that_compares_nothing_has_the_bits_alone(box):
     assert rows(box, "SELECT size FROM {schema}.entries ORDER BY entry_id") == [(OPENS,), (None,), (CLOSES,)]
 
 
+def test_through_sql_bodies_are_not_compared_and_the_bits_are_there(box):
+    with box.session() as tx:
+        for number, what in ((1, IN), (1, "x"), (2, OUT), (3, "x")):
+            context = f'{{"guest": "anna", "number": {number}, "what": "{what}", "kind": "hotel"}}'
+            tx.connection.execute(f"SELECT {box.schema}.publish('stay', 'x', %s::jsonb)", [context])
+    box.tick()
+    assert rows(box, "SELECT size FROM {schema}.entries ORDER BY entry_id") == [(OPENS,), (CLOSES,)]
+    assert aside(box) == [(1, "duplicate", _BEFORE), (3, "late", "the group is closed")]
+
+
 def test_groups_are_opened_and_closed_where_contents_are_compared(box):
     publish(box, "hotel", (2, "x", "held"), (2, "x", "other"), (1, IN, "in"), (1, IN, "again"), (1, "x", "in"))
     assert received(box, "hotel") == [(1, "in"), (2, "held")]

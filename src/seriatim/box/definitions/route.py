@@ -513,10 +513,9 @@ class Router:
         else:
             its = self._stays.get(one.name)
             bits = None if its is None else self._bits(its, found, rows)
-            if isinstance(one.policy, Standard):
-                sizes = written(_fingerprints(one.compare, found, rows, messages), bits)
-            elif bits is not None:
-                sizes = written(None, bits)
+            prints = _fingerprints(one.compare, found, rows, messages) if isinstance(one.policy, Standard) else None
+            if prints is not None or bits is not None:
+                sizes = written(prints, bits)
         problems: list[str | None] = [None] * n
         if any(reasons):
             problems = [REASONS[why] if why else None for why in reasons]
