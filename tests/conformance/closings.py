@@ -263,4 +263,21 @@ CLOSINGS = (
         reports=(),
         states={"g": "ready"},
     ),
+    Case(
+        "closing: a number that waits as late isn't the highest held one",
+        _RULE,
+        Standard(hole_timeout=10, on_hole="skip", late="suspend"),
+        (
+            at(0, "g", 3),
+            later(10),
+            at(11, "g", 2),
+            Act("reset", "g", 12, {"next": 1}),
+            Act("close", "g", 13),
+            at(14, "g", 1),
+        ),
+        released={"g": [3], **CLOCK},
+        held={"g": [2]},
+        late={"g": [1]},
+        states={"g": "suspended"},
+    ),
 )
