@@ -182,4 +182,13 @@ VOIDS = (
         void={"g": [5]},
         states={"g": "closed"},
     ),
+    Case(
+        "a void that an operator's action lets pass is told",
+        "Standard",
+        Standard(),
+        (at(0, "g", void(2), 3), Act("skip_hole", "g", 1)),
+        released={"g": [3]},
+        void={"g": [2]},
+        reports=(("hole_skipped", "g", 1, 1), ("void", "g", 2, 2)),
+    ),
 )
