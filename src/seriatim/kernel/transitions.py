@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cache
 from itertools import product
 
 from seriatim.kernel.state import Flag
@@ -211,6 +212,7 @@ _EFFECTS: dict[Cause, Callable[[Facts], Iterator[Facts]]] = {
 }
 
 
+@cache
 def leads(state: GroupState, cause: Cause) -> frozenset[GroupState]:
     """The states that a group may show after an action or an event; none if it isn't allowed, or can't happen."""
     if isinstance(cause, Action) and state not in ALLOWED[cause]:
