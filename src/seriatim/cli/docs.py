@@ -18,6 +18,7 @@ PAGES: Table[Page] = Table(
     "A page of the documents",
     Column("name"),
     Column("title", meaning="the text of its first heading", kind="str"),
+    Column("path", None, value=lambda one: str(one.path), kind="str"),
     row="seriatim.operations.pages:Page",
 )
 
