@@ -47,7 +47,7 @@ def beginning(case: Case) -> dict[str, Any]:
 
 
 def comparing(policy: Policy) -> dict[str, Any]:
-    """What is compared of messages: not what tells each from every other."""
+    """The part of messages that two engines have to agree on: without the fields that are unique to each message."""
     return {"compare": "content"} if isinstance(policy, Standard) else {}
 
 
