@@ -47,7 +47,7 @@ def beginning(case: Case) -> dict[str, Any]:
 
 
 def comparing(policy: Policy) -> dict[str, Any]:
-    """The part of messages that two engines have to agree on: without the fields that are unique to each message."""
+    """The argument `compare`: the content of a value, without the fields that are unique to each message."""
     return {"compare": "content"} if isinstance(policy, Standard) else {}
 
 
