@@ -47,7 +47,7 @@ def beginning(case: Case) -> dict[str, Any]:
 
 
 def comparing(policy: Policy) -> dict[str, Any]:
-    """What is compared of messages: not what tells each from every other."""
+    """The argument `compare`: the content of a value, without the fields that are unique to each message."""
     return {"compare": "content"} if isinstance(policy, Standard) else {}
 
 

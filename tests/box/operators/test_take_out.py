@@ -118,7 +118,7 @@ def test_a_marker_ends_a_hole(port):
 
 
 def test_an_arrived_and_a_queued_one(port):
-    """What was released has its number behind `next`: it is late when it comes again."""
+    """The number of a released message is behind `next`: the message is late when it comes again."""
     publish(port, "standard queued", 1, 2, 3, 4)
     take_out(port, "standard queued", 2)  # which nobody has judged
     take_out(port, "standard queued", 3)  # which that has released

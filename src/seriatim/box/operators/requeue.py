@@ -88,7 +88,7 @@ def requeue(
     places = [_place(found, group, one, ordered=locked is not None) for one in facts]
     transaction.do("requeue_entries", of_queue=found.queue_id, of_group=group, **_rows(facts, places))
     if locked is not None:
-        # What was taken out comes back: its number isn't skipped any more.
+        # A message that was taken out comes back: its number isn't skipped any more.
         out = [one.sequence for one in facts if one.disposition == Disposition.DEAD.word and one.sequence is not None]
         transaction.notice(*turns.judge(found, locked, 0, put_back=out).notices(found, locked.keys))
     transaction.do("call_all_waiters", of_queues=[found.queue_id])
