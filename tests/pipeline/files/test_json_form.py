@@ -225,6 +225,9 @@ def test_the_format_does_not_change_unnoticed():
         "opens": None,
         "closes": None,
         "unopened_timeout": None,
+        "gate": None,
+        "through": [],
+        "open_at_most": 100_000,
     }
     by_type = to_json(Queue("q", Standard(), "key", "n", level="type", policies={"note": Fifo()}))
     assert (by_type["level"], by_type["policies"]) == ("type", {"note": {"name": "fifo"}})

@@ -83,6 +83,11 @@ class BoxQueue:
         return not isinstance(self.declared.policy, Unordered)
 
     @cached_property
+    def has_gate(self) -> bool:
+        """Whether a gate keeps the order of its messages: each has a place there, its number in its group."""
+        return self.declared.gate is not None
+
+    @cached_property
     def is_fifo(self) -> bool:
         """Whether all its groups are first in, first out, whatever their messages say."""
         return isinstance(self.declared.policy, Fifo) and not self.declared.policies and not self.declared.has_stays
@@ -206,6 +211,21 @@ class Definitions:
             if one.declared.starts is not None:
                 found.setdefault(one.declared.to, set()).add(name)
         return {queue: frozenset(names) for queue, names in found.items()}
+
+    @cached_property
+    def gates(self) -> Mapping[str, BoxQueue]:
+        """The origin queue of each gate, by the gate's name."""
+        return {str(one.declared.gate): one for one in self.queues.values() if one.has_gate}
+
+    @cached_property
+    def ways(self) -> Mapping[str, BoxQueue]:
+        """The origin queue of each queue whose messages are on the way to a gate, by name: of itself, too."""
+        return {
+            name: one
+            for one in self.queues.values()
+            if one.has_gate
+            for name in (one.declared.name, *one.declared.through)
+        }
 
     @cached_property
     def names(self) -> Mapping[int, str]:

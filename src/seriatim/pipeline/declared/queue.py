@@ -23,6 +23,7 @@ __all__ = [
     "LONGEST_DAYS",
     "MOST_ATTEMPTS",
     "MOST_MESSAGES",
+    "MOST_OPEN",
     "WHEN_FULL",
     "Queue",
 ]
@@ -35,6 +36,8 @@ EVENTS = ("usual", "all")
 WHEN_FULL = ("wait", "refuse")
 #: A queue's `max_messages` is at most that.
 MOST_MESSAGES = 2**53
+#: A queue's `open_at_most` is at most that.
+MOST_OPEN = 10_000_000
 #: The longest period that the box takes: twice that, seconds as floats would still be exact to the microsecond.
 LONGEST_DAYS = 10_000
 
@@ -50,7 +53,7 @@ class Queue:
     Args:
         name: its name; a routed message carries it in the column ``destination``.
         policy: how its groups are ordered.
-        group: the property (column) with the key of a message's group, the unit of order. Not for `Unordered`.
+        group: the property (column) with the key of a message's group, the unit of order. For `Unordered` only with a `gate`.
         sequence: the property (column) with a message's position in its group. Not for `Unordered` and `Fifo`.
         default_group: the group of messages whose key is null, empty, too long or has a NUL; None: such messages are invalid.
 
@@ -96,6 +99,11 @@ class Queue:
         closes: likewise: the filter that matches messages that close their group, when they are released.
         unopened_timeout: with `opens`: seconds (or ``"1h"``) after which messages that wait for the opening of their group are late;
             None: they wait for ever.
+        gate: the name of the queue that results of its messages leave in the order in which these messages came, by group; None:
+            no order is kept through the work on them.
+        through: with `gate`: the names of the queues that messages pass on their way from this queue to the gate.
+        open_at_most: with `gate`: a message isn't handed out while it is by so many places, or more, behind the next one at the
+            gate; 1 to 10,000,000.
 
     Raises:
         UsageError: a value is invalid, or the policy needs a group or a sequence that is missing.
@@ -132,6 +140,9 @@ class Queue:
     opens: str | None = None
     closes: str | None = None
     unopened_timeout: float | str | None = None
+    gate: str | None = None
+    through: Sequence[str] = ()
+    open_at_most: int = 100_000
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
@@ -146,6 +157,7 @@ class Queue:
         self._check_order()
         self._check_compare()
         self._check_stays()
+        self._check_gate()
         self._check_choice("errors", ERRORS)
         if self.keep is not None:
             self._check_choice("keep", KEEP)
@@ -165,6 +177,28 @@ class Queue:
             raise self._wrong(
                 f"activation can't be {shown(self.activation)}", "such as Activation('orders:handle', maximum=4)"
             )
+
+    def _check_gate(self) -> None:
+        through = self.through
+        if isinstance(through, str) or not isinstance(through, Sequence):
+            raise self._wrong(f"through can't be {shown(through)}", "a list of names of queues")
+        object.__setattr__(self, "through", tuple(dict.fromkeys(through)))
+        if self.gate is None:
+            if self.through:
+                raise self._wrong("through is the way to a gate, and it has none", "add gate, or leave it out")
+            return
+        checked_name(self.gate, f"a queue's name (gate of queue {self.name!r})")
+        for one in self.through:
+            checked_name(one, f"a queue's name (through of queue {self.name!r})")
+        if self.gate == self.name:
+            raise self._wrong("its gate leads to itself", "name another queue")
+        if wrong := {self.name, self.gate} & set(self.through):
+            raise self._wrong(f"through can't have {min(wrong)!r}", "name the queues between it and its gate")
+        if self.group is None:
+            raise self._wrong("a gate keeps the order of groups, and it has no group", "add group")
+        most = self.open_at_most
+        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_OPEN:
+            raise self._wrong(f"open_at_most can't be {shown(most)}", f"a whole number from 1 to {MOST_OPEN:,}")
 
     def _wrong(self, what: str, remedy: str) -> UsageError:
         return UsageError(f"queue {self.name!r}: {what}", remedy=remedy)

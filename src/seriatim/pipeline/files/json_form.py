@@ -41,6 +41,7 @@ _QUEUE = (
     *("level", "policies"),
     *("events", "compare"),
     *("opens", "closes", "unopened_timeout"),
+    *("gate", "through", "open_at_most"),
 )
 #: Keys that came later; a declaration from before has what is their default.
 _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
@@ -89,6 +90,7 @@ def to_json(definition: Declaration) -> dict[str, Any]:
             found = _fields(storable(definition), _QUEUE)
             found["policy"] = _policy(definition.policy)
             found["keep"] = definition.keeps
+            found["through"] = list(definition.through)
             found["compare"] = None if definition.compare is None else list(definition.compare)
             found["activation"] = None if definition.activation is None else definition.activation.as_json()
             found["policies"] = {kind: _policy(one) for kind, one in definition.policies.items()}

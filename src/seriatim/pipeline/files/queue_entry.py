@@ -8,7 +8,16 @@ from typing import Any
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import Policy
 from seriatim.pipeline.declared.activation import MOST_READERS, Activation
-from seriatim.pipeline.declared.queue import ERRORS, EVENTS, KEEP, MOST_ATTEMPTS, MOST_MESSAGES, WHEN_FULL, Queue
+from seriatim.pipeline.declared.queue import (
+    ERRORS,
+    EVENTS,
+    KEEP,
+    MOST_ATTEMPTS,
+    MOST_MESSAGES,
+    MOST_OPEN,
+    WHEN_FULL,
+    Queue,
+)
 from seriatim.pipeline.declared.queue_level import LEVELS
 from seriatim.pipeline.declared.work_limits import MOST_RUN, Mode, rate_of
 from seriatim.pipeline.files.policy import read_policy
@@ -52,6 +61,9 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "opens": entry.text("opens"),
         "closes": entry.text("closes"),
         "unopened_timeout": entry.duration_s("unopened_timeout"),
+        "gate": entry.text("gate"),
+        "through": entry.texts("through"),
+        "open_at_most": entry.whole("open_at_most", 1, MOST_OPEN),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())

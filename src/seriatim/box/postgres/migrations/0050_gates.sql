@@ -1,0 +1,36 @@
+-- Gates: what is published while messages of an origin queue are worked on leaves a gate in the order of these messages.
+
+-- A message has a place at its gate, by its group and its ordinal. Its place is open as long as something that descends from it is
+-- alive: as long as there is a row of it in `entries`, in the origin queue or in a queue on the way. Nothing else says so, and
+-- so nothing else can be wrong about it.
+--
+-- `gate_id`: of what is on the way to a gate, and of the results in it; NULL: neither. `origin_group`, `origin_number`: whose place it is:
+-- NULL in the origin queue itself, where that is its own, by `group_key` and `ordinal`; in the gate `origin_group` is NULL, because
+-- it is `group_key`.
+ALTER TABLE {schema}.entries
+ADD COLUMN gate_id integer, ADD COLUMN origin_group text COLLATE "C", ADD COLUMN origin_number bigint;
+
+-- `placed`: a result in a gate, that waits for its place to be closed.
+ALTER DOMAIN {schema}.entry_status DROP CONSTRAINT entry_status_check;
+ALTER DOMAIN {schema}.entry_status ADD CONSTRAINT entry_status_check
+CHECK (VALUE IN ('arrived', 'held', 'queued', 'in_hand', 'placed'));
+
+-- What is alive, by place; and the results that wait.
+CREATE INDEX entries_on_way
+ON {schema}.entries (gate_id, coalesce(origin_group, group_key), coalesce(origin_number, ordinal)) WHERE gate_id <> queue_id;
+CREATE INDEX entries_placed ON {schema}.entries (queue_id, group_key, origin_number) WHERE status = 'placed';
+
+-- A message on the way ends, in whatever way: the gate's group is looked at. Whoever ends it neither asks nor waits for anybody.
+CREATE FUNCTION {schema}.look_at_gate() RETURNS trigger
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+    VALUES (OLD.gate_id, coalesce(OLD.origin_group, OLD.group_key), 'look', {schema}.now_us());
+    PERFORM {schema}.call_waiters(ARRAY[OLD.gate_id], 1);
+    RETURN NULL;
+END
+$function$;
+CREATE TRIGGER look_at_gate AFTER DELETE ON {schema}.entries
+FOR EACH ROW WHEN (OLD.gate_id <> OLD.queue_id) EXECUTE FUNCTION {schema}.look_at_gate();
