@@ -56,6 +56,7 @@ class BoxQueue:
 
     `incarnation`: the incarnation of new groups.
     `serves`: whether it is the queue of a service, for messages of dialogs.
+    `origin_id`: of a gate, the id of the queue whose messages have places there; None: it is none.
     `problem`: the reason why its definition can't be used; its messages are then invalid, and none is handed out.
     """
 
@@ -65,6 +66,7 @@ class BoxQueue:
     owner: str | None
     incarnation: int = 0
     serves: bool = False
+    origin_id: int | None = None
     problem: str | None = None
 
     @property

@@ -19,6 +19,7 @@ from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.unrouted_range import where_unrouted
 from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus, Mark
 from seriatim.box.turns.delivery_ends import DeliveryEnds
+from seriatim.box.turns.gate_turn import ClosedPlaces, GateTurn
 from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.resequence import (
     ActedGroup,
@@ -39,6 +40,8 @@ from seriatim.pipeline.declared.queue_level import type_of
 
 __all__ = ["PORTION", "LockedGroups", "Portion", "TurnStart", "Turns"]
 
+#: How many closed places of a group a turn of a gate lets pass.
+_MOST_PLACES = 1_000
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
 _FRESH_TEXT = numbers(_FRESH)
@@ -254,6 +257,8 @@ class Turns:
             **(portion := _portion(queue, 1, at_most)), "fresh": _FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
         }  # fmt: skip
         name = "begin_turn_dialogs" if queue.serves else "begin_turn"
+        if queue.origin_id is not None:
+            name, parameters = "begin_turn_gate", parameters | _places_of(queue)
         (row,) = self._transaction.rows(name, **parameters)
         _check_isolation(row.isolation)
         locked = LockedGroups(row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many)
@@ -419,9 +424,10 @@ class Turns:
         all_held: bool = False,
         none_arrived: bool = False,
         in_hand: Sequence[int] = (),
+        forced: Sequence[int | None] | None = None,
     ) -> TurnStart:
         """A turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages
-        or all.
+        or all. `forced`: for each group of a gate the number up to which places are closed by force.
 
         Messages that were committed after a message that waits to be routed are left out; True if a message waits.
         """
@@ -435,6 +441,8 @@ class Turns:
             **self._where_unrouted(),
         }  # fmt: skip
         name = "turn_dialogs" if queue.serves else "turn"
+        if queue.origin_id is not None:
+            name, parameters = "turn_gate", parameters | _places_of(queue) | {"forced": forced}
         (row,) = self._transaction.rows(name, **parameters)
         return _turn_of(queue, locked, row, at_most, portion, in_hand)
 
@@ -583,10 +591,17 @@ def _portion(
     """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read."""
     calls = any(isinstance(one, BestEffort) and one.window is None for one in queue.declared.all_policies())
     return {
-        "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
-        "most_held": ALL if all_held else PORTION.held,
+        "most_arrived": ALL
+        if calls or all_arrived or queue.origin_id is not None
+        else PORTION.arrived_of(groups, at_most),
+        "most_held": ALL if all_held or queue.origin_id is not None else PORTION.held,
         "most_whole": PORTION.together,
     }
+
+
+def _places_of(queue: BoxQueue) -> dict[str, int | None]:
+    """The parameters that close places at a gate."""
+    return {"origin_id": queue.origin_id, "most_places": _MOST_PLACES}
 
 
 def _turn_of(
@@ -605,8 +620,12 @@ def _turn_of(
     entries = Entries.of(row)
     if in_hand:
         entries = entries.take(~np.isin(entries.entry_id, in_hand))
+    policy = queue.declared.policy_of(locked.keys[0])
+    if queue.origin_id is not None and isinstance(policy, Standard):
+        closed, its = ClosedPlaces.of(row), (requests, queue.incarnation)
+        return TurnStart(GateTurn(policy, locked.keys, groups, entries, closed, locked.now_us, at_most, *its), False)
     turn = Turn(
-        queue.declared.policy_of(locked.keys[0]),
+        policy,
         locked.keys,
         groups,
         entries,

@@ -1,0 +1,153 @@
+-- The turn of a gate: which places are closed, and so may leave.
+
+-- Results of closed places become messages that have arrived: those of the run of closed places from the group's next number on, at most
+-- `most` numbers of each group; and, as far as the clock of a hole needs it, those of the first closed place behind an open one. Results
+-- whose numbers are below the next one come, too: they are late. Of the groups `forced` (as long as `of_groups`; NULL: of none) all
+-- results up to that number come: their places are closed by force.
+--
+-- `void_places`, `void_numbers`: the closed places that have no result, by group (from 0) and number. `more`: whether a group has
+-- more closed places, for which it is looked at again.
+--
+-- A place that was given a number is open as long as an entry of it exists. So the numbers are read first, then what is alive, and
+-- then the results, each by a statement of its own, with a younger snapshot: of what had ended by the second look all results
+-- are there in the third. The caller has locked the groups.
+CREATE FUNCTION {schema}.close_places(
+    of_gate integer, of_origin integer, of_groups text[], most integer, forced bigint[] DEFAULT NULL,
+    OUT group_keys text[], OUT void_places bigint[], OUT void_numbers bigint[], OUT more boolean
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+AS $function$
+DECLARE
+    place integer;
+    of_group text;
+    known record;
+    following bigint;
+    given bigint;
+    alive bigint;
+    last bigint;
+    waiting bigint;
+    behind bigint;
+    goes_on boolean;
+    found bigint[];
+    voids bigint[];
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_gate]);
+    group_keys := of_groups;
+    void_places := ARRAY[]::bigint[];
+    void_numbers := ARRAY[]::bigint[];
+    more := FALSE;
+    FOR place IN 1 .. cardinality(of_groups) LOOP
+        of_group := of_groups[place];
+        SELECT one.next, one.flags INTO known FROM {schema}.known_groups AS one
+        WHERE one.queue_id = of_gate AND one.group_key = of_group;
+        IF known.flags & 2 <> 0 THEN
+            -- A closed group takes nothing in: all of it is late.
+            UPDATE {schema}.entries AS entry SET status = 'arrived'
+            WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'placed';
+            CONTINUE;
+        END IF;
+        -- Nothing leaves a group that is suspended or faulted: it is looked at when it goes on.
+        CONTINUE WHEN known.flags & 24 <> 0 AND forced[place] IS NULL AND NOT EXISTS (
+            SELECT FROM {schema}.requests AS request
+            WHERE request.queue_id = of_gate AND request.group_key = of_group AND request.action = 'resume'
+        );
+        following := coalesce(known.next, 1);
+        given := {schema}.place_numbers_given(of_origin, of_group);
+        -- A statement of its own: it sees what `given` counts.
+        alive := (
+            SELECT coalesce(entry.origin_number, entry.ordinal) FROM {schema}.entries AS entry
+            WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id
+                AND coalesce(entry.origin_group, entry.group_key) = of_group
+                AND coalesce(entry.origin_number, entry.ordinal) >= following
+            ORDER BY coalesce(entry.origin_number, entry.ordinal) LIMIT 1
+        );
+        last := least(coalesce(alive, given + 1) - 1, given, following + most - 1);
+        goes_on := last < least(coalesce(alive, given + 1) - 1, given);
+        IF goes_on THEN
+            more := TRUE;
+            INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+            VALUES (of_gate, of_group, 'look', {schema}.now_us());
+        END IF;
+        -- Likewise.
+        WITH came AS (
+            UPDATE {schema}.entries AS entry SET status = 'arrived'
+            WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'placed'
+                AND entry.origin_number <= greatest(last, following - 1, forced[place])
+            RETURNING entry.origin_number
+        )
+        SELECT coalesce(array_agg(DISTINCT origin_number), '{{}}') INTO found FROM came;
+        voids := ARRAY(
+            SELECT number FROM generate_series(following, last) AS number
+            EXCEPT SELECT unnest(found)
+            EXCEPT SELECT entry.sequence FROM {schema}.entries AS entry
+            WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'held'
+                AND NOT entry.late AND entry.sequence >= following AND entry.sequence <= last
+            ORDER BY number
+        );
+        IF alive IS NOT NULL AND NOT goes_on THEN
+            -- What waits behind an open place already, and what else would be the first to wait.
+            waiting := (
+                SELECT entry.sequence FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'held'
+                    AND NOT entry.late AND entry.sequence > alive
+                ORDER BY entry.sequence LIMIT 1
+            );
+            behind := (
+                SELECT entry.origin_number FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'placed'
+                    AND entry.origin_number > alive AND entry.origin_number <= given
+                    AND (waiting IS NULL OR entry.origin_number < waiting)
+                    AND NOT EXISTS (
+                        SELECT FROM {schema}.entries AS other
+                        WHERE other.gate_id = of_gate AND other.gate_id <> other.queue_id
+                            AND coalesce(other.origin_group, other.group_key) = of_group
+                            AND coalesce(other.origin_number, other.ordinal) = entry.origin_number
+                    )
+                ORDER BY entry.origin_number LIMIT 1
+            );
+            IF behind IS NOT NULL THEN
+                UPDATE {schema}.entries AS entry SET status = 'arrived'
+                WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'placed'
+                    AND entry.origin_number = behind;
+            END IF;
+            behind := coalesce(behind, waiting);
+            IF behind IS NOT NULL THEN
+                voids := voids || ARRAY(
+                    SELECT number FROM generate_series(alive, behind - 1) AS number
+                    EXCEPT SELECT coalesce(entry.origin_number, entry.ordinal) FROM {schema}.entries AS entry
+                    WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id
+                        AND coalesce(entry.origin_group, entry.group_key) = of_group
+                        AND coalesce(entry.origin_number, entry.ordinal) >= alive
+                        AND coalesce(entry.origin_number, entry.ordinal) < behind
+                    EXCEPT SELECT entry.origin_number FROM {schema}.entries AS entry
+                    WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status IN ('placed', 'arrived')
+                        AND entry.origin_number >= alive AND entry.origin_number < behind
+                    ORDER BY number
+                );
+            END IF;
+        END IF;
+        void_numbers := void_numbers || voids;
+        void_places := void_places || array_fill(place::bigint - 1, ARRAY[cardinality(voids)]);
+    END LOOP;
+END
+$function$;
+
+-- The groups of a gate are looked at again: what they wait for may be there.
+CREATE FUNCTION {schema}.look_at_places(of_gate integer, of_groups text[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_gate]);
+    INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+    SELECT of_gate, group_key, 'look', {schema}.now_us() FROM unnest(of_groups) AS wanted (group_key);
+    PERFORM {schema}.call_waiters(ARRAY[of_gate], cardinality(of_groups));
+END
+$function$;

@@ -1,0 +1,206 @@
+"""A turn of a gate: what came under one number is one arrival, and so is a closed place without results.
+
+The statement that reads a gate's turn says which places are closed; see ``close_places`` in the migrations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seriatim.box.turns.resequence import ARRIVED, Entries, GroupRow, Request, Turn
+from seriatim.kernel.arrivals import NOT_SAID
+from seriatim.kernel.columns import Ints, order_by
+from seriatim.kernel.outcome import Decided, Disposition, Reason
+from seriatim.kernel.policy import Standard
+from seriatim.kernel.state import Held, Ranges, State
+from seriatim.kernel.time import NEVER
+
+__all__ = ["ClosedPlaces", "GateTurn"]
+
+#: In place of the entry of a place without results.
+_NO_ENTRY = -1
+
+
+class ClosedPlaces(NamedTuple):
+    """Closed places without results, by the place of their group in the turn; and whether a group has more closed places.
+
+    `more`: then the group is looked at again.
+    """
+
+    groups: Sequence[int]
+    numbers: Sequence[int]
+    more: bool
+
+    @classmethod
+    def of(cls, row: Any) -> ClosedPlaces:
+        """From the row of the statement."""
+        return cls(row.void_places or (), row.void_numbers or (), bool(row.more))
+
+
+class GateTurn(Turn):
+    """Like `Turn`, for a gate.
+
+    Args:
+        policy: the gate's.
+        keys: the groups.
+        known: their stored states.
+        entries: their entries; of what arrived only results of closed places.
+        closed: the closed places that have no results.
+        now: microseconds.
+        at_most: as in `Turn`.
+        requests: as in `Turn`.
+        incarnation: as in `Turn`.
+    """
+
+    def __init__(
+        self,
+        policy: Standard,
+        keys: Sequence[str],
+        known: Sequence[GroupRow],
+        entries: Entries,
+        closed: ClosedPlaces,
+        now: int,
+        at_most: int,
+        requests: Sequence[Request] = (),
+        incarnation: int = 0,
+    ) -> None:
+        self._closed = closed
+        entries = _in_order(Entries.concat([entries, _voids(closed, known, keys, now)]))
+        #: How many messages the first row of each number stands for: as many as follow on it, and itself.
+        self._weights = _weights(entries)
+        # What a gate passes on is compared with nothing: numbers are given by the box.
+        policy = replace(policy, remember=0, restart_after=0)
+        super().__init__(policy, keys, known, entries, now, at_most, requests, incarnation)
+        self._goes_in_parts = False
+
+    @property
+    def skips_now(self) -> bool:
+        """Whether a hole is skipped in this turn because its time is over."""
+        outcome = self._called(clocked=False)
+        policy = self._policy
+        if not isinstance(policy, Standard) or policy.on_hole != "skip":
+            return False
+        return self._is_due(outcome.state)
+
+    def _some(self) -> None:
+        """All that is closed is judged: the places are few enough."""
+
+    def _has_more(self, after: State) -> bool:
+        return self._closed.more or super()._has_more(after)
+
+    # ---- rows to columns
+
+    def _first_of(self, rows: Ints) -> Ints:
+        return rows[self._weights[rows] >= 0]
+
+    def _weight(self, rows: Ints) -> Ints:
+        return self._weights[rows]
+
+    def _state(self) -> State:
+        """The stored state, in which the numbers of late results count as skipped: whatever became of their places."""
+        state = super()._state()
+        rows = self._rows[self._held :]
+        group, number = self._entries.place[rows], self._entries.sequence[rows]
+        behind = (number < state.groups.next[group]) & ~state.skipped.contain(group, number)
+        if not behind.any():
+            return state
+        group, number = group[behind], number[behind]
+        skipped = Ranges.concat([state.skipped, Ranges(group, number, number)])
+        return state.having(skipped=skipped.take(order_by(skipped.group, skipped.first)))
+
+    # ---- columns to rows
+
+    def _messages(self, decided: Decided) -> tuple[Decided, Ints]:
+        rows = self._rows[decided.ref]
+        its, at = self._each(rows)
+        decided = decided.take(its)
+        passed = (decided.disposition == Disposition.LATE) & (decided.reason == Reason.SKIPPED)
+        reason = np.where(passed, int(Reason.PLACE_PASSED), decided.reason)
+        released = decided.disposition == Disposition.RELEASED
+        ordinal = np.where(released, decided.ordinal + at, decided.ordinal)
+        return decided.with_columns(reason=reason, ordinal=ordinal), rows[its] + at
+
+    def _stored(self, held: Held) -> tuple[Held, Ints]:
+        held = held.messages()
+        rows = self._rows[held.ref]
+        its, at = self._each(rows)
+        return held.take(its), rows[its] + at
+
+    def _passed(self, after: State) -> Ranges:
+        """Closed places without results that wait for others, too: no entry stands for them."""
+        voids = after.held.take(after.held.weight == 0)
+        if not len(voids):
+            return after.skipped
+        ranges = Ranges.concat([after.skipped, Ranges(voids.group, voids.sequence, voids.sequence)])
+        return ranges.take(order_by(ranges.group, ranges.first))
+
+    def _come_in(self) -> Ints:
+        return np.flatnonzero(self._entries.status == ARRIVED)
+
+    def _counted_by(self, decided: Decided, groups: int, kinds: int) -> Ints:
+        counts = np.zeros((groups, kinds), np.int64)
+        # A place without results is a void from the moment it comes, and once.
+        each = np.where(decided.disposition == Disposition.VOID, 1, self._weights[self._rows[decided.ref]])
+        np.add.at(counts, (decided.group, decided.disposition), each)
+        return counts
+
+    @property
+    def _kinds(self) -> int:
+        return int(Disposition.VOID) + 1
+
+    def _each(self, rows: Ints) -> tuple[Ints, Ints]:
+        """For each message of these rows the place in `rows`, and its distance from the first of its number."""
+        count = self._weights[rows]
+        its = np.repeat(np.arange(len(rows)), count)
+        return its, np.arange(len(its)) - np.repeat(np.cumsum(count) - count, count)
+
+
+def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str], now: int) -> Entries:
+    """The closed places without results as entries, without those that the groups know already."""
+    place, number = np.array(closed.groups, np.int64), np.array(closed.numbers, np.int64)
+    new = np.ones(len(place), np.bool_)
+    places = {key: at for at, key in enumerate(keys)}
+    for row in known:
+        ends = np.array([int(one) for one in row.skipped[1:-1].split(",") if one], np.int64).reshape(-1, 2)
+        for first, last in ends.tolist():
+            new &= (place != places[row.group_key]) | (number < first) | (number > last)
+    place, number = place[new], number[new]
+    none, no = np.zeros(len(place), np.int64), np.zeros(len(place), np.bool_)
+    return Entries(
+        place=place,
+        status=np.full(len(place), ARRIVED, np.int64),
+        entry_id=np.full(len(place), _NO_ENTRY, np.int64),
+        sequence=number,
+        size=np.full(len(place), NOT_SAID, np.int64),
+        rank=none,
+        visible=none,
+        arrival=none,
+        ordinal=none,
+        late=no,
+        waits=no,
+        time=np.full(len(place), NEVER, np.int64),
+    )
+
+
+def _in_order(entries: Entries) -> Entries:
+    """The entries by group and status; what arrived by number, too."""
+    arrived = entries.status == ARRIVED
+    number = np.where(arrived, entries.sequence, 0)
+    order = np.lexsort((np.arange(len(entries)), number, entries.status, entries.place))
+    return entries.take(order)
+
+
+def _weights(entries: Entries) -> Ints:
+    """For the first of the rows with one number their number, 0 for a place without results; -1 for the others."""
+    group = np.stack([entries.place, entries.status, entries.late, entries.sequence])
+    starts = np.ones(len(entries), np.bool_)
+    starts[1:] = (group[:, 1:] != group[:, :-1]).any(axis=0)
+    first = np.flatnonzero(starts)
+    weights = np.full(len(entries), -1, np.int64)
+    weights[first] = np.diff(np.append(first, len(entries)))
+    weights[entries.entry_id == _NO_ENTRY] = 0
+    return weights
