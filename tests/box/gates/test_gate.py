@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import seriatim as sq
+from seriatim import MessageBox
 from seriatim.operations import events, groups, invariants
+from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.box.shop import rows
 
+SCHEMA = "seriatim"
 BY = {"actor": "ann", "reason": "it is lost"}
 JOB = sq.MessageType("job", {"key": "string", "n": "long"})
 DONE = sq.MessageType("done", {"origin_group": "string", "origin_ordinal": "long", "of": "string"})
@@ -24,9 +29,15 @@ def marked(tx):
     """Stand-in."""
     box = tx.access.schema
     with tx.connection.cursor() as c:
-        c.execute(f"UPDATE {box}.entries SET gate_id = (SELECT queue_id FROM {box}.queues WHERE queue = 'out') WHERE queue_id = (SELECT queue_id FROM {box}.queues WHERE queue='work') AND gate_id IS NULL")
-        c.execute(f"UPDATE {box}.entries SET gate_id = (SELECT queue_id FROM {box}.queues WHERE queue = 'out'), origin_group=x.context->>'origin_group', origin_number = (x.context->>'origin_ordinal')::bigint FROM {box}.spool x WHERE x.arrival_id = entries.arrival_id AND x.position=entries.position AND queue_id = (SELECT queue_id FROM {box}.queues WHERE queue='price') AND gate_id IS NULL")
-        c.execute(f"UPDATE {box}.entries SET gate_id = queue_id, origin_number = sequence, status = 'placed' WHERE queue_id = (SELECT queue_id FROM {box}.queues WHERE queue='out') AND gate_id IS NULL")
+        c.execute(
+            f"UPDATE {box}.entries SET gate_id = (SELECT queue_id FROM {box}.queues WHERE queue = 'out') WHERE queue_id = (SELECT queue_id FROM {box}.queues WHERE queue='work') AND gate_id IS NULL"
+        )
+        c.execute(
+            f"UPDATE {box}.entries SET gate_id = (SELECT queue_id FROM {box}.queues WHERE queue = 'out'), origin_group=x.context->>'origin_group', origin_number = (x.context->>'origin_ordinal')::bigint FROM {box}.spool x WHERE x.arrival_id = entries.arrival_id AND x.position=entries.position AND queue_id = (SELECT queue_id FROM {box}.queues WHERE queue='price') AND gate_id IS NULL"
+        )
+        c.execute(
+            f"UPDATE {box}.entries SET gate_id = queue_id, origin_number = sequence, status = 'placed' WHERE queue_id = (SELECT queue_id FROM {box}.queues WHERE queue='out') AND gate_id IS NULL"
+        )
 
 
 def publish(box, count, key="a"):
@@ -36,8 +47,13 @@ def publish(box, count, key="a"):
 
 
 def result(message, name, to="out"):
-    origin = message.context.get("origin_group", message.context.get("key")), message.context.get("origin_ordinal", message.ordinal)
-    return sq.Message(type="done", context={"origin_group": origin[0], "origin_ordinal": origin[1], "of": name, "to": to})
+    origin = (
+        message.context.get("origin_group", message.context.get("key")),
+        message.context.get("origin_ordinal", message.ordinal),
+    )
+    return sq.Message(
+        type="done", context={"origin_group": origin[0], "origin_ordinal": origin[1], "of": name, "to": to}
+    )
 
 
 def received(box, queue="out", limit=100):
@@ -85,15 +101,102 @@ def test_results_leave_by_number_with_the_results_of_their_place(gated):
 
 
 def test_a_hop(gated):
-    gated.define(WAY, sq.Queue("work", sq.Fifo(), group="key", gate="out", through=["price"], errors="continue", attempts=1))
+    gated.define(
+        WAY, sq.Queue("work", sq.Fifo(), group="key", gate="out", through=["price"], errors="continue", attempts=1)
+    )
     publish(gated, 4)
     work(gated, "p1 x1", "p2", "p3", "x4")
     assert received(gated) == []
     work(gated, "x2", queue="price", group="p2")
     assert received(gated) == []
-    (view,) = groups.groups(gated, "out")
-    print(view)
     work(gated, "", queue="price", group="p3")
     assert received(gated) == []
     work(gated, "y1 z1", queue="price", group="p1")
     assert received(gated) == [("x1", 1, False), ("y1", 2, False), ("z1", 3, False), ("x2", 4, False), ("x4", 5, False)]
+
+
+def test_a_skipped_place_is_closed_by_force(gated):
+    gated.define(
+        WAY, sq.Queue("work", sq.Fifo(), group="key", gate="out", through=["price"], errors="continue", attempts=1)
+    )
+    publish(gated, 5)
+    work(gated, "x1", "p2 x2", "p3", "p4 x4", "x5")
+    assert received(gated) == [("x1", 1, False)]
+    (view,) = groups.groups(gated, "out")
+    assert (str(view.state), view.next, view.hole_through) == ("waiting", 2, 4)
+    groups.skip_hole(gated, "out", "a", **BY)
+    assert received(gated) == [("x2", 2, False), ("x4", 3, False), ("x5", 4, False)]
+    work(gated, "y2", queue="price", group="p2")
+    assert received(gated) == []
+    assert [tuple(r) for r in rows(gated, "SELECT disposition, reason FROM {schema}.aside")] == [
+        ("late", "its place at the gate has passed")
+    ]
+    work(gated, "", queue="price", group="p3")
+    work(gated, "", queue="price", group="p4")
+    assert received(gated) == []
+
+
+def make(dsn):
+    MessageBox.migrate(dsn, schema=SCHEMA)
+    make_movable(dsn, SCHEMA)
+
+
+def define(dsn):
+    with MessageBox.open(dsn, schema=SCHEMA) as box:
+        out = replace(OUT, policy=sq.Standard(hole_timeout=6, on_hole="skip"))
+        box.define(*ALL[:3], WAY, replace(WORK, through=["price"]), out)
+
+
+@pytest.fixture
+def moving(databases):
+    """A box with a clock that can be moved."""
+    movable = databases.template("a box with a clock that can be moved", make)
+    template = databases.template("gates", define, movable, search_path=SEARCH_PATH)
+    with databases.clone(template, search_path=SEARCH_PATH) as dsn, MessageBox.open(dsn, schema=SCHEMA) as opened:
+        yield opened
+
+
+def test_a_hole_is_skipped_by_its_time_out(moving):
+    clock = Clock(moving)
+    publish(moving, 6)
+    work(moving, "p1 x1", "p2", "", "p4", "x5", "p6")
+    clock.move(5)
+    moving.tick()
+    assert received(moving) == []
+    clock.move(5)
+    assert moving.tick().groups == 1
+    assert received(moving) == [("x1", 1, False)]
+    clock.move(6)  # the third place is closed: the fourth is a hole of its own
+    assert received(moving) == [("x5", 2, False)]
+    kinds = [
+        (one.kind, one.first, one.last) for one in events.events(moving, queue="out") if one.kind != "hole_overdue"
+    ]
+    assert kinds == [("hole_skipped", 2, 2), ("void", 3, 3), ("hole_skipped", 4, 4)]
+    work(moving, "late", queue="price", group="p2")
+    work(moving, "x6", queue="price", group="p6")
+    assert received(moving) == [("x6", 3, False)]
+
+
+def test_what_nobody_receives_is_judged_by_a_tick(gated):
+    publish(gated, 3)
+    work(gated, "a", "", "c")
+    gated.tick()
+    assert [(view.queue, view.next, view.queued) for view in groups.groups(gated, "out")] == [("out", 4, 2)]
+
+
+def test_many_places_pass_in_several_turns(gated):
+    publish(gated, 2500)
+    for at in range(0, 2500, 500):
+        work(gated, *[f"r{n}" if n % 3 else "" for n in range(at, at + 500)])
+    assert [name for name, _, _ in received(gated)] == [f"r{n}" for n in range(2500) if n % 3]
+
+
+def test_a_suspended_gate_takes_up_what_came_meanwhile(gated):
+    publish(gated, 4)
+    work(gated, "a")
+    assert received(gated) == [("a", 1, False)]
+    groups.suspend(gated, "out", "a", **BY)
+    work(gated, "b", "", "d")
+    assert received(gated) == []
+    groups.resume(gated, "out", "a", **BY)
+    assert received(gated) == [("b", 2, False), ("d", 3, False)]

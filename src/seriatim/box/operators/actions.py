@@ -227,7 +227,7 @@ def _done(
     elif mended.early is not None:
         acted = replace(turns.act(queue, locked, _nothing), before=mended.early)
     else:
-        effect = _effect(asked, policy, locked.now_us)
+        effect = _at_gate(turns, queue, locked, asked) or _effect(asked, policy, locked.now_us)
         try:
             acted = turns.act(
                 queue,
@@ -370,6 +370,19 @@ def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State],
     if asked.action not in _PLAIN:
         raise UsageError(f"cannot {asked.action} such a group")
     return lambda state: _PLAIN[asked.action](policy, state, now, group)
+
+
+def _at_gate(
+    turns: Turns, queue: BoxQueue, locked: LockedGroups, asked: ActionRequest
+) -> Callable[[State], Outcome] | None:
+    """The kernel's action that skips a hole of a gate, where messages may wait between its numbers; None: it is another one."""
+    policy = queue.declared.policy_of(asked.group)
+    if asked.action is not Action.SKIP_HOLE or queue.origin_id is None or not isinstance(policy, Standard):
+        return None
+    end = turns.force_places(queue, locked, asked.through)
+    if end is None:
+        return None
+    return lambda state: actions.skip_holes(policy, state, locked.now_us, asked.group, end)
 
 
 def _passed_over(asked: ActionRequest, policy: Policy, acted: ActionResult) -> dict[str, object]:

@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.box.turns.resequence import ARRIVED, Entries, GroupRow, Request, Turn
+from seriatim.box.turns.resequence import ARRIVED, Entries, GroupRow, Request, Turn, one_after
+from seriatim.kernel import actions, holes
+from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID
 from seriatim.kernel.columns import Ints, order_by
-from seriatim.kernel.outcome import Decided, Disposition, Reason
+from seriatim.kernel.outcome import Decided, Disposition, Reason, no_events, no_messages
 from seriatim.kernel.policy import Standard
 from seriatim.kernel.state import Held, Ranges, State
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.time import NEVER, micros
 
 __all__ = ["ClosedPlaces", "GateTurn"]
 
@@ -69,22 +71,50 @@ class GateTurn(Turn):
         incarnation: int = 0,
     ) -> None:
         self._closed = closed
+        self._skipped_through: Sequence[int | None] = ()
         entries = _in_order(Entries.concat([entries, _voids(closed, known, keys, now)]))
         #: How many messages the first row of each number stands for: as many as follow on it, and itself.
         self._weights = _weights(entries)
         # What a gate passes on is compared with nothing: numbers are given by the box.
-        policy = replace(policy, remember=0, restart_after=0)
-        super().__init__(policy, keys, known, entries, now, at_most, requests, incarnation)
+        self._standard = replace(policy, remember=0, restart_after=0)
+        super().__init__(self._standard, keys, known, entries, now, at_most, requests, incarnation)
         self._goes_in_parts = False
 
-    @property
-    def skips_now(self) -> bool:
-        """Whether a hole is skipped in this turn because its time is over."""
-        outcome = self._called(clocked=False)
-        policy = self._policy
-        if not isinstance(policy, Standard) or policy.on_hole != "skip":
-            return False
-        return self._is_due(outcome.state)
+    def hole_ends(self, *, due: bool) -> list[int | None] | None:
+        """For each group the last number of its hole, None without one. `due`: of holes whose time to be skipped is over; None for all
+        groups if there is none.
+        """
+        policy, state = self._standard, self._called(clocked=False).state
+        has, _, last = holes.holes(policy, state)
+        if due:
+            if policy.hole_timeout is None or policy.on_hole != "skip":
+                return None
+            period = micros(policy.hole_timeout) * (policy.hole_retries + 1)
+            has = has & (state.groups.since <= self._now - period)
+        ends = [end if one else None for one, end in zip(has.tolist(), last.tolist(), strict=True)]
+        return ends if any(end is not None for end in ends) else None
+
+    def skip_holes(self, through: Sequence[int | None]) -> None:
+        """Let the turn skip holes up to these numbers before it fires timers, None: of this group none: messages wait between them."""
+        self._skipped_through = through
+
+    def _fired(self, state: State) -> kernel.Outcome:
+        outcome = kernel.Outcome(state, no_messages(), no_events())
+        for place, through in enumerate(self._skipped_through):
+            at = np.array([place], np.int64)
+            part = outcome.state.select(at)
+            if through is None or not holes.holes(self._standard, part)[0][0]:
+                continue
+            done = actions.skip_holes(self._standard, part, self._now, self._keys[place], through)
+            outcome = one_after(
+                outcome,
+                kernel.Outcome(
+                    outcome.state.replace(at, done.state),
+                    done.decided.with_columns(group=at[done.decided.group]),
+                    done.events.with_columns(group=at[done.events.group]),
+                ),
+            )
+        return one_after(outcome, super()._fired(outcome.state))
 
     def _some(self) -> None:
         """All that is closed is judged: the places are few enough."""
@@ -160,7 +190,7 @@ class GateTurn(Turn):
 
 
 def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str], now: int) -> Entries:
-    """The closed places without results as entries, without those that the groups know already."""
+    """The closed places without results as entries, without those that the groups know already; they come now, after all others."""
     place, number = np.array(closed.groups, np.int64), np.array(closed.numbers, np.int64)
     new = np.ones(len(place), np.bool_)
     places = {key: at for at, key in enumerate(keys)}
@@ -182,16 +212,22 @@ def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str],
         ordinal=none,
         late=no,
         waits=no,
-        time=np.full(len(place), NEVER, np.int64),
+        time=np.full(len(place), now, np.int64),
     )
 
 
 def _in_order(entries: Entries) -> Entries:
-    """The entries by group and status; what arrived by number, too."""
-    arrived = entries.status == ARRIVED
-    number = np.where(arrived, entries.sequence, 0)
-    order = np.lexsort((np.arange(len(entries)), number, entries.status, entries.place))
-    return entries.take(order)
+    """The entries by group and status; what arrived by time and number, too: all messages of a number with the last of them."""
+    arrived = np.flatnonzero(entries.status == ARRIVED)
+    _, which = np.unique(np.stack([entries.place[arrived], entries.sequence[arrived]]), axis=1, return_inverse=True)
+    latest = np.full(len(arrived), NEVER, np.int64)
+    np.maximum.at(latest, which.ravel(), entries.time[arrived])
+    time, number = entries.time.copy(), np.zeros(len(entries), np.int64)
+    time[arrived], number[arrived] = latest[which.ravel()], entries.sequence[arrived]
+    moment = np.zeros(len(entries), np.int64)
+    moment[arrived] = time[arrived]
+    order = np.lexsort((np.arange(len(entries)), number, moment, entries.status, entries.place))
+    return entries.with_columns(time=time).take(order)
 
 
 def _weights(entries: Entries) -> Ints:

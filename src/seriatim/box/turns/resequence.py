@@ -49,6 +49,7 @@ __all__ = [
     "Request",
     "Turn",
     "TurnResult",
+    "one_after",
 ]
 
 ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
@@ -373,7 +374,7 @@ class Turn:
         then = self._marked(action(first.state, *named), first.state)
         if empties:
             then = self._emptied(first, then)
-        judged = self._written(_one_after(first, then), empties=empties)
+        judged = self._written(one_after(first, then), empties=empties)
         released = int(np.count_nonzero(then.decided.disposition == Disposition.RELEASED))
         aside = len(then.decided) - released
         if empties:
@@ -422,7 +423,7 @@ class Turn:
             replace(one, more=more) if isinstance(one, ActedGroup) else one
             for one, more in zip(done, leaving, strict=True)
         ]
-        return self._written(_one_after(first, then)), told
+        return self._written(one_after(first, then)), told
 
     def _emptied(self, first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
         """The result of an action with which queued messages become dead: their numbers count as skipped."""
@@ -438,9 +439,9 @@ class Turn:
             outcome = self._marked(self._obeyed(outcome), outcome.state)
         more, going = go_on(self._policy, outcome.state)
         if going.any():
-            outcome = _one_after(outcome, self._part.marked(more, going, outcome.state.groups.mark))
-        outcome = _one_after(outcome, self._taken_in(outcome.state))
-        return _one_after(outcome, self._fired(outcome.state)) if clocked else outcome
+            outcome = one_after(outcome, self._part.marked(more, going, outcome.state.groups.mark))
+        outcome = one_after(outcome, self._taken_in(outcome.state))
+        return one_after(outcome, self._fired(outcome.state)) if clocked else outcome
 
     def _marked(self, stage: kernel.Outcome, before: State) -> kernel.Outcome:
         """The result of requests, without the parts that the turn can't know yet."""
@@ -547,7 +548,7 @@ class Turn:
                 continue
             decided, events = part.decided.with_columns(group=at[part.decided.group]), part.events
             state = outcome.state.replace(at, part.state)
-            outcome = _one_after(outcome, kernel.Outcome(state, decided, events.with_columns(group=at[events.group])))
+            outcome = one_after(outcome, kernel.Outcome(state, decided, events.with_columns(group=at[events.group])))
         return outcome
 
     # ---- rows to columns
@@ -764,7 +765,8 @@ def _kept_back(groups: Groups) -> Bools:
     return groups.has(Flag.stopping()) & ~complete
 
 
-def _one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
+def one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
+    """Both results, of which `then` is about the state after `first`."""
     decided = Decided.concat([first.decided, then.decided])
     return kernel.Outcome(then.state, decided, Events.concat([first.events, then.events]))
 

@@ -264,7 +264,8 @@ class Turns:
         locked = LockedGroups(row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many)
         if not locked.keys or locked.version != version:
             return locked, None
-        return locked, _turn_of(queue, locked, row, at_most, portion)
+        begun = _turn_of(queue, locked, row, at_most, portion)
+        return locked, self._skipping(queue, locked, begun, at_most)
 
     def look(
         self, queue: BoxQueue, locked: LockedGroups, limit: int, *, wary: bool, begun: TurnStart | None = None
@@ -381,6 +382,7 @@ class Turns:
             turn, _ = reads(all_held=True)
         acted = turn.act(action, empties=empties, entry_id=entry_id)
         self._written(queue, acted.judged, [])
+        self._look_again(queue, locked)
         self.record(queue, locked.keys, acted.due)
         return acted
 
@@ -409,9 +411,36 @@ class Turns:
                 turn, _ = reads(all_held=True)
             judged, effects = turn.act_each([action_of[key] for key in one.keys])
             self._decide(queue, one.keys, judged, [])
+            self._look_again(queue, one)
             self._transaction.notice(*judged.notices(queue, one.keys))
             done |= dict(zip(one.keys, effects, strict=True))
         return done
+
+    def force_places(self, queue: BoxQueue, locked: LockedGroups, through: int | None) -> int | None:
+        """Close the places of the hole of a gate's one group by force, before an operator skips it.
+
+        Returns:
+            the number up to which the hole is to be skipped; None: the group has no such hole.
+        """
+        turn, _ = self._turn(queue, locked, 0)
+        ends = turn.hole_ends(due=False) if isinstance(turn, GateTurn) else None
+        if ends is None or ends[0] is None or (through is not None and through > ends[0]):
+            return None
+        end = ends[0] if through is None else through
+        self._transaction.one(
+            "close_places",
+            of_gate=queue.queue_id,
+            of_origin=queue.origin_id,
+            of_groups=locked.keys,
+            most=_MOST_PLACES,
+            forced=[end],
+        )
+        return end
+
+    def _look_again(self, queue: BoxQueue, locked: LockedGroups) -> None:
+        """Let groups of a gate be looked at after an operator's action: more places may leave now."""
+        if queue.origin_id is not None:
+            self._transaction.do("look_at_places", of_gate=queue.queue_id, of_groups=locked.keys)
 
     def _turn(
         self,
@@ -444,7 +473,21 @@ class Turns:
         if queue.origin_id is not None:
             name, parameters = "turn_gate", parameters | _places_of(queue) | {"forced": forced}
         (row,) = self._transaction.rows(name, **parameters)
-        return _turn_of(queue, locked, row, at_most, portion, in_hand)
+        begun = _turn_of(queue, locked, row, at_most, portion, in_hand)
+        return begun if forced is not None else self._skipping(queue, locked, begun, at_most)
+
+    def _skipping(self, queue: BoxQueue, locked: LockedGroups, begun: TurnStart, at_most: int) -> TurnStart:
+        """The turn of a gate where the time of a hole is over: what is there of the places of the hole leaves in its place."""
+        if not isinstance(begun.turn, GateTurn) or (ends := begun.turn.hole_ends(due=True)) is None:
+            return begun
+        return self._forced(queue, locked, at_most, ends)
+
+    def _forced(self, queue: BoxQueue, locked: LockedGroups, at_most: int, ends: Sequence[int | None]) -> TurnStart:
+        """A turn of a gate for which the places up to these numbers are closed by force."""
+        begun = self._turn(queue, locked, at_most, forced=ends)
+        if isinstance(begun.turn, GateTurn):
+            begun.turn.skip_holes(ends)
+        return begun
 
     def hand_out(
         self,

@@ -151,3 +151,31 @@ BEGIN
     PERFORM {schema}.call_waiters(ARRAY[of_gate], cardinality(of_groups));
 END
 $function$;
+
+-- What nobody receives is judged all the same: groups of a gate, too.
+DO $due$
+DECLARE
+    known oid := '{schema}.lock_due'::regproc;
+    before text := pg_get_functiondef(known);
+    old text := $q$    END LOOP;
+END
+$q$;
+BEGIN
+    IF (length(before) - length(replace(before, old, ''))) <> length(old) THEN
+        RAISE EXCEPTION 'not once in lock_due: %', old;
+    END IF;
+    EXECUTE replace(before, old, $q$    END LOOP;
+    FOR candidate IN
+        SELECT DISTINCT request.group_key FROM {schema}.requests AS request
+        WHERE request.queue_id = of_queue AND request.action = 'look' AND from_rank IS NOT NULL AND through IS NULL
+    LOOP
+        EXIT WHEN cardinality(group_keys) >= how_many;
+        CONTINUE WHEN candidate = ANY (tried);
+        IF {schema}.lock_group(of_queue, candidate, now_us) THEN
+            group_keys := group_keys || candidate;
+        END IF;
+    END LOOP;
+END
+$q$);
+END
+$due$;
