@@ -101,9 +101,7 @@ def test_results_leave_by_number_with_the_results_of_their_place(gated):
 
 
 def test_a_hop(gated):
-    gated.define(
-        WAY, sq.Queue("work", sq.Fifo(), group="key", gate="out", through=["price"], errors="continue", attempts=1)
-    )
+    gated.define(WAY, replace(WORK, through=["price"]))
     publish(gated, 4)
     work(gated, "p1 x1", "p2", "p3", "x4")
     assert received(gated) == []
@@ -116,9 +114,7 @@ def test_a_hop(gated):
 
 
 def test_a_skipped_place_is_closed_by_force(gated):
-    gated.define(
-        WAY, sq.Queue("work", sq.Fifo(), group="key", gate="out", through=["price"], errors="continue", attempts=1)
-    )
+    gated.define(WAY, replace(WORK, through=["price"]))
     publish(gated, 5)
     work(gated, "x1", "p2 x2", "p3", "p4 x4", "x5")
     assert received(gated) == [("x1", 1, False)]
@@ -171,7 +167,7 @@ def test_a_hole_is_skipped_by_its_time_out(moving):
     kinds = [
         (one.kind, one.first, one.last) for one in events.events(moving, queue="out") if one.kind != "hole_overdue"
     ]
-    assert kinds == [("hole_skipped", 2, 2), ("void", 3, 3), ("hole_skipped", 4, 4)]
+    assert kinds[::-1] == [("hole_skipped", 2, 2), ("void", 3, 3), ("hole_skipped", 4, 4)]
     work(moving, "late", queue="price", group="p2")
     work(moving, "x6", queue="price", group="p6")
     assert received(moving) == [("x6", 3, False)]
@@ -200,3 +196,32 @@ def test_a_suspended_gate_takes_up_what_came_meanwhile(gated):
     assert received(gated) == []
     groups.resume(gated, "out", "a", **BY)
     assert received(gated) == [("b", 2, False), ("d", 3, False)]
+
+
+def test_a_group_is_forgotten_with_its_group_at_the_gate(gated):
+    publish(gated, 2)
+    work(gated, "a")
+    work(gated, "")
+    gated.tick()
+    publish(gated, 1)
+    for forget, done in ((groups.forget, "forgotten"), (groups.restart, "restarted")):
+        with pytest.raises(sq.ActionRefused, match=f"{done} by itself"):
+            forget(gated, "out", "a", **BY)
+    with pytest.raises(sq.ActionRefused, match="1 message neither done"):
+        groups.forget(gated, "work", "a", **BY)
+    work(gated, "c")
+    with pytest.raises(sq.ActionRefused, match="2 messages neither done"):
+        groups.forget(gated, "work", "a", **BY)
+    assert received(gated) == [("a", 1, False), ("c", 2, False)]
+    assert groups.forget(gated, "work", "a", **BY) == 1
+    publish(gated, 2)
+    work(gated, "d", "e")
+    assert received(gated) == [("d", 1, False), ("e", 2, False)]
+
+
+def test_a_group_with_an_open_place_is_not_forgotten(gated):
+    gated.define(WAY, replace(WORK, through=["price"]))
+    publish(gated, 1)
+    work(gated, "p1")
+    with pytest.raises(sq.ActionRefused, match="1 place of it is open or waiting at the gate"):
+        groups.forget(gated, "work", "a", **BY)

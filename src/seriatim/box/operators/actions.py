@@ -18,6 +18,7 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.faults.lease import fence_off
 from seriatim.box.notice import EntriesSetAside
 from seriatim.box.operators.failed_message import edit, failed, see_now, set_dead
+from seriatim.box.operators.gate_groups import check_passed, refuse_own
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.operators.take_out import (
     TAKE_OUT,
@@ -283,6 +284,8 @@ def _brought_back(
     require(Action.RESTART, situation, f"queue {found.queue!r}, group {found.group!r}")
     if not isinstance(queue.declared.policy_of(found.group), Standard):
         return 0  # refused by the kernel, which changes nothing
+    refuse_own(queue, found.group, "restarted")
+    check_passed(transaction, queue, found.group)
     judged = turns.act(queue, locked, _nothing, all_arrived=True).judged
     transaction.notice(*judged.notices(queue, locked.keys))
     return int(transaction.value("bring_back", of_queue=queue.queue_id, of_group=found.group))

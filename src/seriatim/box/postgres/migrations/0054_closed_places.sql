@@ -179,3 +179,74 @@ END
 $q$);
 END
 $due$;
+
+-- How many places of an origin group haven't passed its gate: they are open, or wait there. The caller has locked the gate's group.
+CREATE FUNCTION {schema}.places_left(of_gate integer, of_origin integer, of_group text) RETURNS bigint
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('see', ARRAY[of_gate]);
+    RETURN greatest({schema}.place_numbers_given(of_origin, of_group) + 1 - coalesce((
+        SELECT known.next FROM {schema}.known_groups AS known
+        WHERE known.queue_id = of_gate AND known.group_key = of_group
+    ), 1), 0);
+END
+$function$;
+
+-- Is nothing left at a gate of a group whose queue it serves?
+CREATE FUNCTION {schema}.gate_is_idle(of_gate integer, of_origin integer, of_group text) RETURNS boolean
+LANGUAGE sql STABLE
+RETURN {schema}.place_numbers_given(of_origin, of_group) < coalesce((
+    SELECT known.next FROM {schema}.known_groups AS known
+    WHERE known.queue_id = of_gate AND known.group_key = of_group AND known.flags & 24 = 0
+), 1) AND NOT EXISTS (
+    SELECT FROM {schema}.entries AS entry WHERE entry.queue_id = of_gate AND entry.group_key = of_group
+);
+
+-- A group of an origin queue that is forgotten begins at 1 again, and so does its group at the gate. One is forgotten only if none of
+-- its places is left, and the other is idle, too. A gate's group isn't forgotten for itself.
+DO $expired$
+DECLARE
+    known oid := '{schema}.forget_expired'::regproc;
+    body text := pg_get_functiondef(known);
+    one record;
+BEGIN
+    FOR one IN
+        SELECT * FROM (VALUES
+            ($q$    latest integer;
+BEGIN
+$q$, $q$    latest integer;
+    its_gate integer := (
+        SELECT gate.queue_id FROM {schema}.queues AS origin
+        JOIN {schema}.queues AS gate ON gate.queue = origin.definition ->> 'gate' WHERE origin.queue_id = of_queue
+    );
+BEGIN
+    forgotten := 0;
+    IF EXISTS (
+        SELECT FROM {schema}.queues AS gate JOIN {schema}.queues AS origin ON gate.queue = origin.definition ->> 'gate'
+        WHERE gate.queue_id = of_queue
+    ) THEN
+        RETURN;
+    END IF;
+$q$),
+            ($q$WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key));$q$,
+            $q$WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key))
+        AND (its_gate IS NULL OR pg_try_advisory_xact_lock({schema}.group_lock(its_gate, group_key)));$q$),
+            ($q$        RETURNING known.incarnation
+    )$q$, $q$            AND (its_gate IS NULL OR {schema}.gate_is_idle(its_gate, of_queue, known.group_key))
+        RETURNING known.incarnation, known.group_key
+    ), passed AS (
+        DELETE FROM {schema}.known_groups AS other USING gone
+        WHERE other.queue_id = its_gate AND other.group_key = gone.group_key
+    )$q$)
+        ) AS wanted (old, new)
+    LOOP
+        IF (length(body) - length(replace(body, one.old, ''))) <> length(one.old) THEN
+            RAISE EXCEPTION 'not once in forget_expired: %', one.old;
+        END IF;
+        body := replace(body, one.old, one.new);
+    END LOOP;
+    EXECUTE body;
+END
+$expired$;
