@@ -225,3 +225,22 @@ def test_a_group_with_an_open_place_is_not_forgotten(gated):
     work(gated, "p1")
     with pytest.raises(sq.ActionRefused, match="1 place of it is open or waiting at the gate"):
         groups.forget(gated, "work", "a", **BY)
+
+
+def test_no_more_places_are_opened_than_that(gated):
+    gated.define(replace(WORK, open_at_most=5))
+    publish(gated, 20)
+    assert received(gated) == []
+    with gated.session() as first:
+        taken = first.receive("work", limit=3)
+        assert [one.ordinal for one in taken.messages] == [1, 2, 3]
+        taken.put_back()
+    work(gated, "a", "b", "c", "d", "e", limit=10)
+    with gated.session() as tx:
+        assert tx.receive("work") is None
+    assert [name for name, _, _ in received(gated)] == ["a", "b", "c", "d", "e"]
+    work(gated, *"fghij", limit=10)
+    with gated.session() as tx:
+        assert tx.receive("work") is None
+    gated.tick()
+    work(gated, *"klmno", limit=10)

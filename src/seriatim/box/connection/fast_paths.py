@@ -123,6 +123,7 @@ NEXT_DELIVERY = FastPath[EndedDelivery](
         "the queue hands out": lambda one: one.queue is not None and one.queue.is_open,
         "the queue serves no dialogs": lambda one: one.queue is not None and not one.queue.serves,
         "the queue has groups": lambda one: one.queue is not None and one.queue.has_groups,
+        "the queue has no gate": lambda one: one.queue is not None and one.queue.gate_id is None,
         "the delivery has no instance": lambda one: not one.has_instance,
         "the delivery is open": lambda one: one.is_open,
         "the box's own connection, in a transaction": lambda one: is_between(one.connection),

@@ -105,7 +105,10 @@ def _set_roles(queues: dict[str, BoxQueue], services: dict[str, Service]) -> Non
         queues[queue] = replace(queues[queue], serves=True)
     for origin in [one for one in queues.values() if one.has_gate]:
         if (gate := queues.get(str(origin.declared.gate))) is not None:
-            queues[gate.declared.name] = replace(gate, origin_id=origin.queue_id)
+            most = origin.declared.open_at_most
+            queues[gate.declared.name] = replace(gate, origin_id=origin.queue_id, open_at_most=most)
+            before = queues[origin.declared.name]
+            queues[origin.declared.name] = replace(before, gate_id=gate.queue_id, open_at_most=most)
 
 
 def _settings(definition: str, unreadable: dict[tuple[str, str], BrokenDefinition]) -> BoxSettings | None:

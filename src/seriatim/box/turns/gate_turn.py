@@ -28,19 +28,21 @@ _NO_ENTRY = -1
 
 
 class ClosedPlaces(NamedTuple):
-    """Closed places without results, by the place of their group in the turn; and whether a group has more closed places.
+    """Closed places without results, by the place of their group in the turn.
 
-    `more`: then the group is looked at again.
+    `more`: whether a group has more closed places; it is looked at again.
+    `full`: the groups with so many places that messages of the origin queue aren't handed out.
     """
 
     groups: Sequence[int]
     numbers: Sequence[int]
     more: bool
+    full: Sequence[str]
 
     @classmethod
     def of(cls, row: Any) -> ClosedPlaces:
         """From the row of the statement."""
-        return cls(row.void_places or (), row.void_numbers or (), bool(row.more))
+        return cls(row.void_places or (), row.void_numbers or (), bool(row.more), row.full_groups or ())
 
 
 class GateTurn(Turn):
@@ -115,6 +117,11 @@ class GateTurn(Turn):
                 ),
             )
         return one_after(outcome, super()._fired(outcome.state))
+
+    @property
+    def full(self) -> Sequence[str]:
+        """As in `Turn`."""
+        return self._closed.full
 
     def _some(self) -> None:
         """All that is closed is judged: the places are few enough."""

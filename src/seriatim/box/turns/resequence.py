@@ -174,6 +174,8 @@ class TurnResult:
     conflicts: list[int] = field(default_factory=list)
     #: For groups that have begun anew, how often.
     begun: dict[str, int] = field(default_factory=dict)
+    #: Of a gate the groups of whose origin queue messages may be handed out that weren't before.
+    full: Sequence[str] = ()
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
         """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group.
@@ -278,6 +280,8 @@ class Turn:
         self._at_most = at_most
         self._most_whole = most_whole
         self._requests = requests
+        #: Of the groups of an origin queue the first ordinals that aren't handed out, because the gate is full; None: of another queue.
+        self.bounds: Ints | None = None
         self._incarnation = incarnation
         held = self._first_of(_held_of(entries))
         #: The rows of what arrived and is taken in.
@@ -505,6 +509,11 @@ class Turn:
         return counts.reshape(-1, kinds)
 
     @property
+    def full(self) -> Sequence[str]:
+        """Of a gate the groups with so many places that messages of the origin queue aren't handed out; perhaps they are now."""
+        return ()
+
+    @property
     def _kinds(self) -> int:
         """How many dispositions are counted: a message of another queue than a gate is never a void."""
         return int(Disposition.VOID)
@@ -585,6 +594,9 @@ class Turn:
         dead = line.take(np.full(len(line), empties))
         line = line.take(np.full(len(line), not empties))
         stopped = _kept_back(after.groups)
+        if self.bounds is not None:
+            far = line.ordinal >= self.bounds[line.place]
+            line = line.with_columns(visible=np.where(far, _NEVER, line.visible))
         seen = line.visible <= self._now
         # A message that may not be seen yet keeps those behind it.
         blocked = running_max(line.place, np.where(seen, -1, np.arange(len(line)))) >= 0
@@ -616,6 +628,7 @@ class Turn:
             self._has_more(after),
             self._conflicts(aside),
             self._begun(after),
+            self.full,
         )
 
     def _conflicts(self, aside: Decided) -> list[int]:

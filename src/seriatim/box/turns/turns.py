@@ -265,7 +265,7 @@ class Turns:
         if not locked.keys or locked.version != version:
             return locked, None
         begun = _turn_of(queue, locked, row, at_most, portion)
-        return locked, self._skipping(queue, locked, begun, at_most)
+        return locked, self._with_gate(queue, locked, begun, at_most)
 
     def look(
         self, queue: BoxQueue, locked: LockedGroups, limit: int, *, wary: bool, begun: TurnStart | None = None
@@ -307,6 +307,9 @@ class Turns:
         if judged.begun:
             keys, times = list(judged.begun), list(judged.begun.values())
             self._transaction.do("begin_again", of_queue=queue.queue_id, of_groups=keys, its_times=times)
+        if judged.full:
+            origin = {"of_gate": queue.queue_id, "of_origin": queue.origin_id}
+            self._transaction.do("look_at_origin", **origin, of_groups=list(judged.full))
         return rows
 
     def record(self, queue: BoxQueue, keys: Sequence[str], events: Events, operation_id: int | None = None) -> None:
@@ -433,6 +436,7 @@ class Turns:
             of_origin=queue.origin_id,
             of_groups=locked.keys,
             most=_MOST_PLACES,
+            open_at_most=queue.open_at_most,
             forced=[end],
         )
         return end
@@ -474,10 +478,16 @@ class Turns:
             name, parameters = "turn_gate", parameters | _places_of(queue) | {"forced": forced}
         (row,) = self._transaction.rows(name, **parameters)
         begun = _turn_of(queue, locked, row, at_most, portion, in_hand)
-        return begun if forced is not None else self._skipping(queue, locked, begun, at_most)
+        return begun if forced is not None else self._with_gate(queue, locked, begun, at_most)
 
-    def _skipping(self, queue: BoxQueue, locked: LockedGroups, begun: TurnStart, at_most: int) -> TurnStart:
-        """The turn of a gate where the time of a hole is over: what is there of the places of the hole leaves in its place."""
+    def _with_gate(self, queue: BoxQueue, locked: LockedGroups, begun: TurnStart, at_most: int) -> TurnStart:
+        """The turn of an origin queue, which hands out as far as its gate allows; that of a gate where the time of a hole is over, so that
+        what is there of the places of the hole leaves in its place; any other turn as it is.
+        """
+        if queue.gate_id is not None:
+            named = {"of_origin": queue.queue_id, "of_gate": queue.gate_id, "of_groups": locked.keys}
+            bounds = self._transaction.value("gate_bounds", **named, open_at_most=queue.open_at_most)
+            begun.turn.bounds = np.array(bounds, np.int64)
         if not isinstance(begun.turn, GateTurn) or (ends := begun.turn.hole_ends(due=True)) is None:
             return begun
         return self._forced(queue, locked, at_most, ends)
@@ -644,7 +654,7 @@ def _portion(
 
 def _places_of(queue: BoxQueue) -> dict[str, int | None]:
     """The parameters that close places at a gate."""
-    return {"origin_id": queue.origin_id, "most_places": _MOST_PLACES}
+    return {"origin_id": queue.origin_id, "most_places": _MOST_PLACES, "open_at_most": queue.open_at_most}
 
 
 def _turn_of(

@@ -5,6 +5,7 @@
 -- whose numbers are below the next one come, too: they are late. Of the groups `forced` (as long as `of_groups`; NULL: of none) all
 -- results up to that number come: their places are closed by force.
 --
+-- `full_groups`: the groups of which `open_at_most` numbers, or more, were given from the next one on.
 -- `void_places`, `void_numbers`: the closed places that have no result, by group (from 0) and number. `more`: whether a group has
 -- more closed places, for which it is looked at again.
 --
@@ -12,8 +13,8 @@
 -- then the results, each by a statement of its own, with a younger snapshot: of what had ended by the second look all results
 -- are there in the third. The caller has locked the groups.
 CREATE FUNCTION {schema}.close_places(
-    of_gate integer, of_origin integer, of_groups text[], most integer, forced bigint[] DEFAULT NULL,
-    OUT group_keys text[], OUT void_places bigint[], OUT void_numbers bigint[], OUT more boolean
+    of_gate integer, of_origin integer, of_groups text[], most integer, open_at_most integer, forced bigint[] DEFAULT NULL,
+    OUT group_keys text[], OUT void_places bigint[], OUT void_numbers bigint[], OUT more boolean, OUT full_groups text[]
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -43,6 +44,7 @@ BEGIN
     void_places := ARRAY[]::bigint[];
     void_numbers := ARRAY[]::bigint[];
     more := FALSE;
+    full_groups := ARRAY[]::text[];
     FOR place IN 1 .. cardinality(of_groups) LOOP
         of_group := of_groups[place];
         SELECT one.next, one.flags INTO known FROM {schema}.known_groups AS one
@@ -60,6 +62,9 @@ BEGIN
         );
         following := coalesce(known.next, 1);
         given := {schema}.place_numbers_given(of_origin, of_group);
+        IF given >= following + open_at_most THEN
+            full_groups := full_groups || of_group;
+        END IF;
         -- A statement of its own: it sees what `given` counts.
         alive := (
             SELECT coalesce(entry.origin_number, entry.ordinal) FROM {schema}.entries AS entry
@@ -250,3 +255,33 @@ $q$),
     EXECUTE body;
 END
 $expired$;
+
+-- Of each group of an origin queue the first number that isn't handed out: it is too far behind the next one at the gate.
+CREATE FUNCTION {schema}.gate_bounds(of_origin integer, of_gate integer, of_groups text[], open_at_most integer)
+RETURNS bigint[]
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_origin]);
+    RETURN ARRAY(
+        SELECT coalesce(known.next, 1) + open_at_most
+        FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
+        LEFT JOIN {schema}.known_groups AS known ON known.queue_id = of_gate AND known.group_key = wanted.group_key
+        ORDER BY wanted.place
+    );
+END
+$function$;
+
+-- Groups of an origin queue whose gate was full: it has moved on, so they are looked at again.
+CREATE FUNCTION {schema}.look_at_origin(of_gate integer, of_origin integer, of_groups text[]) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_gate]);
+    INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+    SELECT of_origin, group_key, 'look', {schema}.now_us() FROM unnest(of_groups) AS wanted (group_key);
+    PERFORM {schema}.call_waiters(ARRAY[of_origin], cardinality(of_groups));
+END
+$function$;

@@ -5,11 +5,11 @@
 -- Index: those of lock_next.sql and turn.sql.
 SELECT
     locked.group_keys AS locked_keys, locked.now_us, locked.isolation, locked.version, locked.unrouted AS locked_unrouted,
-    locked.many, closed.void_places, closed.void_numbers, closed.more, entries.*, known.*, asked.*
+    locked.many, closed.void_places, closed.void_numbers, closed.more, closed.full_groups, entries.*, known.*, asked.*
 FROM {schema}.lock_groups(
     %(queue_id)s, %(group_key)s, 1, %(now_us)s, %(from_rank)s, %(settled)s::xid8, %(unsettled)s::xid8[]
 ) AS locked
-CROSS JOIN LATERAL {schema}.close_places(%(queue_id)s, %(origin_id)s, locked.group_keys, %(most_places)s) AS closed
+CROSS JOIN LATERAL {schema}.close_places(%(queue_id)s, %(origin_id)s, locked.group_keys, %(most_places)s, %(open_at_most)s) AS closed
 CROSS JOIN LATERAL {schema}.turn_entries(
     %(queue_id)s, closed.group_keys, %(at_most)s, %(most_arrived)s, %(most_held)s, '18446744073709551615', '{{}}'
 ) AS entries
