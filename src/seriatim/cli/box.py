@@ -44,8 +44,8 @@ PURGEABLE: Table[Purgeable] = Table(
 )
 PURGED: Table[Purged] = Table(
     "Rows that a purge has deleted",
-    *json_only("messages", "message_bytes", "history", "days", "message_ids", "tickets", "waiters", "arrivals"),
-    *json_only("groups", "faults", "events", "complete"),
+    *json_only("messages", "message_bytes", "history", "days", "message_ids", "tickets", "places", "waiters"),
+    *json_only("arrivals", "groups", "faults", "events", "complete"),
     row="seriatim.box.operators.purge:Purged",
 )
 STATUS: Table[BoxStatus] = Table(
@@ -200,6 +200,7 @@ def _gone(done: Purged) -> str:
         (done.days, ("day of it at once", "days of it at once")),
         (done.message_ids, ("message id",)),
         (done.tickets, ("run of tickets", "runs of tickets")),
+        (done.places, ("run of place numbers", "runs of place numbers")),
         (done.waiters, ("waiter",)),
         (done.arrivals, ("message numbered", "messages numbered")),
         (done.groups, ("group forgotten", "groups forgotten")),

@@ -94,6 +94,11 @@ class BoxQueue:
         return self.declared.gate is not None
 
     @cached_property
+    def numbers(self) -> bool:
+        """Whether it has no order, and a gate: it numbers its messages by group, as they come in."""
+        return self.has_gate and not self.has_groups
+
+    @cached_property
     def is_fifo(self) -> bool:
         """Whether all its groups are first in, first out, whatever their messages say."""
         return isinstance(self.declared.policy, Fifo) and not self.declared.policies and not self.declared.has_stays

@@ -70,11 +70,15 @@ class _Bound:
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """A batch with its entries, routed by the definitions of that version."""
+    """A batch with its entries, routed by the definitions of that version.
+
+    `numbered`: the queues of the box that number their entries by group, as `BoxQueue.numbers`.
+    """
 
     version: int
     typed: Typed
     entries: Entries
+    numbered: frozenset[int] = frozenset()
 
     def refusing(self, places: Iterable[int], why: str) -> Routed:
         """The same batch, with some entries made invalid for a reason."""
@@ -134,6 +138,7 @@ class Router:
         by_name = {name: number for number, name in enumerate(definitions.queues)}
         self._destinations = list(definitions.queues.values())
         self._queues_by_id = {one.queue_id: one.declared for one in self._destinations}
+        self._numbered = frozenset(one.queue_id for one in self._destinations if one.numbers)
         self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
         self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
         self._check_queues(definitions)
@@ -244,7 +249,7 @@ class Router:
             if UNIQUE_KEY in context:
                 entries = with_keys(entries, typed.contexts, self._queues_by_id)
                 break
-        return Routed(self._version, typed, entries)
+        return Routed(self._version, typed, entries, self._numbered)
 
     def _bound_alone(self, typed: Typed, found: Mapping[str, Column], look: Look | None) -> _Bound | None:
         """The destinations of a single message that only filters lead; cached, because many messages have the same few values."""
@@ -491,7 +496,7 @@ class Router:
         if one.priority is not None:
             levels = _picked(found, one.priority, rows)
             priorities = [_MIDDLE if level is None else min(max(level, 1), 10) for level in levels]
-        if isinstance(one.policy, Unordered):
+        if isinstance(one.policy, Unordered) and one.gate is None:
             return [_NO_GROUP] * n, [None] * n, [None] * n, priorities, [None] * n
         keys = self._keys(one.group, found, rows)
         if led is not None:
@@ -501,7 +506,7 @@ class Router:
             keys = [one.default_group if why else key for key, why in zip(keys, reasons, strict=True)]
             reasons = [Reason.NONE] * n
         sequences: list[int | None] = [None] * n
-        if not isinstance(one.policy, Fifo):
+        if not isinstance(one.policy, Fifo | Unordered):
             sequences = _picked(found, one.sequence, rows)
             reasons = [
                 why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)

@@ -52,6 +52,7 @@ class Purged:
         days: partitions of the history that were dropped.
         message_ids: ids that are no longer recognised when they are published again.
         tickets: rows of dispensed numbers, or of numbers whose messages are gone.
+        places: rows of place numbers of `Unordered` queues with a gate; of each group the newest row stays.
         waiters: entries of waiting receivers whose connection is gone.
         groups: expired groups that were forgotten.
         arrivals: messages that got a number now, because their publishing transactions gave none.
@@ -66,6 +67,7 @@ class Purged:
     days: int = 0
     message_ids: int = 0
     tickets: int = 0
+    places: int = 0
     waiters: int = 0
     arrivals: int = 0
     groups: int = 0
@@ -217,6 +219,7 @@ class _CleanUp:
             lambda: self._message_ids(moment - remembered),
             lambda: self._unique_keys(moment - _KEY_AGE),
             lambda: self._tickets(swept),
+            self._places,
             lambda: self._groups(expired),
             lambda: self._faults(moment - kept),
             lambda: self._events(moment - told),
@@ -273,6 +276,16 @@ class _CleanUp:
             self._count(tickets=tickets)
             if tickets < _BATCH:
                 return
+
+    def _places(self) -> None:
+        """Delete the runs of place numbers that nobody counts on from any more."""
+        after = {"queue_id": 0, "group_key": "", "first": 0}
+        while self._goes_on():
+            looked, *through, places = self._row("purge_places", **after)
+            self._count(places=places)
+            if looked < _BATCH:
+                return
+            after = dict(zip(after, through, strict=True))
 
     def _groups(self, expired: Sequence[tuple[BoxQueue, datetime]]) -> None:
         for queue, before in expired:

@@ -331,12 +331,12 @@ class Staging(Closing):
                 remedy='let it deliver to a queue of level="queue", or route: box',
             )
         policy = queue.policy
-        if isinstance(policy, Unordered):
+        if isinstance(policy, Unordered) and queue.gate is None:
             return entries
         keys = [placed.groups[place] for place in entries.places]
         reasons = [key_problem(key) for key in keys]
         sequences = entries.sequences
-        if not isinstance(policy, Fifo):
+        if not isinstance(policy, Fifo | Unordered):
             sequences = [placed.sequences[place] for place in entries.places]
             reasons = [
                 why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)

@@ -143,6 +143,7 @@ def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
     mine = _entries_of(routed, begin, end)
     contexts = [_context(routed, place) for place in range(begin, end)]
     places = np.array(entries.places[mine], np.int64) - begin
+    numbered = routed.numbered.intersection(entries.queue_ids[mine]) if routed.numbered else None
     return {
         "known_version": routed.version,
         "contexts": [_json(message, context) for message, context in zip(messages, contexts, strict=True)],
@@ -157,6 +158,7 @@ def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "entry_priorities": entries.priorities[mine],
         "entry_problems": entries.problems[mine],
         "entry_subscriptions": entries.subscriptions[mine],
+        **({"numbered_queues": sorted(numbered)} if numbered else {}),
     }
 
 
@@ -174,7 +176,8 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
     """
     message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
     problem = entries.problems[mine.start] if mine.stop > mine.start else None
-    part = RoutedPart(end - begin, message, mine.stop - mine.start, problem, entries.keys is not None)
+    numbered = bool(routed.numbered) and not routed.numbered.isdisjoint(entries.queue_ids[mine])
+    part = RoutedPart(end - begin, message, mine.stop - mine.start, problem, entries.keys is not None, numbered)
     if not SINGLE_MESSAGE.applies(part):
         return None
     context = _context(routed, begin)

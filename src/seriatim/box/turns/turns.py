@@ -566,7 +566,8 @@ class Turns:
         if not rows:
             return None, definitions.version
         none: list[int | None] = [None] * len(rows)
-        handed = HandedMessages(None, 0, [row.entry_id for row in rows], none, none, [False] * len(rows))
+        ordinals = [row.ordinal for row in rows]  # with a gate: the numbers of their places
+        handed = HandedMessages(None, 0, [row.entry_id for row in rows], none, ordinals, [False] * len(rows))
         return self._delivery(queue, handed, rows, definitions), rows[0].version
 
     def _delivery(
@@ -578,10 +579,11 @@ class Turns:
         sequences = handed.sequences
         if isinstance(queue.declared.policy_of(handed.group), Fifo):  # which goes by arrival, whatever else is there
             sequences = [None] * len(sequences)
+        groups = [row.group_key for row in rows] if queue.numbers else [handed.group] * len(rows)
         messages = [
-            received_of(row, queue, definitions, sequence, ordinal, late, parts.get(entry_id, ()))
-            for row, entry_id, sequence, ordinal, late in zip(
-                rows, handed.entry_ids, sequences, handed.ordinals, handed.late, strict=True
+            received_of(row, queue, definitions, group, sequence, ordinal, late, parts.get(entry_id, ()))
+            for row, entry_id, group, sequence, ordinal, late in zip(
+                rows, handed.entry_ids, groups, sequences, handed.ordinals, handed.late, strict=True
             )
         ]
         ends = DeliveryEnds.of(queue, handed, have_failed=any(row.attempt for row in rows))

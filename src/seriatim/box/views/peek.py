@@ -24,7 +24,7 @@ class Peeked:
     """A message in a queue.
 
     Args:
-        group: the group's key; None in a queue that is `Unordered`.
+        group: the group's key; None in a queue that is `Unordered`, without a gate.
         status: ``"arrived"`` (not judged yet), ``"held"``, ``"queued"`` or ``"in_hand"`` (of a pipeline).
         visible_at: the earliest time at which it is handed out.
         waits: whether it waits because all subscriptions that collected it are stopped.
@@ -47,18 +47,27 @@ def peek(transaction: Transaction, definitions: Definitions, queue: str, group: 
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} messages", remedy=f"an integer from 1 to {_MOST}")
     found = definitions.queue(queue)
-    ordered = found.has_groups
+    keyed = found.has_groups or found.numbers
     parameters = {"queue_id": found.queue_id, "group": group, "limit": limit}
     rows: Sequence[Any] = transaction.rows("peek", **parameters)
     rows = with_edits(transaction, found, [row.entry_id for row in rows], rows)
     parts = parts_of(transaction, found, [row.entry_id for row in rows if row.parts])
     return [
         Peeked(
-            row.group_key if ordered else None,
+            row.group_key if keyed else None,
             row.status,
             row.visible_at,
             row.waits,
-            received_of(row, found, definitions, row.sequence, row.ordinal, row.late, parts.get(row.entry_id, ())),
+            received_of(
+                row,
+                found,
+                definitions,
+                row.group_key if keyed else None,
+                row.sequence,
+                row.ordinal,
+                row.late,
+                parts.get(row.entry_id, ()),
+            ),
         )
         for row in rows
     ]

@@ -136,11 +136,10 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
 
 
 def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
-    if isinstance(policy, Unordered):
-        needed: list[tuple[str, str | None, str]] = []
-    else:
+    needed: list[tuple[str, str | None, str]] = []
+    if not isinstance(policy, Unordered) or queue.gate is not None:
         needed = [] if queue.group == CONVERSATION_GROUP else [("group", queue.group, "")]
-        if not isinstance(policy, Fifo):
+        if not isinstance(policy, Fifo | Unordered):
             by_time = isinstance(policy, BestEffort) and policy.by == "time"
             needed.append(("sequence", queue.sequence, "timestamp" if by_time else "long"))
     if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
