@@ -244,3 +244,31 @@ def test_no_more_places_are_opened_than_that(gated):
         assert tx.receive("work") is None
     gated.tick()
     work(gated, *"klmno", limit=10)
+
+
+def test_an_unordered_queue_has_places_by_key(gated):
+    gated.define(replace(WORK, policy=sq.Unordered(), open_at_most=4))
+    publish(gated, 3)
+    publish(gated, 2, "b")
+    publish(gated, 3)
+    work(gated, "a1", "a2", "a3", "b1", "b2", "a4", limit=100)
+    assert received(gated) == [
+        ("a1", 1, False), ("a2", 2, False), ("a3", 3, False), ("a4", 4, False), ("b1", 1, False), ("b2", 2, False)
+    ]  # fmt: skip
+    work(gated, "a5", "", limit=100)
+    assert received(gated) == [("a5", 5, False)]
+
+
+def test_places_of_an_unordered_queue_pass_in_order(gated):
+    gated.define(replace(WORK, policy=sq.Unordered()))
+    publish(gated, 3)
+    with gated.session() as first:
+        (one,) = first.receive("work").messages
+        work(gated, "b", "c", limit=2)
+        assert received(gated) == []
+        (view,) = groups.groups(gated, "out")
+        assert (str(view.state), view.next, view.hole_through) == ("waiting", 1, 1)
+        first.publish(result(one, "a"))
+        marked(first)
+        first.delivery.done()
+    assert received(gated) == [("a", 1, False), ("b", 2, False), ("c", 3, False)]

@@ -280,8 +280,31 @@ SET search_path = pg_catalog, pg_temp
 AS $function$
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_gate]);
+    -- An unordered queue is asked for messages, and no group of it is looked at.
     INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
-    SELECT of_origin, group_key, 'look', {schema}.now_us() FROM unnest(of_groups) AS wanted (group_key);
+    SELECT of_origin, group_key, 'look', {schema}.now_us() FROM unnest(of_groups) AS wanted (group_key)
+    WHERE (SELECT definition #>> '{{policy,name}}' FROM {schema}.queues WHERE queue_id = of_origin) <> 'unordered';
     PERFORM {schema}.call_waiters(ARRAY[of_origin], cardinality(of_groups));
 END
 $function$;
+
+-- A message of an unordered queue whose place is too far behind the next one at the gate isn't handed out.
+DO $bound$
+DECLARE
+    known oid := '{schema}.take_unordered'::regproc;
+    before text := pg_get_functiondef(known);
+    old text := $q$                AND (visible_at IS NULL OR visible_at <= clock_timestamp())
+$q$;
+BEGIN
+    IF (length(before) - length(replace(before, old, ''))) <> length(old) THEN
+        RAISE EXCEPTION 'not once in take_unordered: %', old;
+    END IF;
+    EXECUTE replace(before, old, old || $q$                AND (gate_id IS NULL OR ordinal < (
+                    SELECT (definition ->> 'open_at_most')::bigint FROM {schema}.queues WHERE queue_id = of_queue
+                ) + coalesce((
+                    SELECT known.next FROM {schema}.known_groups AS known
+                    WHERE known.queue_id = entries.gate_id AND known.group_key = entries.group_key
+                ), 1))
+$q$);
+END
+$bound$;
