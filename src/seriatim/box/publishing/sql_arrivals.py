@@ -159,7 +159,11 @@ def _claimed(
         problems=[typed.problems[row] for row in rows],
         undeclared=[moved[row] for row in typed.undeclared if row in moved],
     )
-    return [found[row] for row in rows], Routed(routed.version, typed, left), [found[row] for row in sorted(gone)]
+    return (
+        [found[row] for row in rows],
+        replace(routed, typed=typed, entries=left),
+        [found[row] for row in sorted(gone)],
+    )
 
 
 def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:
@@ -210,4 +214,4 @@ def without(routed: Routed, wrong: Mapping[int, str]) -> Routed:
         for one, problem in zip(typed.messages, problems, strict=True)
     ]
     left = entries.take([at for at, row in enumerate(entries.places) if row not in wrong])
-    return Routed(routed.version, replace(typed, messages=messages, problems=problems), left)
+    return replace(routed, typed=replace(typed, messages=messages, problems=problems), entries=left)

@@ -192,8 +192,10 @@ class Received(Message):
     Args:
         ticket: its number at its location.
         received_at: when it was published.
+        group: the key of its group; None in an `Unordered` queue without a gate.
         sequence: its position in its group, as its producer numbered it; None if the queue's policy needs no sequence.
-        ordinal: its position among the released messages of its group; None in an `Unordered` queue.
+        ordinal: its position among the released messages of its group; in an `Unordered` queue with a gate among the messages that
+            came to its group, and without one None.
         late: whether it left out of order.
         attempt: the number of times it was handed out, this time included, as far as the box knows.
         priority: 1 to 10.
@@ -203,6 +205,7 @@ class Received(Message):
 
     ticket: Ticket
     received_at: datetime
+    group: str | None = None
     sequence: int | None = None
     ordinal: int | None = None
     late: bool = False
