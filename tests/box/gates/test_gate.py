@@ -15,7 +15,7 @@ from tests.box.shop import rows
 SCHEMA = "seriatim"
 BY = {"actor": "ann", "reason": "it is lost"}
 JOB = sq.MessageType("job", {"key": "string", "n": "long"})
-DONE = sq.MessageType("done", {"origin_group": "string", "origin_ordinal": "long", "of": "string"})
+DONE = sq.MessageType("done", {"of": "string"})
 WORK = sq.Queue("work", sq.Fifo(), group="key", gate="out", errors="continue", attempts=1)
 OUT = sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal")
 WAY = sq.Queue("price", sq.Fifo(), group="of")
@@ -25,35 +25,14 @@ ALL = (
 )  # fmt: skip
 
 
-def marked(tx):
-    """Stand-in."""
-    box = tx.access.schema
-    with tx.connection.cursor() as c:
-        c.execute(
-            f"UPDATE {box}.entries SET gate_id = (SELECT queue_id FROM {box}.queues WHERE queue = 'out') WHERE queue_id = (SELECT queue_id FROM {box}.queues WHERE queue='work') AND gate_id IS NULL"
-        )
-        c.execute(
-            f"UPDATE {box}.entries SET gate_id = (SELECT queue_id FROM {box}.queues WHERE queue = 'out'), origin_group=x.context->>'origin_group', origin_number = (x.context->>'origin_ordinal')::bigint FROM {box}.spool x WHERE x.arrival_id = entries.arrival_id AND x.position=entries.position AND queue_id = (SELECT queue_id FROM {box}.queues WHERE queue='price') AND gate_id IS NULL"
-        )
-        c.execute(
-            f"UPDATE {box}.entries SET gate_id = queue_id, origin_number = sequence, status = 'placed' WHERE queue_id = (SELECT queue_id FROM {box}.queues WHERE queue='out') AND gate_id IS NULL"
-        )
-
-
 def publish(box, count, key="a"):
     with box.session() as tx:
         tx.publish([sq.Message(type="job", context={"key": key, "n": n}) for n in range(1, count + 1)])
-        marked(tx)
 
 
-def result(message, name, to="out"):
-    origin = (
-        message.context.get("origin_group", message.context.get("key")),
-        message.context.get("origin_ordinal", message.ordinal),
-    )
-    return sq.Message(
-        type="done", context={"origin_group": origin[0], "origin_ordinal": origin[1], "of": name, "to": to}
-    )
+def result(name):
+    """The result that is called so; those whose names begin with p pass the price first."""
+    return sq.Message(type="done", context={"of": name, "to": "price" if name.startswith("p") else "out"})
 
 
 def received(box, queue="out", limit=100):
@@ -73,19 +52,13 @@ def gated(box):
     assert invariants.broken(box) == []
 
 
-def put(box, message_ids, name):
-    """A result by hand, of numbers."""
-
-
 def work(box, *answers, queue="work", group=None, limit=None):
     """Work on the next messages, together; what each answers, by the text of its result."""
     with box.session() as tx:
         delivery = tx.receive(queue, limit=limit or len(answers), group=group)
         for message, its in zip(delivery, answers, strict=True):
             for one in its.split():
-                to = "price" if one.startswith("p") else "out"
-                tx.publish(result(message, one, to))
-        marked(tx)
+                tx.publish(result(one), cause=message)
 
 
 def test_results_leave_by_number_with_the_results_of_their_place(gated):
@@ -268,7 +241,6 @@ def test_places_of_an_unordered_queue_pass_in_order(gated):
         assert received(gated) == []
         (view,) = groups.groups(gated, "out")
         assert (str(view.state), view.next, view.hole_through) == ("waiting", 1, 1)
-        first.publish(result(one, "a"))
-        marked(first)
+        first.publish(result("a"), cause=one)
         first.delivery.done()
     assert received(gated) == [("a", 1, False), ("b", 2, False), ("c", 3, False)]

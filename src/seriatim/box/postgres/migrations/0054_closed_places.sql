@@ -299,7 +299,7 @@ BEGIN
     IF (length(before) - length(replace(before, old, ''))) <> length(old) THEN
         RAISE EXCEPTION 'not once in take_unordered: %', old;
     END IF;
-    EXECUTE replace(before, old, old || $q$                AND (gate_id IS NULL OR ordinal < (
+    EXECUTE replace(before, old, old || $q$                AND (gate_id IS NULL OR origin_number IS NOT NULL OR ordinal < (
                     SELECT (definition ->> 'open_at_most')::bigint FROM {schema}.queues WHERE queue_id = of_queue
                 ) + coalesce((
                     SELECT known.next FROM {schema}.known_groups AS known
