@@ -46,6 +46,8 @@ COUNTS: Table[QueueCounts] = Table(
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
     Column("processes", "at work", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
     *json_only("faulted", "is_idle"),
+    Column("open_places", "open places", after="waiting groups", optional=True),
+    Column("oldest_open", "oldest open", after="open places", optional=True),
     row="seriatim.box.views.queue_counts:QueueCounts",
     nothing="there are no queues",
 )
@@ -58,7 +60,8 @@ def queues(*, dsn: str | None, schema: str, json_: bool) -> None:
     """Count the messages in each queue of a message box, the groups that stand still, and the messages set aside.
 
     A message in a worker's open transaction counts as it did before the transaction. A stopped group is suspended or
-    faulted, a waiting group waits for a missing number: `seriatim groups` lists both.
+    faulted, a waiting group waits for a missing number: `seriatim groups` lists both. Of a gate, the places are counted that are open
+    because a message of theirs is still on its way.
     """
     from seriatim.operations import queues  # noqa: PLC0415 -- the driver, when it is needed
 

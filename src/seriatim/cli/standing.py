@@ -15,7 +15,7 @@ from seriatim.cli.table import Column, Table, json_only
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.operations.groups import GroupView, Head, Logged, Processed, Standing
+    from seriatim.operations.groups import GroupView, Head, Logged, OnWay, OpenPlace, Processed, Standing
 
 __all__ = ["STANDING", "tell"]
 
@@ -42,6 +42,17 @@ _LOG: Table[Logged] = Table(
     Column("role", after="actor"),
     row="seriatim.box.views.operations_done:Logged",
 )
+_ON_WAY: Table[OnWay] = Table(
+    "A message on the way to a gate",
+    *json_only("message_id", "type", "queue", "group", "why", "since", "until", "error", "helps"),
+    row="seriatim.box.views.open_places:OnWay",
+)
+_PLACE: Table[OpenPlace] = Table(
+    "The first open place of a gate's group",
+    *json_only("number", "since", "messages"),
+    Column("waits_for", None, rows=_ON_WAY),
+    row="seriatim.box.views.open_places:OpenPlace",
+)
 STANDING: Table[Standing] = Table(
     "The diagnosis of a group",
     Column("view", None, rows=GROUP),
@@ -52,6 +63,7 @@ STANDING: Table[Standing] = Table(
     Column("operations", None, rows=_LOG),
     Column("processed", None, rows=_PROCESSED),
     Column("events", None, rows=EVENTS),
+    Column("place", None, rows=_PLACE, optional=True),
     Column("waiting", None, value=lambda one: one.view.waiting, meaning="the number of its messages"),
     row="seriatim.box.views.group_standing:Standing",
 )
@@ -74,15 +86,35 @@ def tell(found: Standing) -> None:
         due = f", due {_moment(view.due_at)}" if view.due_at else ""
         due = f", {view.clock_was_ahead}" if view.clock_was_ahead else due
         click.echo(f"  hole: {view.next}..{view.hole_through} since {_moment(view.hole_since)}{due}")
+    _tell_places(found)
     click.echo(f"  next {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}")
     click.echo(in_line(f"  last processed: {_told(found.processed)}"))
     click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}")
+    if found.place is not None and found.place.helps is not None:
+        click.echo(in_line(f"  helps: {found.place.helps}"))
     for action in found.helps:
         click.echo(in_line(f"  helps: {_command(view, action)}"))
     if found.operations:
         _LOG.print(found.operations)
     if found.events:
         EVENTS.without("queue", "group").print(found.events)
+
+
+def _tell_places(found: Standing) -> None:
+    view, place = found.view, found.place
+    if view.places is None or view.open_places is None:
+        return
+    click.echo(f"  places that haven't passed: {view.places:,}, {view.open_places:,} of them open")
+    if place is None:
+        return
+    since = "" if place.since is None else f" since {_moment(place.since)}"
+    click.echo(f"  first open place: {place.number}{since}; it waits for {counted(place.messages, 'message')}:")
+    for one in place.waits_for:
+        group = "" if one.group is None else f", group {one.group}"
+        until = "" if one.until is None else f", until {_moment(one.until)}"
+        click.echo(in_line(f"    {one.message_id} ({one.type}) in queue {one.queue}{group}: {one.reason}{until}"))
+    if place.messages > len(place.waits_for):
+        click.echo(f"    and {place.messages - len(place.waits_for):,} more")
 
 
 def _command(view: GroupView, action: str) -> str:

@@ -14,11 +14,12 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.events import EventView, events_of_group
 from seriatim.box.views.groups import GroupView, group_of
+from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
 from seriatim.box.views.operations_done import Logged, logged
 from seriatim.kernel.policy import BestEffort, Standard
 from seriatim.kernel.states import Action, GroupState
 
-__all__ = ["Head", "Processed", "Standing", "standing_of"]
+__all__ = ["Head", "OnWay", "OpenPlace", "Processed", "Standing", "standing_of"]
 
 #: Actions on messages, which have commands of their own.
 _ELSEWHERE = frozenset({Action.REQUEUE})
@@ -98,6 +99,7 @@ class Standing:
         operations: the operators' newest actions on it, newest first.
         processed: the last processed message; None: none has been processed.
         events: the newest events of the group, newest first.
+        place: of a gate: the first open place, and the messages that it waits for; None: no place is open.
     """
 
     view: GroupView
@@ -110,6 +112,7 @@ class Standing:
     operations: tuple[Logged, ...] = field(default=())
     processed: Processed | None = None
     events: tuple[EventView, ...] = field(default=())
+    place: OpenPlace | None = None
 
 
 def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
@@ -127,23 +130,30 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     closing = "; it is closing: new messages are late, and it is closed when it holds nothing" if view.closing else ""
     off = "" if found.enabled else f"; and the queue is off: seriatim queue on {shlex.quote(queue)}"
     following = next((head for head in heads if head is not blocks and not head.late), None)
+    place = first_open_place(transaction, found.queue_id, view, lambda *where: _first_action(transaction, *where))
     has_next = isinstance(found.declared.policy_of(group), Standard)
     others = _ELSEWHERE if has_next else _ELSEWHERE | {Action.RESET, Action.RESTART}
     allowed = tuple(action for action in Action if view.allows(action) and action not in others)
     return Standing(
         view,
-        _why(transaction, found, view, following) + closing + _anew(view) + off,
+        _why(transaction, found, view, following, place) + closing + _anew(view) + off,
         blocks,
         following,
         view.waiting - (blocks is not None),
         allowed,
         ((Action.RETRY,) if view.tries_again or view.clock_was_ahead else ())
         + ((Action.RESTART,) if view.restart_suspected and view.allows(Action.RESTART) else ())
-        + _helping(view, blocks),
+        + _helping(view, blocks, place),
         tuple(logged(transaction, queue=queue, group=group, limit=_LOGGED)),
         _processed(transaction.one("group_processed", **parameters), found, view, heads),
         tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
+        place,
     )
+
+
+def _first_action(transaction: Transaction, queue: str, group: str) -> str | None:
+    """The best action that lets a group go on."""
+    return next((action.replace("_", "-") for action in standing_of(transaction, queue, group).helps), None)
 
 
 def _processed(row: Any, queue: BoxQueue, view: GroupView, heads: Sequence[Head]) -> Processed | None:
@@ -189,11 +199,17 @@ def _anew(view: GroupView) -> str:
     return "" if view.restart is None else f"; {view.restart}"
 
 
-def _why(transaction: Transaction, queue: BoxQueue, view: GroupView, following: Head | None) -> str:
+def _why(
+    transaction: Transaction, queue: BoxQueue, view: GroupView, following: Head | None, place: OpenPlace | None
+) -> str:
     if view.tries_again and view.retry_at is not None:
         return f"the handler failed, and tries it again at {_moment(view.retry_at)}: {view.error}"
+    open_place = "" if place is None else place.told
     if view.state is not GroupState.READY:
-        return _what_stops(view, view.state)
+        return _what_stops(view, view.state) + (f"; {open_place}" if open_place else "")
+    if view.places and (following is None or following.status == "held"):
+        unseen = f"nobody has looked yet at what has ended before the gate: {_who_gets_it(transaction, queue)}"
+        return open_place or unseen
     if following is None:
         return "nothing waits"
     return _before_it_is_ready(queue, view, following) or _who_gets_it(transaction, queue)
@@ -267,7 +283,7 @@ def _who_gets_it(transaction: Transaction, queue: BoxQueue) -> str:
     return "the next receiver gets it"
 
 
-def _helping(view: GroupView, blocks: Head | None) -> tuple[Action, ...]:
+def _helping(view: GroupView, blocks: Head | None, place: OpenPlace | None) -> tuple[Action, ...]:
     match view.state:
         case GroupState.CLOSED:
             return (Action.ABORT,) if view.held else ()
@@ -276,7 +292,9 @@ def _helping(view: GroupView, blocks: Head | None) -> tuple[Action, ...]:
         case GroupState.FAULTED:
             return (Action.RETRY, Action.SKIP_MESSAGE)
         case GroupState.TIMED_OUT | GroupState.WAITING:
-            return () if view.unopened else (Action.SKIP_HOLE,)
+            # A place whose messages are worked on needs no hand.
+            is_on_way = place is not None and place.waits_for and place.helps is None
+            return () if view.unopened or is_on_way else (Action.SKIP_HOLE,)
         case GroupState.LOCKED | GroupState.READY:
             return ()
     assert_never(view.state)

@@ -65,6 +65,10 @@ class GroupView:
         restart_suspected: whether they are as many as the queue's `restart_after`.
         closing: whether it was told to close: it is closed when it holds nothing.
         unopened: whether it waits for a message that opens it.
+        places: of a gate: the number of places that haven't passed it: they are open, or wait for one that is.
+        open_places: of a gate: the number of places that are open, because a message of theirs is on the way to the gate.
+        open_number: of a gate: the number of the first open place; None: none is open.
+        open_since: of a gate: the time from which the first open place has its oldest message in the queue where that is.
     """
 
     queue: str
@@ -100,6 +104,10 @@ class GroupView:
     restart_suspected: bool = False
     closing: bool = False
     unopened: bool = False
+    places: int | None = None
+    open_places: int | None = None
+    open_number: int | None = None
+    open_since: datetime | None = None
 
     @property
     def waiting(self) -> int:

@@ -32,6 +32,9 @@ class QueueCounts:
         age_s: the age of its oldest message in seconds, by the database's clock; None if it is empty.
         processes: the number of processes that work on it, by their heartbeats.
         faulted: messages that failed for good and wait for an operator, in a queue where each stops itself alone.
+        open_places: of a gate: the number of places that are open, because a message of theirs is on the way to the gate; of all
+            groups. None: it is no gate.
+        oldest_open: of a gate: the time from which the oldest message of an open place is in the queue where it is.
         is_idle: whether it has messages to work on, and nobody is at work.
     """
 
@@ -55,6 +58,8 @@ class QueueCounts:
     age_s: float | None = None
     processes: int = 0
     faulted: int = 0
+    open_places: int | None = None
+    oldest_open: datetime | None = None
     is_idle: bool = False
 
     @property

@@ -291,6 +291,8 @@ def _further(
 
 
 def _held(one: _Known, view: GroupView | None) -> str:
+    if one.reason == "place_open":
+        return f"place {one.sequence} at the gate is open, or one before it"
     if one.late:
         return "late, and waits for an operator"
     if view is not None and view.hole_through is not None:

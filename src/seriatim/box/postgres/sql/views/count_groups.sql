@@ -1,7 +1,7 @@
 -- Purpose: how many groups there are, of one queue or pattern of keys.
 -- Caller: groups.py.
 -- Locks: none.
--- Index: known_groups_pkey, entries_arrived: all of them.
+-- Index: known_groups_pkey, entries_arrived, entries_on_way, entries_placed: all of them.
 SELECT count(*) AS groups FROM (
     SELECT known.queue_id, known.group_key FROM {schema}.known_groups AS known
     JOIN {schema}.queues AS place USING (queue_id)
@@ -13,4 +13,16 @@ SELECT count(*) AS groups FROM (
     WHERE entry.status = 'arrived' AND place.definition #>> '{{policy,name}}' IS DISTINCT FROM 'unordered'
         AND (%(queue)s::text IS NULL OR place.queue = %(queue)s)
         AND (%(pattern)s::text IS NULL OR entry.group_key LIKE %(pattern)s)
+    UNION
+    SELECT entry.queue_id, entry.group_key FROM {schema}.entries AS entry
+    JOIN {schema}.queues AS place USING (queue_id)
+    WHERE entry.status = 'placed' AND (%(queue)s::text IS NULL OR place.queue = %(queue)s)
+        AND (%(pattern)s::text IS NULL OR entry.group_key LIKE %(pattern)s)
+    UNION
+    -- Groups of a gate of which a place is open.
+    SELECT gate.queue_id, coalesce(entry.origin_group, entry.group_key) FROM {schema}.entries AS entry
+    JOIN {schema}.queues AS gate ON gate.queue_id = entry.gate_id
+    WHERE entry.gate_id <> entry.queue_id AND coalesce(entry.origin_number, entry.ordinal) IS NOT NULL
+        AND (%(queue)s::text IS NULL OR gate.queue = %(queue)s)
+        AND (%(pattern)s::text IS NULL OR coalesce(entry.origin_group, entry.group_key) LIKE %(pattern)s)
 ) AS one

@@ -52,7 +52,9 @@ WITH of_group AS MATERIALIZED (
     GROUP BY arrival_id, position
 ), place AS (
     SELECT
-        arrival_id, position, queue_id, group_key, entry_id, status::text, NULL AS reason, sequence, ordinal, priority::integer,
+        arrival_id, position, queue_id, group_key, entry_id,
+        CASE status WHEN 'placed' THEN 'held' ELSE status::text END AS status,
+        CASE status WHEN 'placed' THEN 'place_open' END AS reason, sequence, ordinal, priority::integer,
         attempt, visible_at, subscription_ids, NULL::timestamptz AS since
     FROM {schema}.entries WHERE (arrival_id, position) IN (SELECT arrival_id, position FROM matching)
     UNION ALL

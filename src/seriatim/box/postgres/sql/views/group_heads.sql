@@ -1,8 +1,9 @@
 -- Purpose: the messages that say how a group stands: the first two that are queued, and the one that failed last if it is
--- none of them; the first late one that is held, the first other that is held, and the first that nobody has judged.
+-- none of them; the first late one that is held, the first other that is held, the first of an open place, and the first that
+-- nobody has judged.
 -- Caller: group_standing.py.
 -- Locks: none.
--- Index: entries_of_group, faults_of_group, spool_pkey, tickets_arrival_id_key. What is held or has arrived is sorted, for one group.
+-- Index: entries_of_group, entries_placed, faults_of_group, spool_pkey, tickets_arrival_id_key. What is held or has arrived is sorted, for one group.
 WITH failed AS MATERIALIZED (
     SELECT entry_id FROM {schema}.faults WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s
     ORDER BY fault_id DESC LIMIT 1
@@ -12,7 +13,7 @@ WITH failed AS MATERIALIZED (
     ORDER BY ordinal LIMIT 2
 )
 SELECT
-    stored.message_id, stored.type, head.status, head.sequence, head.ordinal, head.late, head.attempt, head.visible_at,
+    stored.message_id, stored.type, CASE head.status WHEN 'placed' THEN 'held' ELSE head.status::text END AS status, head.sequence, head.ordinal, head.late, head.attempt, head.visible_at,
     stored.received_at, head.entry_id, head.entry_id IN (SELECT entry_id FROM failed) AS failed,
     ARRAY(
         SELECT one.subscription::text FROM {schema}.known_subscriptions AS one
@@ -36,7 +37,11 @@ FROM (
         WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'held' AND NOT late
         ORDER BY sequence, arrival LIMIT 1
     ) UNION ALL (
-        SELECT one.*, 3, 0 FROM {schema}.entries AS one CROSS JOIN LATERAL (
+        SELECT one.*, 3, 0 FROM {schema}.entries AS one
+        WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'placed'
+        ORDER BY origin_number, entry_id LIMIT 1
+    ) UNION ALL (
+        SELECT one.*, 4, 0 FROM {schema}.entries AS one CROSS JOIN LATERAL (
             SELECT its.stamp FROM {schema}.tickets AS its WHERE its.arrival_id = one.arrival_id LIMIT 1
         ) AS run
         WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'arrived'

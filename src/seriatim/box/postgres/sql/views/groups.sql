@@ -4,6 +4,7 @@
 -- Caller: groups.py.
 -- Locks: none.
 -- Index: known_groups_pkey, groups_standing, groups_suspected or groups_faulted, entries_of_group, each for the groups that are read;
+-- of groups of gates entries_on_way;
 -- operator_log_of_group for each suspended group, faults_of_group and entries_pkey for each that is faulted or has a timer.
 -- All entries of a group are counted at once, so that none is counted twice. `LIMIT 1`: looked up for each group, and never
 -- all of them read to be joined.
@@ -170,12 +171,13 @@ SELECT
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
     page.locked_name, page.locked_host, page.due_in_s, page.suspects, page.restart_suspected,
-    coalesce(page.closing, FALSE) AS closing, coalesce(page.unopened, FALSE) AS unopened
+    coalesce(page.closing, FALSE) AS closing, coalesce(page.unopened, FALSE) AS unopened,
+    gate.places, gate.open_places, gate.open_number, to_timestamp(gate.open_us / 1e6) AS open_since
 FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
     SELECT
         count(*) FILTER (WHERE status = 'arrived') AS arrived,
-        count(*) FILTER (WHERE status = 'held') AS held,
+        count(*) FILTER (WHERE status IN ('held', 'placed')) AS held,
         count(*) FILTER (WHERE status = 'held' AND late AND NOT waits) AS late,
         count(*) FILTER (WHERE status = 'queued') AS queued,
         count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
@@ -187,4 +189,5 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT min(ahead) AS lowest FROM unnest(page.skipped) AS ahead WHERE page.hole AND ahead >= page.next
 ) AS marker ON TRUE
+LEFT JOIN LATERAL {schema}.open_places(page.queue_id, page.group_key) AS gate ON TRUE
 ORDER BY page.queue, page.group_key

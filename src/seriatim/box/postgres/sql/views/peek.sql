@@ -6,7 +6,7 @@
 -- Only the messages of the first groups are looked up: of as many groups as have that many messages.
 SELECT
     entry.group_key,
-    entry.status,
+    CASE entry.status WHEN 'placed' THEN 'held' ELSE entry.status::text END AS status,
     nullif(entry.visible_at, 'infinity') AS visible_at,
     entry.subscription_ids <> '{{}}' AND entry.subscription_ids <@ (
         SELECT coalesce(array_agg(subscription_id), '{{}}') FROM {schema}.known_subscriptions
@@ -35,6 +35,7 @@ WHERE entry.queue_id = %(queue_id)s AND (%(group)s::text IS NULL OR entry.group_
         ) AS first
     )
 ORDER BY
-    entry.group_key, array_position(ARRAY['in_hand', 'queued', 'held', 'arrived'], entry.status::text), entry.ordinal,
+    entry.group_key, array_position(ARRAY['in_hand', 'queued', 'held', 'placed', 'faulted', 'arrived'], entry.status::text),
+    CASE entry.status WHEN 'placed' THEN entry.sequence ELSE entry.ordinal END,
     CASE entry.status WHEN 'held' THEN entry.sequence END, stored.stamp, entry.position
 LIMIT %(limit)s

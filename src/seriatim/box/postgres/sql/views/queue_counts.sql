@@ -1,7 +1,7 @@
 -- Purpose: what each queue has, what it has set aside, and how many of its groups are stopped or wait for a missing number; of one queue, or all.
 -- Caller: queue_counts.py.
 -- Locks: none.
--- Index: entries_of_group, aside_of_group: all of a queue; groups_standing.
+-- Index: entries_of_group, aside_of_group: all of a queue; of a gate entries_on_way; groups_standing.
 SELECT counts.queue, counts.policy, counts.enabled, counts.owner, counts.arrived, counts.held, counts.queued, counts.in_hand,
     counts.late, counts.duplicate, counts.invalid, counts.rejected, counts.dead, counts.oldest, counts.max_messages,
     coalesce(still.stopped, 0) AS stopped,
@@ -10,8 +10,12 @@ SELECT counts.queue, counts.policy, counts.enabled, counts.owner, counts.arrived
     (
         SELECT count(*) FROM {schema}.workers AS worker WHERE worker.queue = counts.queue AND NOT worker.is_silent
     )::integer AS processes,
-    counts.faulted
+    counts.faulted,
+    gate.open_places,
+    to_timestamp(gate.open_us / 1e6) AS oldest_open
 FROM {schema}.queue_counts AS counts
+JOIN {schema}.queues AS place USING (queue)
+LEFT JOIN LATERAL {schema}.open_places_of(place.queue_id) AS gate ON TRUE
 LEFT JOIN (
     SELECT
         queue,

@@ -20,9 +20,9 @@ SELECT
 FROM {schema}.queues AS place
 CROSS JOIN LATERAL (
     SELECT
-        count(*) FILTER (WHERE one.status <> 'held') AS messages,
+        count(*) FILTER (WHERE one.status NOT IN ('held', 'placed')) AS messages,
         count(*) FILTER (WHERE one.status = 'in_hand') AS in_hand,
-        min(one.rank + (one.priority - 5) * 10000000) FILTER (WHERE one.status <> 'held') AS oldest_us
+        min(one.rank + (one.priority - 5) * 10000000) FILTER (WHERE one.status NOT IN ('held', 'placed')) AS oldest_us
     FROM {schema}.entries AS one WHERE one.queue_id = place.queue_id
 ) AS entry
 WHERE place.owner IS NOT NULL

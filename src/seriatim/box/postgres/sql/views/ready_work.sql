@@ -5,7 +5,7 @@
 -- every transaction of a connection of ours counts.
 -- Caller: at_work.py.
 -- Locks: none.
--- Index: groups_ready, entries_arrived, entries_of_group, workers_of_queue, waiters_of_queue; of a queue with work, which nobody is seen to
+-- Index: groups_ready, entries_arrived, requests_of_group, entries_of_group, workers_of_queue, waiters_of_queue; of a queue with work, which nobody is seen to
 -- work on, all groups are read for `touched_at`.
 WITH locked AS MATERIALIZED (
     SELECT DISTINCT (held.classid::bigint << 32) | held.objid::bigint AS lock
@@ -27,6 +27,12 @@ WITH locked AS MATERIALIZED (
                 SELECT known.ready_rank FROM {schema}.known_groups AS known
                 WHERE known.queue_id = place.queue_id AND known.ready_rank IS NOT NULL
                 ORDER BY known.ready_rank LIMIT 1
+            ) UNION ALL (
+                -- At a gate nobody has looked yet at what has ended before it.
+                SELECT min(asked.rank) FROM {schema}.requests AS asked
+                WHERE asked.queue_id = place.queue_id AND asked.action = 'look' AND EXISTS (
+                    SELECT FROM {schema}.queues AS origin WHERE origin.definition ->> 'gate' = place.queue
+                )
             )
         ) AS one
     ) AS first

@@ -9,7 +9,9 @@ WITH message AS MATERIALIZED (
     WHERE message_id = %(message_id)s AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
 ), place AS (
     SELECT
-        arrival_id, position, queue_id, group_key, entry_id, status, NULL AS reason, sequence, ordinal, late, attempt,
+        arrival_id, position, queue_id, group_key, entry_id,
+        CASE status WHEN 'placed' THEN 'held' ELSE status::text END AS status,
+        CASE status WHEN 'placed' THEN 'place_open' END AS reason, sequence, ordinal, late, attempt,
         visible_at, subscription_ids, NULL::timestamptz AS since, NULL AS done_by
     FROM {schema}.entries
     WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END

@@ -1,0 +1,122 @@
+"""What people see of a gate: which places are open, what each waits for, and the command that helps."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from seriatim.box.faults.faults import Fault, fail
+from seriatim.cli.main import main
+from seriatim.kernel.fault import FaultKind
+from seriatim.operations import find, groups, invariants, messages, queues, trace
+from tests.box.gates.test_gate import ALL, BY, OUT, WAY, WORK, publish, received, work
+from tests.databases import box_with
+
+FAILED = Fault(FaultKind.BUSINESS, "ValueError", "no price", "worker 1")
+
+
+def prepare(opened):
+    opened.define(*ALL[:3], WAY, OUT, replace(WORK, through=["price"]))
+
+
+box = box_with(prepare)
+
+
+@pytest.fixture
+def seen(box):
+    yield box
+    assert invariants.broken(box) == []
+
+
+def run(box, line):
+    found = CliRunner().invoke(main, [*line.split(), "--dsn", box.dsn, "--schema", box.schema])
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def fails(box, queue, group):
+    with box.session() as tx:
+        fail(tx.transaction, tx.receive(queue, group=group), 0, 1, FAILED)
+
+
+def counts(box, queue="out"):
+    (found,) = [one for one in queues.queues(box) if one.queue == queue]
+    return found
+
+
+def test_a_gate_to_which_nothing_has_come(seen):
+    assert counts(seen).open_places == 0
+    assert counts(seen, "work").open_places is None
+    publish(seen, 2)
+    assert groups.groups(seen, "out") == []  # without numbers there are no places
+    work(seen, "p1 q1".replace("q1", ""), limit=1)
+    (view,) = groups.groups(seen, "out")
+    assert (view.group, view.state, view.places, view.open_places, view.open_number) == ("a", "ready", 2, 2, 1)
+    assert groups.count(seen, "out") == 1
+    assert counts(seen).open_places == 2
+    assert counts(seen).oldest_open is not None
+    standing = groups.standing(seen, "out", "a")
+    (on_way,) = standing.place.waits_for
+    assert (standing.place.number, on_way.queue, on_way.group, on_way.why) == (1, "price", "p1", "ready")
+    assert standing.why == (
+        f"place 1 is open: it waits for message {on_way.message_id} in queue price, group p1"
+        " (it is ready, or nobody has looked at it yet)"
+    )
+
+
+def test_results_of_an_open_place_are_held(seen):
+    publish(seen, 3)
+    work(seen, "p1 x1", "x2", "")
+    (held, _) = messages.messages(seen, queue="out", status="held")
+    assert (held.status, held.reason, held.sequence) == ("held", "place_open", 1)
+    assert counts(seen).held == 2
+    assert [(one.status, one.message.sequence) for one in seen.peek("out")] == [("held", 1), ("held", 2)]
+    found = seen.status_of(held.message_id)
+    assert (found.state, found.reason.partition(",")[0]) == ("waiting", "its place at the gate is open")
+    (one,) = queues.not_done(seen, "out")
+    assert (one.why, one.messages) == ("place_open", 2)
+    assert {(one.status, one.reason) for one in find.find(seen, "a").messages if one.queue == "out"} == {
+        ("held", "place_open")
+    }
+    assert [step.text for step in trace.trace_message(seen, held.message_id) if step.kind == "held"] == [
+        "place 1 at the gate is open, or one before it"
+    ]
+    assert (groups.groups(seen, "out")[0].held, groups.groups(seen, "out")[0].open_places) == (2, 1)
+
+
+def test_what_an_open_place_waits_for_and_what_helps(seen):
+    publish(seen, 4)
+    work(seen, "p1 x1", "x2", "p3", "x4")
+    fails(seen, "price", "p1")
+    assert received(seen) == []
+    standing = groups.standing(seen, "out", "a")
+    (on_way,) = standing.place.waits_for
+    assert (standing.view.state, standing.view.hole_through, standing.view.places) == ("waiting", 1, 4)
+    assert (on_way.why, on_way.error) == ("faulted", "ValueError: no price")
+    assert standing.place.helps == "seriatim group retry p1 --queue price"
+    assert standing.helps == ("skip_hole",)
+    shown = run(seen, "group show a --queue out")
+    assert "places that haven't passed: 4, 2 of them open" in shown
+    assert f"    {on_way.message_id} (done) in queue price, group p1: its group is faulted" in shown
+    assert "  helps: seriatim group retry p1 --queue price\n  helps: seriatim group skip-hole a --queue out\n" in shown
+    told = json.loads(run(seen, "group show a --queue out --json"))["place"]
+    assert (told["number"], told["messages"], told["waits_for"][0]["helps"]) == (1, 1, standing.place.helps)
+    (line,) = [one for one in run(seen, "queues").splitlines() if one.startswith("out ")]
+    assert "  2  " in line
+    assert "oldest open" in run(seen, "groups --queue out")
+    with seen.session() as tx:
+        tx.receive("price", group="p3")
+        standing = groups.standing(seen, "out", "a")
+        groups.skip_message(seen, "price", "p1", **BY)
+        assert received(seen) == [("x1", 1, False), ("x2", 2, False)]
+        standing = groups.standing(seen, "out", "a")
+        assert standing.place.waits_for[0].why == "in_hand"
+        assert (standing.place.helps, standing.helps) == (None, ())  # it is worked on
+    groups.skip_hole(seen, "out", "a", **BY)
+    assert received(seen) == [("x4", 3, False)]
+    work(seen, "y3", queue="price", group="p3")
+    standing = groups.standing(seen, "out", "a")
+    assert (standing.view.places, standing.place, standing.view.open_places) == (0, None, 0)
