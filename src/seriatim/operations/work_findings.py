@@ -21,7 +21,7 @@ from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
 from seriatim.box.views.workers import WorkerView, workers_of
 from seriatim.operations.finding import Finding, State
-from seriatim.operations.groups import groups_by_error
+from seriatim.operations.groups import groups, groups_by_error, standing
 from seriatim.operations.period import period_of
 from seriatim.pipeline.text.counted import counted
 
@@ -64,6 +64,11 @@ class Work:
         """The groups that are stopped, by queue and state."""
         with self.box.access.transaction() as transaction:
             return needs.stopped_groups(transaction, PATIENCE_S)
+
+    @property
+    def gates(self) -> set[str]:
+        """The names of the gates."""
+        return {one.queue for one in self.counts if one.open_places is not None}
 
     @cached_property
     def ready(self) -> dict[str, ReadyWork]:
@@ -110,9 +115,33 @@ def _waiting(work: Work) -> Finding:
     return _stopped(work, "waiting", "no group waits for a missing number")
 
 
+def _gates(work: Work) -> Finding:
+    """What gates have waited for for long: it needs a hand, unless somebody works on it."""
+    gates = work.gates
+    if not gates:
+        return Finding("gates", State.OK, "no queue has a gate")
+    late = [
+        standing(work.box, view.queue, view.group)
+        for gate in sorted(gates)
+        for view in groups(work.box, gate, state=("waiting", "timed_out"), older_than=PATIENCE_S, limit=_MOST)
+    ]
+    places = [(one.view, one.place) for one in late if one.place is not None]
+    if not places:
+        return Finding("gates", State.OK, "no gate has waited for long")
+    told = _listed([f"gate {view.queue!r}, group {view.group!r}: {place.told}" for view, place in places])
+    needing = [(view, place) for view, place in places if place.helps is not None]
+    if not needing:
+        return Finding("gates", State.OK, f"{told}; somebody works on it")
+    view, place = needing[0]
+    remedy = f"{place.helps}; {_of_group(view.group, view.queue)} says more"
+    return Finding("gates", State.WRONG, told, remedy)
+
+
 def _stopped(work: Work, name: str, none: str) -> Finding:
     """The groups that are stopped in a state; a time-out that has passed ends no waiting."""
     found = [one for one in work.stopped if one.state == name or (name, one.state) == ("waiting", "timed_out")]
+    if name == "waiting":
+        found = [one for one in found if one.queue not in work.gates]
     if not found:
         return Finding(name, State.OK, none)
     told = _listed([
@@ -351,6 +380,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "faulted": _faulted,
     "suspended": _suspended,
     "waiting": _waiting,
+    "gates": _gates,
     "restarts": _restarts,
     "dead letters": _dead_letters,
     "unrouted": _unrouted,

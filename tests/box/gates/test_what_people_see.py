@@ -11,8 +11,9 @@ from click.testing import CliRunner
 from seriatim.box.faults.faults import Fault, fail
 from seriatim.cli.main import main
 from seriatim.kernel.fault import FaultKind
-from seriatim.operations import find, groups, invariants, messages, queues, trace
+from seriatim.operations import find, groups, invariants, messages, queues, trace, work_findings
 from tests.box.gates.test_gate import ALL, BY, OUT, WAY, WORK, publish, received, work
+from tests.box.shop import rows
 from tests.databases import box_with
 
 FAILED = Fault(FaultKind.BUSINESS, "ValueError", "no price", "worker 1")
@@ -120,3 +121,54 @@ def test_what_an_open_place_waits_for_and_what_helps(seen):
     work(seen, "y3", queue="price", group="p3")
     standing = groups.standing(seen, "out", "a")
     assert (standing.view.places, standing.place, standing.view.open_places) == (0, None, 0)
+
+
+def told(box, check):
+    found = work_findings.CHECKS[check](work_findings.Work(box))
+    return str(found.state), found.found, found.remedy
+
+
+def test_the_doctor_names_what_a_gate_waits_for(seen):
+    publish(seen, 3)
+    work(seen, "p1", "p2", "x3")
+    fails(seen, "price", "p1")
+    assert received(seen) == []
+    assert told(seen, "gates") == ("ok", "no gate has waited for long", "")
+    rows(
+        seen, "UPDATE {schema}.known_groups SET since = since - 60000000 WHERE group_key = 'a' AND next = 1 RETURNING 1"
+    )
+    state, found, remedy = told(seen, "gates")
+    assert (state, remedy) == (
+        "wrong", "seriatim group retry p1 --queue price; seriatim group show a --queue out says more"
+    )  # fmt: skip
+    assert found.startswith("gate 'out', group 'a': place 1 is open: it waits for message ")
+    assert "'out'" not in told(seen, "waiting")[1]
+    with seen.session() as tx:
+        groups.skip_message(seen, "price", "p1", **BY)
+        assert tx.receive("price", group="p2") is not None
+        assert received(seen) == []
+        rows(
+            seen,
+            "UPDATE {schema}.known_groups SET since = since - 60000000 WHERE group_key = 'a' AND next = 2 RETURNING 1",
+        )
+        assert told(seen, "gates")[0] == "ok"  # somebody works on it
+    rows(seen, "UPDATE {schema}.entries SET rank = rank - 60000000 RETURNING 1")
+    rows(
+        seen,
+        "UPDATE {schema}.known_groups SET ready_rank = ready_rank - 60000000, touched_at = touched_at - interval '1 min' RETURNING 1",
+    )
+    assert told(seen, "gates")[2].startswith("seriatim work price --handler MODULE:FUNCTION; ")
+
+
+def test_a_gate_that_nobody_receives_from(seen):
+    publish(seen, 1)
+    work(seen, "x1")
+    assert counts(seen).is_idle
+    assert told(seen, "at work")[0] == "ok"
+    rows(seen, "UPDATE {schema}.requests SET rank = rank - 60000000 RETURNING 1")
+    state, found, _ = told(seen, "at work")
+    assert (state, found.partition(" has had")[0]) == ("wrong", "queue 'out'")
+    assert groups.standing(seen, "out", "a").why == (
+        "nobody has looked yet at what has ended before the gate: nobody receives from the queue: seriatim work out"
+        " --handler MODULE:FUNCTION, or seriatim serve"
+    )
