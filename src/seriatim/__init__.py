@@ -41,6 +41,7 @@ from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.types.answer import Answer
 from seriatim.pipeline.types.body_model import body_as
 from seriatim.pipeline.types.message import Dialog, Message, Part, Received
 from seriatim.pipeline.types.schedule import Schedule
@@ -67,6 +68,7 @@ __all__ = [
     "VOID",
     "ActionRefused",
     "Activation",
+    "Answer",
     "AsyncDelivery",
     "AsyncMessageBox",
     "AsyncSession",

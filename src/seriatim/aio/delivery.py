@@ -64,7 +64,10 @@ class AsyncDelivery:
         return len(self.sync)
 
     async def __aiter__(self) -> AsyncIterator[Received]:
+        causes = self.sync.causes
         for message in self.sync.messages:
+            if causes is not None:
+                causes.at_work = message
             yield message
         await self.done()
 

@@ -100,12 +100,7 @@ class Receiver:
     def _next(self) -> Delivery | None:
         queue, wary, judges_next, is_last = self._queue(), True, self._apart.is_free, False
         while queue.has_groups:
-            after, self._after = self._after, None
-            arrived = FIFO_IN_SQL.applies((queue, self._definitions))
-            delivery, version = self._turns.hand_out(
-                queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
-            )
-            queue = self._see(version)
+            delivery, queue = self._released(queue)
             if delivery is not None:
                 return delivery
             if queue.serves:
@@ -134,6 +129,17 @@ class Receiver:
                 return None
             is_last = self._is_over()  # what was set free now is handed out yet
         return self._next_unordered(queue)
+
+    def _released(self, queue: BoxQueue) -> tuple[Delivery | None, BoxQueue]:
+        """Hand out what was released before; and the queue as it is now."""
+        after, self._after = self._after, None
+        if queue.gate_id is not None:  # a turn knows how far the gate lets it hand out
+            return None, queue
+        arrived = FIFO_IN_SQL.applies((queue, self._definitions))
+        delivery, version = self._turns.hand_out(
+            queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
+        )
+        return delivery, self._see(version)
 
     def _go_on(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult | None) -> bool:
         """If nothing could be handed out, do work that may change that; False if there is no such work."""

@@ -27,10 +27,12 @@ from seriatim.box.dialogs.verbs import DialogVerbs
 from seriatim.box.instances.instances import Instance, Instances
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.translate import translated
+from seriatim.box.publishing.batch import listed
 from seriatim.box.publishing.publish_result import Published
 from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
 from seriatim.box.publishing.tickets import Tickets
 from seriatim.box.receive import Receiver
+from seriatim.box.turns.causes import causes_of, checked_cause
 from seriatim.box.turns.close_group import close_group
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.held_delivery import held_on, hold
@@ -183,12 +185,16 @@ class Session(DialogVerbs):
         wait: float | str = PATIENCE_S,
         unique: str | None = None,
         unrouted: Unroutable | None = None,
+        cause: Received | None = None,
     ) -> Published:
         """Publish messages to every queue with a matching subscription. The messages get their tickets at the commit.
 
         A message whose id was published before in the id space of the publisher's role is left out. So a publisher that
         doesn't know whether its commit reached the server can publish again. A message that matches no subscription, or
         doesn't fit its type, is kept as *unrouted*, with the reason.
+
+        While the session works on a message that is on the way to a gate, the messages carry its origin, and its id as
+        ``parent_id``; and as ``correlation_id`` that of the message, or its id, where they have none.
 
         Args:
             messages: a message, or messages in the order of their tickets.
@@ -201,6 +207,9 @@ class Session(DialogVerbs):
                 For one message; several have their keys as the property ``unique_key``.
             unrouted: ``"refuse"``: raise `Unrouted` if a message would reach no queue, or be invalid in one; ``"keep"``: keep
                 it, as *unrouted* or set aside, and log it once. None: as the box was opened, or as its `BoxSettings` say.
+            cause: the received message from which the messages result; those that are an `Answer` name their own. None: the
+                message that the worker, or iterating over the delivery, gave last. Needed where several messages are in hand,
+                none of them was given last, and their queue leads to a gate.
 
         Returns:
             the ids of the messages, in their order; the list's attribute `queues` tells the queues of each, `left_out` has the
@@ -208,21 +217,51 @@ class Session(DialogVerbs):
 
         Raises:
             UsageError: an argument isn't a message, a property can't be stored, a body is too large, or an address names no
-                queue; or a message with a ``unique_key`` goes to a queue that goes by numbers. The call published nothing.
+                queue; or a message with a ``unique_key`` goes to a queue that goes by numbers; or a message has no cause and needs
+                one, or its cause isn't in hand. The call published nothing.
             Unrouted: a message would reach no queue, or be invalid in one, and `unrouted` is ``"refuse"``. The call published
                 nothing.
             QueueFull: a queue has no room. The call published nothing, and the transaction can go on.
             Unavailable: the transaction has to be repeated.
         """
+        carried = False
+        if cause is not None or self._access.known.definitions.ways:
+            messages, carried = self._stamped(messages, cause)
         publisher = Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
-            own=self._own,
+            own=self._own, carried=carried,
         )  # fmt: skip
         with translated(self._place):
             transaction = self.transaction
             published = publisher.publish(transaction)
             transaction.publish_notices()
             return published
+
+    def _stamped(
+        self, messages: Message | Iterable[Message], cause: Received | None
+    ) -> tuple[Message | Iterable[Message], bool]:
+        """Messages with the origin of their causes, and whether they may carry one.
+
+        Raises:
+            UsageError: as for `publish`; or another session on this connection has their cause in hand.
+        """
+        delivery = self._worked_on
+        if delivery is None:
+            held = self._held
+            if held is not None and held.holder is not self and held.causes is not None and held.is_open:
+                raise UsageError(
+                    f"another session on this connection has a message of queue {held.queue!r} in hand, which leads to a gate",
+                    where=self._place,
+                    remedy="publish what results from it in that session, or return it from the handler",
+                )
+            if cause is not None:
+                checked_cause(cause, (), None)
+            return messages, False
+        if delivery.causes is not None:
+            return delivery.causes.stamped(listed(messages), cause), True
+        if cause is not None:
+            checked_cause(cause, delivery.messages, delivery.queue)
+        return messages, False
 
     def receive(
         self,
@@ -345,6 +384,10 @@ class Session(DialogVerbs):
                 if not accept(transaction, delivery, definitions, apart):
                     continue
                 begin_unique(transaction, definitions, delivery)
+                if definitions.ways:
+                    delivery.causes = causes_of(
+                        queue, delivery.group, delivery.incarnation, delivery.messages, definitions
+                    )
             transaction.publish_notices()
             return delivery
 
@@ -364,6 +407,12 @@ class Session(DialogVerbs):
         self._put_back()
         found = first_of(self.transaction, handle_of(dialog))
         return self.receive(queue, limit=min(limit, found), group=own_group) if found else None
+
+    @property
+    def _worked_on(self) -> Delivery | None:
+        """The delivery whose messages are at work in this transaction, or were until they were completed."""
+        delivery = self.delivery
+        return delivery if delivery is not None and (delivery.is_open or delivery.is_done) else None
 
     @property
     def _is_lent(self) -> bool:

@@ -260,6 +260,22 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     return Outcome(outcome.state, outcome.decided, events)
 
 
+def skip_holes(policy: Standard, state: State, now: int, group: str, through: int) -> Outcome:
+    """Like `skip_hole`, for all holes up to that number: messages may wait between them, which leave in their places."""
+    outcome = skip_hole(policy, state, now, group, _end_of_hole(policy, state, through))
+    while int(outcome.state.groups.next[0]) <= through and holes.holes(policy, outcome.state)[0][0]:
+        end = _end_of_hole(policy, outcome.state, through)
+        more = skip_hole(policy, outcome.state, now, group, end)
+        decided, events = Decided.concat([outcome.decided, more.decided]), Events.concat([outcome.events, more.events])
+        outcome = Outcome(more.state, decided, events)
+    return outcome
+
+
+def _end_of_hole(policy: Standard, state: State, through: int) -> int:
+    """The last number of the hole, but not beyond that number."""
+    return min(through, int(holes.holes(policy, state)[2][0]))
+
+
 def reset(policy: Policy, state: State, now: int, group: str, following: int) -> Outcome:
     """Go on at another number. Forward: held messages below it become late, and passed numbers count as skipped."""
     situation = _require(Action.RESET, policy, state, group)

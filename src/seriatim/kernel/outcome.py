@@ -77,6 +77,7 @@ class Reason(IntEnum):
     PASSED_OVER = 24
     BEFORE_OPENING = 25
     NOT_OPENED = 26
+    PLACE_PASSED = 27
     # duplicate
     TAKEN_BEFORE = 30
     SET_COMPLETE = 31
@@ -96,6 +97,7 @@ class Reason(IntEnum):
     LATE_HELD = 63
     RESTART_SUSPECTED = 64
     UNOPENED = 65
+    PLACE_OPEN = 66
     # void
     LEAVES_NOTHING = 70
 
@@ -127,6 +129,7 @@ REASONS: dict[Reason, str] = {
     Reason.ROUND_OVER: "a higher sequence left in an earlier round",
     Reason.GROUP_CLOSED: "the group is closed",
     Reason.PASSED_OVER: "an operator's reset passed it over",
+    Reason.PLACE_PASSED: "its place at the gate has passed",
     Reason.BEFORE_OPENING: "its number is before the opening of the group",
     Reason.NOT_OPENED: "its group was not opened in time",
     Reason.TAKEN_BEFORE: "its number was taken in before",

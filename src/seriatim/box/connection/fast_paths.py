@@ -101,7 +101,7 @@ class RoutedPart(NamedTuple):
     `entries`: the number of their entries in queues.
     `problem`: the reason why the first entry is set aside.
     `has_keys`: whether messages of the call have unique keys.
-    `is_numbered`: whether a queue of theirs numbers them by group.
+    `on_way`: whether a queue of theirs leads to a gate, or is one.
     """
 
     messages: int
@@ -109,7 +109,7 @@ class RoutedPart(NamedTuple):
     entries: int
     problem: str | None
     has_keys: bool
-    is_numbered: bool = False
+    on_way: bool = False
 
 
 class HeadOfQueue(NamedTuple):
@@ -125,6 +125,7 @@ NEXT_DELIVERY = FastPath[EndedDelivery](
         "the queue hands out": lambda one: one.queue is not None and one.queue.is_open,
         "the queue serves no dialogs": lambda one: one.queue is not None and not one.queue.serves,
         "the queue has groups": lambda one: one.queue is not None and one.queue.has_groups,
+        "the queue has no gate": lambda one: one.queue is not None and one.queue.gate_id is None,
         "the delivery has no instance": lambda one: not one.has_instance,
         "the delivery is open": lambda one: one.is_open,
         "the box's own connection, in a transaction": lambda one: is_between(one.connection),
@@ -163,7 +164,7 @@ SINGLE_MESSAGE = FastPath[RoutedPart](
         "one entry in one queue": lambda one: one.entries == 1,
         "the entry is valid": lambda one: one.problem is None,
         "no unique key": lambda one: not one.has_keys,
-        "no place number": lambda one: not one.is_numbered,
+        "no place at a gate": lambda one: not one.on_way,
     },
 )
 QUEUE_HEAD = FastPath[HeadOfQueue](

@@ -103,6 +103,8 @@ class _Defining:
             changes += [self._drop(kind, name) for one, name in gone if one is kind]
         if any(one.kind not in _APART for one in changes):
             record(self._statements, changes)
+            if any(one.kind is Kind.QUEUE for one in changes):
+                self._statements.do("note_ways")
             after = read_definitions(self._statements)
             check_lost(self._before, after)
             redefined = Redefinition(self._before, after, {(kind_of(one).value, one.name) for one in kept})

@@ -56,6 +56,9 @@ class BoxQueue:
 
     `incarnation`: the incarnation of new groups.
     `serves`: whether it is the queue of a service, for messages of dialogs.
+    `gate_id`: the id of its gate; None: it has none.
+    `origin_id`: of a gate, the id of the queue whose messages have places there; None: it is none.
+    `open_at_most`: of a gate, and of its origin queue, how far behind the next place messages are handed out.
     `problem`: the reason why its definition can't be used; its messages are then invalid, and none is handed out.
     """
 
@@ -65,6 +68,9 @@ class BoxQueue:
     owner: str | None
     incarnation: int = 0
     serves: bool = False
+    gate_id: int | None = None
+    origin_id: int | None = None
+    open_at_most: int = 0
     problem: str | None = None
 
     @property

@@ -95,9 +95,20 @@ def read_definitions(statements: Statements) -> Definitions:
             unreadable[kind, name] = BrokenDefinition(kind, name, what, number, queue, state)
             if kind == "queue":
                 queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)
+    _set_roles(queues, services)
+    return Definitions(version, types, queues, subscriptions, contracts, services, unreadable, settings)
+
+
+def _set_roles(queues: dict[str, BoxQueue], services: dict[str, Service]) -> None:
+    """Let the queues of services know that they are, and gates, whose."""
     for queue in {one.queue for one in services.values()}:
         queues[queue] = replace(queues[queue], serves=True)
-    return Definitions(version, types, queues, subscriptions, contracts, services, unreadable, settings)
+    for origin in [one for one in queues.values() if one.has_gate]:
+        if (gate := queues.get(str(origin.declared.gate))) is not None:
+            most = origin.declared.open_at_most
+            queues[gate.declared.name] = replace(gate, origin_id=origin.queue_id, open_at_most=most)
+            before = queues[origin.declared.name]
+            queues[origin.declared.name] = replace(before, gate_id=gate.queue_id, open_at_most=most)
 
 
 def _settings(definition: str, unreadable: dict[tuple[str, str], BrokenDefinition]) -> BoxSettings | None:

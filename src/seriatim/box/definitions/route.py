@@ -18,6 +18,7 @@ from seriatim.box.definitions.correlation import Correlation, InstanceMatch, Loo
 from seriatim.box.definitions.definition import BoxSubscription, BrokenDefinition, Definitions
 from seriatim.box.definitions.entries import Entries
 from seriatim.box.definitions.fingerprint import of_content, plain
+from seriatim.box.definitions.gates import Gates
 from seriatim.box.definitions.marks import written
 from seriatim.box.definitions.unique import with_keys
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
@@ -40,6 +41,7 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import UNFIT, UNIQUE_KEY, clashes, misfits
 from seriatim.pipeline.types.failure_message import FAILURE, asks_for_failures
 from seriatim.pipeline.types.message import Message
+from seriatim.pipeline.types.origin import ORIGIN, Origin
 from seriatim.pipeline.types.property_columns import Column, columns
 from seriatim.pipeline.types.typed_message import MessageTypes, Typed
 
@@ -73,12 +75,14 @@ class Routed:
     """A batch with its entries, routed by the definitions of that version.
 
     `numbered`: the queues of the box that number their entries by group, as `BoxQueue.numbers`.
+    `on_way`: whether an entry is in a queue on the way to a gate, or in a gate.
     """
 
     version: int
     typed: Typed
     entries: Entries
     numbered: frozenset[int] = frozenset()
+    on_way: bool = False
 
     def refusing(self, places: Iterable[int], why: str) -> Routed:
         """The same batch, with some entries made invalid for a reason."""
@@ -119,16 +123,18 @@ class Router:
 
     Args:
         definitions: the definitions.
+        whole: all definitions of the box, where the router knows some of them only; they say which queues lead to a gate.
 
     Attributes:
         unfit: the definitions that don't fit, by kind and name, with the reason.
         roles_own: the numbers of the subscriptions that belong to other roles than the owner.
     """
 
-    def __init__(self, definitions: Definitions) -> None:
+    def __init__(self, definitions: Definitions, whole: Definitions | None = None) -> None:
         self._version = definitions.version
         self._queues = definitions.queues
         self.unfit: dict[tuple[str, str], UsageError] = {}
+        self._gates = Gates(definitions if whole is None else whole)
         self._types = self._sound_types(definitions)
         self._problems = self._problems_of_types(definitions)
         self._correlation = Correlation(definitions, self._types.properties)
@@ -207,6 +213,7 @@ class Router:
         look: Look | None = None,
         *,
         bodies: bool = True,
+        carried: bool = False,
     ) -> Routed:
         """Find the queues of each message.
 
@@ -215,15 +222,16 @@ class Router:
             received_at: the time when they are received, if `needs_time`.
             look: a function that finds the running instances to which values lead; None: there are none.
             bodies: whether the messages have their bodies and parts; else these aren't compared.
+            carried: whether they may carry the origin that a session has given them.
 
         Raises:
             UsageError: a message is addressed to a missing queue.
         """
-        return self.route_typed(self.typed(messages), received_at, look, bodies=bodies)
+        return self.route_typed(self.typed(messages, carried=carried), received_at, look, bodies=bodies)
 
-    def typed(self, messages: Sequence[Message]) -> Typed:
+    def typed(self, messages: Sequence[Message], *, carried: bool = False) -> Typed:
         """Convert the properties of messages by their types: the first half of `route`; raises nothing."""
-        typed = self._types.typed(messages)
+        typed = self._types.typed(messages, carried=carried)
         if self._problems and any(one.type in self._problems for one in messages):
             wrong = [self._problems.get(one.type) for one in messages]
             return Typed(
@@ -231,6 +239,7 @@ class Router:
                 [{} if why else context for why, context in zip(wrong, typed.contexts, strict=True)],
                 [why or problem for why, problem in zip(wrong, typed.problems, strict=True)],
                 [row for row in typed.undeclared if wrong[row] is None],
+                carried,
             )
         return typed
 
@@ -249,7 +258,7 @@ class Router:
             if UNIQUE_KEY in context:
                 entries = with_keys(entries, typed.contexts, self._queues_by_id)
                 break
-        return Routed(self._version, typed, entries, self._numbered)
+        return Routed(self._version, typed, entries, self._numbered, self._gates.lead(entries.queue_ids))
 
     def _bound_alone(self, typed: Typed, found: Mapping[str, Column], look: Look | None) -> _Bound | None:
         """The destinations of a single message that only filters lead; cached, because many messages have the same few values."""
@@ -365,6 +374,7 @@ class Router:
             )
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
         names |= {each.name for its in self._stays.values() for _, one in its for each in properties(one)}
+        names |= ORIGIN.keys() if self._gates else set()
         return {name: self._types.properties[name] for name in names if name in self._types.properties}
 
     def _addressed(self, typed: Typed) -> list[tuple[int, int]]:
@@ -455,8 +465,25 @@ class Router:
                 continue
             columns_of = self._columns_by_type if queue.level == TYPE else self._columns_of
             made.append(columns_of(queue, found, rows, groups_led, messages))
+            if queue.name in self._gates:
+                made[-1] = self._refused(queue.name, found, rows, made[-1])
         whole = made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
         return Entries(bound.rows, bound.queue_ids, *whole, bound.subscriptions)
+
+    def _refused(self, queue: str, found: Mapping[str, Column], rows: Sequence[int], made: _Columns) -> _Columns:
+        """The columns of a gate, or of a queue that has one: messages that it doesn't take have a problem, and no group."""
+        groups, sequences, sizes, priorities, problems = made
+        origins = zip(*(_picked(found, name, rows) for name in ORIGIN), strict=True)
+        wrong = [self._gates.problem(queue, Origin(*one)) for one in origins]
+        if not any(wrong):
+            return made
+        return (
+            [None if why else key for key, why in zip(groups, wrong, strict=True)],
+            sequences,
+            sizes,
+            priorities,
+            [why or problem for why, problem in zip(wrong, problems, strict=True)],
+        )
 
     def _columns_by_type(
         self,

@@ -18,6 +18,7 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.faults.lease import fence_off
 from seriatim.box.notice import EntriesSetAside
 from seriatim.box.operators.failed_message import edit, failed, see_now, set_dead
+from seriatim.box.operators.gate_groups import check_passed, refuse_own
 from seriatim.box.operators.operator_log import Operator, log, log_each
 from seriatim.box.operators.stopped_messages import StoppedMessage, retry_now, stopped_messages
 from seriatim.box.operators.take_out import (
@@ -332,7 +333,7 @@ def _done(
     elif mended.early is not None:
         acted = replace(turns.act(queue, locked, _nothing), before=mended.early)
     else:
-        effect = _effect(asked, policy, locked.now_us)
+        effect = _at_gate(turns, queue, locked, asked) or _effect(asked, policy, locked.now_us)
         try:
             acted = turns.act(
                 queue,
@@ -388,6 +389,8 @@ def _brought_back(
     require(Action.RESTART, situation, f"queue {found.queue!r}, group {found.group!r}")
     if not isinstance(queue.declared.policy_of(found.group), Standard):
         return 0  # refused by the kernel, which changes nothing
+    refuse_own(queue, found.group, "restarted")
+    check_passed(transaction, queue, found.group)
     judged = turns.act(queue, locked, _nothing, all_arrived=True).judged
     transaction.notice(*judged.notices(queue, locked.keys))
     return int(transaction.value("bring_back", of_queue=queue.queue_id, of_group=found.group))
@@ -475,6 +478,19 @@ def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State],
     if asked.action not in _PLAIN:
         raise UsageError(f"cannot {asked.action} such a group")
     return lambda state: _PLAIN[asked.action](policy, state, now, group)
+
+
+def _at_gate(
+    turns: Turns, queue: BoxQueue, locked: LockedGroups, asked: ActionRequest
+) -> Callable[[State], Outcome] | None:
+    """The kernel's action that skips a hole of a gate, where messages may wait between its numbers; None: it is another one."""
+    policy = queue.declared.policy_of(asked.group)
+    if asked.action is not Action.SKIP_HOLE or queue.origin_id is None or not isinstance(policy, Standard):
+        return None
+    end = turns.force_places(queue, locked, asked.through)
+    if end is None:
+        return None
+    return lambda state: actions.skip_holes(policy, state, locked.now_us, asked.group, end)
 
 
 def _passed_over(asked: ActionRequest, policy: Policy, acted: ActionResult) -> dict[str, object]:

@@ -375,7 +375,7 @@ def _edit(
         message_id=one.message_id, type=one.type, content_type=one.content_type, context=properties, body=one.body
     )
     distinct([message])  # a body that can be one at all
-    typed = router_of(definitions).typed([message])
+    typed = router_of(definitions).typed([message], carried=True)
     (context,), (problem,) = typed.contexts, typed.problems
     if problem is not None:
         raise UsageError(f"the message is not what type {one.type!r} says: {problem}")

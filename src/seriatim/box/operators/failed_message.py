@@ -123,7 +123,7 @@ def edit(
         )
     edited = replace(what.message, body=body)
     distinct([edited])  # a body that can be one at all
-    (problem,) = router_of(definitions).typed([edited]).problems
+    (problem,) = router_of(definitions).typed([edited], carried=True).problems
     if problem is not None:
         raise UsageError(f"the body is not what type {edited.type!r} says: {problem}", where=where)
     write_edits(transaction, queue, [EditedEntry(what.entry_ids[0], None, None, body)], actor)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.operators.gate_groups import check_passed, refuse_own
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.turns import Turns
@@ -40,18 +41,36 @@ def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) 
         raise Unavailable(
             "another session has the lock of the group", where=where, remedy="try again after that session has ended"
         )
-    if left := transaction.value("group_left", queue_id=queue.queue_id, group_key=group):
-        raise ActionRefused(
-            f"it has {counted(left, 'message')} neither done nor set aside", where=where, remedy="abort it first"
-        )
+    refuse_own(queue, group, "forgotten")
+    _check_empty(transaction, queue, group, "abort it first")
     _check_let_go(transaction, queue.declared.name, group)
-    fresh = fresh_row(queue.declared.policy_of(group))
-    incarnation = transaction.value("forget_group", of_queue=queue.queue_id, of_group=group, fresh=fresh)
+    gate = check_passed(transaction, queue, group)
+    if gate is not None:
+        _check_empty(transaction, gate, group, "receive them first")
+        _forgotten(transaction, gate, group)
+    incarnation = _forgotten(transaction, queue, group)
     if incarnation is None:
         raise UsageError("there is no such group", where=where)
     details = {"incarnation": incarnation}
     log(transaction, by, "forget", queue=queue.declared.name, group=group, details=details)
-    return int(incarnation)
+    return incarnation
+
+
+def _forgotten(transaction: Transaction, queue: BoxQueue, group: str) -> int | None:
+    """Forget one group; return its new incarnation, None if it is unknown."""
+    fresh = fresh_row(queue.declared.policy_of(group))
+    found: int | None = transaction.value("forget_group", of_queue=queue.queue_id, of_group=group, fresh=fresh)
+    return found
+
+
+def _check_empty(transaction: Transaction, queue: BoxQueue, group: str, remedy: str) -> None:
+    """Refuse to forget a group that has messages."""
+    if left := transaction.value("group_left", queue_id=queue.queue_id, group_key=group):
+        raise ActionRefused(
+            f"it has {counted(left, 'message')} neither done nor set aside",
+            where=f"queue {queue.declared.name!r}, group {shown(group)}",
+            remedy=remedy,
+        )
 
 
 def _check_let_go(transaction: Transaction, queue: str, group: str) -> None:

@@ -102,7 +102,9 @@ def _route(
     # A message that is addressed to a queue which has been dropped stays where it is.
     fit = [one for one in waiting if (to := one.message.context.get("to")) is None or to in definitions.queues]
     for moment, some in _batches(definitions, fit):
-        found = router_of(definitions).route([one.message for one in some], moment, looking(transaction), bodies=False)
+        found = router_of(definitions).route(
+            [one.message for one in some], moment, looking(transaction), bodies=False, carried=True
+        )
         if queue_id is not None:
             found = _into(found, queue_id)
         parameters = routing_of(without(found, {}), 0, len(some)) | {

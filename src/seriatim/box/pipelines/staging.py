@@ -319,7 +319,7 @@ class Staging(Closing):
         if definitions.version not in self._routers:
             only = {self._queue: definitions.queue(self._queue)}
             alone = Definitions(definitions.version, definitions.types, only, unreadable=definitions.unreadable)
-            self._routers = {definitions.version: Router(alone)}
+            self._routers = {definitions.version: Router(alone, definitions)}
         return self._routers[definitions.version]
 
     def _ordered(self, entries: Entries, placed: PartRows, definitions: Definitions) -> Entries:
@@ -331,7 +331,8 @@ class Staging(Closing):
                 remedy='let it deliver to a queue of level="queue", or route: box',
             )
         policy = queue.policy
-        if isinstance(policy, Unordered) and queue.gate is None:
+        # A gate takes none of them.
+        if (isinstance(policy, Unordered) and queue.gate is None) or queue.name in definitions.gates:
             return entries
         keys = [placed.groups[place] for place in entries.places]
         reasons = [key_problem(key) for key in keys]

@@ -19,6 +19,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.reading import unwrapped
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.types.message import Message, Property, Received
+from seriatim.pipeline.types.origin import ORIGIN
 
 __all__ = [
     "DEFAULT_LOCATION",
@@ -45,7 +46,9 @@ MOST_CONTEXT_BYTES = 2**28 - 1
 #: A number is written out, without an exponent; the function `publish` of SQL has the same limit.
 _LONGEST_NUMBER = 100
 #: Given by the box, or fields of the message: no application sets these among the properties.
-_OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at"})
+_OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at", *ORIGIN})
+#: And where the messages may carry the origin that a session has given them.
+_OURS_CARRIED = _OURS - ORIGIN.keys()
 _PARTS = ("part_counts", "part_places", "part_names", "part_content_types", "part_bodies")
 _INT64 = 2**63
 _WRITTEN: Mapping[type[Any], str] = {Decimal: "decimal", float: "double", datetime: "timestamp"}
@@ -112,7 +115,7 @@ def check_all(routed: Routed) -> None:
     """Check that all messages can be sent, before the first is sent; errors are those of `parameters_of`."""
     for place, message in enumerate(routed.typed.messages):
         _location(message)
-        _json(message, _context(routed, place))
+        _json(message, _context(routed, place), carried=routed.typed.carried)
 
 
 def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
@@ -130,6 +133,7 @@ def parameters_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "bodies": [message.body for message in messages],
         **_parts(messages),
         **routing_of(routed, begin, end),
+        "on_way": routed.on_way,
     }
 
 
@@ -139,14 +143,16 @@ def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
     Raises:
         UsageError: as for `parameters_of`.
     """
-    messages, entries = routed.typed.messages[begin:end], routed.entries
+    messages, entries, carried = routed.typed.messages[begin:end], routed.entries, routed.typed.carried
     mine = _entries_of(routed, begin, end)
     contexts = [_context(routed, place) for place in range(begin, end)]
     places = np.array(entries.places[mine], np.int64) - begin
     numbered = routed.numbered.intersection(entries.queue_ids[mine]) if routed.numbered else None
     return {
         "known_version": routed.version,
-        "contexts": [_json(message, context) for message, context in zip(messages, contexts, strict=True)],
+        "contexts": [
+            _json(message, context, carried=carried) for message, context in zip(messages, contexts, strict=True)
+        ],
         "property_types": [_types(context) for context in contexts],
         "destinations": np.bincount(places, minlength=end - begin).tolist(),
         "problems": list(routed.typed.problems[begin:end]),
@@ -176,8 +182,7 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
     """
     message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
     problem = entries.problems[mine.start] if mine.stop > mine.start else None
-    numbered = bool(routed.numbered) and not routed.numbered.isdisjoint(entries.queue_ids[mine])
-    part = RoutedPart(end - begin, message, mine.stop - mine.start, problem, entries.keys is not None, numbered)
+    part = RoutedPart(end - begin, message, mine.stop - mine.start, problem, entries.keys is not None, routed.on_way)
     if not SINGLE_MESSAGE.applies(part):
         return None
     context = _context(routed, begin)
@@ -187,7 +192,7 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
         "of_type": message.type,
         "at_location": _location(message),
         "of_content_type": message.content_type,
-        "of_context": _json(message, context),
+        "of_context": _json(message, context, carried=routed.typed.carried),
         "of_property_types": _types(context),
         "of_body": message.body,
         "of_queue": entries.queue_ids[mine.start],
@@ -200,12 +205,12 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
 
 
 def stored_context(message: Message, context: Mapping[str, Property]) -> tuple[str, str | None]:
-    """The properties of a message as the box stores them: JSON, and the types that JSON doesn't have; None: there are none.
+    """The properties of a stored message: JSON, and the types that JSON doesn't have; None: there are none.
 
     Raises:
         UsageError: the box can't store a property.
     """
-    return _json(message, context), _types(context)
+    return _json(message, context, carried=True), _types(context)
 
 
 def _entries_of(routed: Routed, begin: int, end: int) -> slice:
@@ -248,8 +253,8 @@ def _types(context: Mapping[str, Property]) -> str | None:
     return json.dumps(found) if found else None
 
 
-def _json(message: Message, context: Mapping[str, Property]) -> str:
-    if wrong := _OURS & context.keys():
+def _json(message: Message, context: Mapping[str, Property], *, carried: bool) -> str:
+    if wrong := (_OURS_CARRIED if carried else _OURS) & context.keys():
         raise UsageError(
             f"message {message.message_id}: {', '.join(sorted(wrong))} can't be given as a property",
             remedy="type and message_id are fields of the message; the box gives the others",

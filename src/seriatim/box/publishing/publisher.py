@@ -85,6 +85,7 @@ class Publisher:
         once: whether the transaction does nothing else.
         unique: as in `Session.publish`.
         unrouted: as in `Session.publish`.
+        carried: whether the messages may carry the origin that a session has given them.
 
     Raises:
         UsageError: an argument isn't a message, a body is too large, or a time or another argument is invalid.
@@ -102,6 +103,7 @@ class Publisher:
         once: bool = False,
         unique: str | None = None,
         unrouted: str | None = None,
+        carried: bool = False,
     ) -> None:
         self._access = access
         self._schema = access.schema
@@ -111,6 +113,7 @@ class Publisher:
         self._wait_s = patience(wait)
         self._own = own
         self._once = once
+        self._carried = carried
         self._unrouted = access.unrouted if unrouted is None else checked_unrouted(unrouted)
 
     def publish(self, transaction: Transaction) -> Published:
@@ -260,7 +263,7 @@ class Publisher:
         moment = None
         if router.needs_time:
             moment = transaction.value("moment")
-        routed = router.route(messages, moment, looking(transaction))
+        routed = router.route(messages, moment, looking(transaction), carried=self._carried)
         if routed.entries.keys is not None:
             check_keys(routed.entries, routed.typed.messages)
         # As the call says, or the box was opened; or as the settings of the box say.

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event, InHand, State
 from seriatim.box.postgres.translate import translated
+from seriatim.box.turns.causes import Causes
 from seriatim.errors import UsageError
 from seriatim.pipeline.types.message import Received
 
@@ -59,6 +60,7 @@ class Delivery(InHand):
         completion: the statement that completes the whole delivery, to send it together with other statements; None for a part.
         mark: see `Mark`; None before it was looked up.
         holder: the session that received the delivery.
+        causes: which of the messages is at work, in a queue whose messages are on the way to a gate; None: nobody asks.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Delivery(InHand):
         self.completion = completion
         self.mark: Mark | None = None
         self.holder: object = None
+        self.causes: Causes | None = None
         self._place = place
         #: In a transaction of an application's, of which the box sees neither commits nor savepoints.
         self._look = look
@@ -99,7 +102,12 @@ class Delivery(InHand):
         return len(self.messages)
 
     def __iter__(self) -> Iterator[Received]:
-        yield from self.messages
+        if self.causes is None:
+            yield from self.messages
+        else:
+            for message in self.messages:
+                self.causes.at_work = message
+                yield message
         self.done()
 
     def done(self) -> None:
@@ -139,10 +147,12 @@ class Delivery(InHand):
 
     def part(self, begin: int, end: int) -> Delivery:
         """A part of the messages, for a handler. Completing a part, or putting it back, does nothing."""
-        return Delivery(
+        part = Delivery(
             self.queue, self.group, self.messages[begin:end], _nothing, _nothing, lambda _: None,
             self.entry_ids[begin:end], self.incarnation,
         )  # fmt: skip
+        part.causes = self.causes
+        return part
 
     @property
     def is_done(self) -> bool:

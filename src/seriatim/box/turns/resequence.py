@@ -39,9 +39,20 @@ from seriatim.kernel.state import Flag, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.states import Action, GroupState
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["ActedGroup", "ActionResult", "Entries", "GroupRow", "HandedMessages", "Request", "Turn", "TurnResult"]
+__all__ = [
+    "ARRIVED",
+    "ActedGroup",
+    "ActionResult",
+    "Entries",
+    "GroupRow",
+    "HandedMessages",
+    "Request",
+    "Turn",
+    "TurnResult",
+    "one_after",
+]
 
-_ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
+ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
 #: Fewer than that are judged with all that arrived: another turn would cost more than to write what stays.
 _LEAST_TAKEN = 25
 #: With more waiting than that, all are judged at once, rather than read again and again.
@@ -163,6 +174,8 @@ class TurnResult:
     conflicts: list[int] = field(default_factory=list)
     #: For groups that have begun anew, how often.
     begun: dict[str, int] = field(default_factory=dict)
+    #: Of a gate the groups of whose origin queue messages may be handed out that weren't before.
+    full: Sequence[str] = ()
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
         """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group.
@@ -267,10 +280,12 @@ class Turn:
         self._at_most = at_most
         self._most_whole = most_whole
         self._requests = requests
+        #: Of the groups of an origin queue the first ordinals that aren't handed out, because the gate is full; None: of another queue.
+        self.bounds: Ints | None = None
         self._incarnation = incarnation
-        held = _held_of(entries)
+        held = self._first_of(_held_of(entries))
         #: The rows of what arrived and is taken in.
-        self._arrived = np.flatnonzero(entries.status == _ARRIVED)
+        self._arrived = self._first_of(np.flatnonzero(entries.status == ARRIVED))
         #: The row of each message that the kernel is told of: a ref of its is a place in here.
         self._rows = np.concatenate([held, self._arrived])
         self._held = len(held)
@@ -363,7 +378,7 @@ class Turn:
         then = self._marked(action(first.state, *named), first.state)
         if empties:
             then = self._emptied(first, then)
-        judged = self._written(_one_after(first, then), empties=empties)
+        judged = self._written(one_after(first, then), empties=empties)
         released = int(np.count_nonzero(then.decided.disposition == Disposition.RELEASED))
         aside = len(then.decided) - released
         if empties:
@@ -412,7 +427,7 @@ class Turn:
             replace(one, more=more) if isinstance(one, ActedGroup) else one
             for one, more in zip(done, leaving, strict=True)
         ]
-        return self._written(_one_after(first, then)), told
+        return self._written(one_after(first, then)), told
 
     def _emptied(self, first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
         """The result of an action with which queued messages become dead: their numbers count as skipped."""
@@ -428,9 +443,9 @@ class Turn:
             outcome = self._marked(self._obeyed(outcome), outcome.state)
         more, going = go_on(self._policy, outcome.state)
         if going.any():
-            outcome = _one_after(outcome, self._part.marked(more, going, outcome.state.groups.mark))
-        outcome = _one_after(outcome, self._taken_in(outcome.state))
-        return _one_after(outcome, self._fired(outcome.state)) if clocked else outcome
+            outcome = one_after(outcome, self._part.marked(more, going, outcome.state.groups.mark))
+        outcome = one_after(outcome, self._taken_in(outcome.state))
+        return one_after(outcome, self._fired(outcome.state)) if clocked else outcome
 
     def _marked(self, stage: kernel.Outcome, before: State) -> kernel.Outcome:
         """The result of requests, without the parts that the turn can't know yet."""
@@ -458,9 +473,50 @@ class Turn:
     def _arrivals_in(self, rows: Ints) -> Arrivals:
         refs = self._held + np.searchsorted(self._rows[self._held :], rows)
         sequence = refs if isinstance(self._policy, Fifo) else self._entries.sequence[rows]
-        time, weight = self._entries.time[rows], np.ones(len(rows), np.int64)
+        time, weight = self._entries.time[rows], self._weight(rows)
         size = self._bits(rows) if isinstance(self._policy, Stays) else self._entries.size[rows]
         return Arrivals(self._entries.place[rows], sequence, refs, time, size, weight, self._fingerprints(rows))
+
+    # ---- what a gate does otherwise: several messages of one number are one arrival (see ``gate.py``)
+
+    def _first_of(self, rows: Ints) -> Ints:
+        """The rows that the kernel is told of."""
+        return rows
+
+    def _weight(self, rows: Ints) -> Ints:
+        """How many messages each of these rows stands for."""
+        return np.ones(len(rows), np.int64)
+
+    def _messages(self, decided: Decided) -> tuple[Decided, Ints]:
+        """The messages of decided rows: a row for each, and its row among the entries."""
+        return decided, self._rows[decided.ref]
+
+    def _stored(self, held: Held) -> tuple[Held, Ints]:
+        """The held messages that are stored: a row for each, and its row among the entries."""
+        return held, self._rows[held.ref]
+
+    def _passed(self, after: State) -> Ranges:
+        """The numbers that groups pass without a message, as they are stored."""
+        return after.skipped
+
+    def _come_in(self) -> Ints:
+        """The rows of all that was taken in."""
+        return self._arrived
+
+    def _counted_by(self, decided: Decided, groups: int, kinds: int) -> Ints:
+        """How many messages of each group had each disposition; of shape (groups, kinds)."""
+        counts = np.bincount(decided.group * kinds + decided.disposition, minlength=groups * kinds)
+        return counts.reshape(-1, kinds)
+
+    @property
+    def full(self) -> Sequence[str]:
+        """Of a gate the groups with so many places that messages of the origin queue aren't handed out; perhaps they are now."""
+        return ()
+
+    @property
+    def _kinds(self) -> int:
+        """How many dispositions are counted: a message of another queue than a gate is never a void."""
+        return int(Disposition.VOID)
 
     def _fingerprints(self, rows: Ints) -> Ints:
         """The fingerprints of messages; 0 where nothing is compared."""
@@ -501,7 +557,7 @@ class Turn:
                 continue
             decided, events = part.decided.with_columns(group=at[part.decided.group]), part.events
             state = outcome.state.replace(at, part.state)
-            outcome = _one_after(outcome, kernel.Outcome(state, decided, events.with_columns(group=at[events.group])))
+            outcome = one_after(outcome, kernel.Outcome(state, decided, events.with_columns(group=at[events.group])))
         return outcome
 
     # ---- rows to columns
@@ -516,7 +572,7 @@ class Turn:
         entries, rows = self._entries, self._rows[: self._held]
         refs = np.arange(self._held)
         sequence = refs if isinstance(self._policy, Fifo) else entries.sequence[rows]
-        time, weight = entries.time[rows], np.ones(len(refs), np.int64)
+        time, weight = entries.time[rows], self._weight(rows)
         held = Held(
             entries.place[rows], sequence, refs, entries.late[rows], entries.waits[rows], time, weight,
             self._fingerprints(rows), self._bits(rows),
@@ -538,6 +594,9 @@ class Turn:
         dead = line.take(np.full(len(line), empties))
         line = line.take(np.full(len(line), not empties))
         stopped = _kept_back(after.groups)
+        if self.bounds is not None:
+            far = line.ordinal >= self.bounds[line.place]
+            line = line.with_columns(visible=np.where(far, _NEVER, line.visible))
         seen = line.visible <= self._now
         # A message that may not be seen yet keeps those behind it.
         blocked = running_max(line.place, np.where(seen, -1, np.arange(len(line)))) >= 0
@@ -545,13 +604,13 @@ class Turn:
         goes = ready & (rank_in_group(line.place) < self._at_most)
         stays = line.take(~goes)
         kept = self._kept(after.held, stays.take(stays.fresh))
-        aside = decided.take(decided.disposition != Disposition.RELEASED)
+        aside, aside_rows = self._messages(decided.take(decided.disposition != Disposition.RELEASED))
         changes = (
             self._groups(after, decided)
             | self._wakes(after, stays, ready[~goes], stopped)
             | kept
             | {
-                "aside_ids": self._entries.entry_id[np.concatenate([self._rows[aside.ref], dead.row])].tolist(),
+                "aside_ids": self._entries.entry_id[np.concatenate([aside_rows, dead.row])].tolist(),
                 "aside_dispositions": [Disposition(what).word for what in aside.disposition.tolist()]
                 + [Disposition.DEAD.word] * len(dead),
                 "aside_reasons": [REASONS[Reason(why)] for why in aside.reason.tolist()]
@@ -569,6 +628,7 @@ class Turn:
             self._has_more(after),
             self._conflicts(aside),
             self._begun(after),
+            self.full,
         )
 
     def _conflicts(self, aside: Decided) -> list[int]:
@@ -594,8 +654,8 @@ class Turn:
         """The messages that were queued before and those released now, in the order in which they leave."""
         entries = self._entries
         queued = np.flatnonzero(entries.status == _QUEUED)
-        new = decided.take(decided.disposition == Disposition.RELEASED)
-        rows = np.concatenate([queued, self._rows[new.ref]])
+        new, new_rows = self._messages(decided.take(decided.disposition == Disposition.RELEASED))
+        rows = np.concatenate([queued, new_rows])
         line = _Line(
             entries.place[rows],
             rows,
@@ -615,15 +675,13 @@ class Turn:
     def _groups(self, after: State, decided: Decided) -> dict[str, list[Any]]:
         """The columns of the groups."""
         rows = [self._known.get(key) for key in self._keys]
-        groups, kinds = after.groups, int(Disposition.VOID)  # no message of a box is a void
-        counts = np.bincount(decided.group * kinds + decided.disposition, minlength=len(rows) * kinds)
-        counts = counts.reshape(-1, kinds) + np.array([row.decided if row else [0] * kinds for row in rows])
+        groups, kinds = after.groups, self._kinds
+        counts = self._counted_by(decided, len(rows), kinds)
+        counts += np.array([[*row.decided, 0][:kinds] if row else [0] * kinds for row in rows])
         pairs: list[list[int]] = [[] for _ in rows]
-        for place, first, last in zip(
-            after.skipped.group.tolist(), after.skipped.first.tolist(), after.skipped.last.tolist(), strict=True
-        ):
+        for place, first, last in zip(*self._passed(after).lists(), strict=True):
             pairs[place] += (first, last)
-        new = np.bincount(self._entries.place[self._arrived], minlength=len(rows))
+        new = np.bincount(self._entries.place[self._come_in()], minlength=len(rows))
         return {
             "group_keys": list(self._keys),
             "remembered": _written_down(after.remembered, len(rows)),
@@ -652,7 +710,8 @@ class Turn:
 
     def _kept(self, held: Held, queued: _Line) -> dict[str, list[Any]]:
         """The entries that change and stay: newly held or changed entries, and released entries that aren't handed out."""
-        entries, rows = self._entries, self._rows[held.ref]
+        entries = self._entries
+        held, rows = self._stored(held)
         new = (held.ref >= self._held) | (held.late != entries.late[rows]) | (held.waits != entries.waits[rows])
         held = held.take(new)
         kept = np.concatenate([rows[new], queued.row])
@@ -667,7 +726,7 @@ class Turn:
 
     def _numbers(self) -> Ints:
         """For each row its position in its group, in order of arrival."""
-        rows = self._arrived
+        rows = self._come_in()
         place = self._entries.place[rows]
         found = self._entries.arrival.copy()
         found[rows] = self._arrivals[place] + rank_in_group(place) + 1
@@ -719,7 +778,8 @@ def _kept_back(groups: Groups) -> Bools:
     return groups.has(Flag.stopping()) & ~complete
 
 
-def _one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
+def one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
+    """Both results, of which `then` is about the state after `first`."""
     decided = Decided.concat([first.decided, then.decided])
     return kernel.Outcome(then.state, decided, Events.concat([first.events, then.events]))
 

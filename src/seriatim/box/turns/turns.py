@@ -19,6 +19,7 @@ from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.unrouted_range import where_unrouted
 from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus, Mark
 from seriatim.box.turns.delivery_ends import DeliveryEnds
+from seriatim.box.turns.gate_turn import ClosedPlaces, GateTurn
 from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.resequence import (
     ActedGroup,
@@ -39,6 +40,8 @@ from seriatim.pipeline.declared.queue_level import type_of
 
 __all__ = ["PORTION", "LockedGroups", "Portion", "TurnStart", "Turns"]
 
+#: How many closed places of a group a turn of a gate lets pass.
+_MOST_PLACES = 1_000
 #: The state of a group of a service's queue that is new.
 _FRESH = fresh_row(Fifo())
 _FRESH_TEXT = numbers(_FRESH)
@@ -254,12 +257,15 @@ class Turns:
             **(portion := _portion(queue, 1, at_most)), "fresh": _FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
         }  # fmt: skip
         name = "begin_turn_dialogs" if queue.serves else "begin_turn"
+        if queue.origin_id is not None:
+            name, parameters = "begin_turn_gate", parameters | _places_of(queue)
         (row,) = self._transaction.rows(name, **parameters)
         _check_isolation(row.isolation)
         locked = LockedGroups(row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many)
         if not locked.keys or locked.version != version:
             return locked, None
-        return locked, _turn_of(queue, locked, row, at_most, portion)
+        begun = _turn_of(queue, locked, row, at_most, portion)
+        return locked, self._with_gate(queue, locked, begun, at_most)
 
     def look(
         self, queue: BoxQueue, locked: LockedGroups, limit: int, *, wary: bool, begun: TurnStart | None = None
@@ -301,6 +307,9 @@ class Turns:
         if judged.begun:
             keys, times = list(judged.begun), list(judged.begun.values())
             self._transaction.do("begin_again", of_queue=queue.queue_id, of_groups=keys, its_times=times)
+        if judged.full:
+            origin = {"of_gate": queue.queue_id, "of_origin": queue.origin_id}
+            self._transaction.do("look_at_origin", **origin, of_groups=list(judged.full))
         return rows
 
     def record(self, queue: BoxQueue, keys: Sequence[str], events: Events, operation_id: int | None = None) -> None:
@@ -376,6 +385,7 @@ class Turns:
             turn, _ = reads(all_held=True)
         acted = turn.act(action, empties=empties, entry_id=entry_id)
         self._written(queue, acted.judged, [])
+        self._look_again(queue, locked)
         self.record(queue, locked.keys, acted.due)
         return acted
 
@@ -404,9 +414,37 @@ class Turns:
                 turn, _ = reads(all_held=True)
             judged, effects = turn.act_each([action_of[key] for key in one.keys])
             self._decide(queue, one.keys, judged, [])
+            self._look_again(queue, one)
             self._transaction.notice(*judged.notices(queue, one.keys))
             done |= dict(zip(one.keys, effects, strict=True))
         return done
+
+    def force_places(self, queue: BoxQueue, locked: LockedGroups, through: int | None) -> int | None:
+        """Close the places of the hole of a gate's one group by force, before an operator skips it.
+
+        Returns:
+            the number up to which the hole is to be skipped; None: the group has no such hole.
+        """
+        turn, _ = self._turn(queue, locked, 0)
+        ends = turn.hole_ends(due=False) if isinstance(turn, GateTurn) else None
+        if ends is None or ends[0] is None or (through is not None and through > ends[0]):
+            return None
+        end = ends[0] if through is None else through
+        self._transaction.one(
+            "close_places",
+            of_gate=queue.queue_id,
+            of_origin=queue.origin_id,
+            of_groups=locked.keys,
+            most=_MOST_PLACES,
+            open_at_most=queue.open_at_most,
+            forced=[end],
+        )
+        return end
+
+    def _look_again(self, queue: BoxQueue, locked: LockedGroups) -> None:
+        """Let groups of a gate be looked at after an operator's action: more places may leave now."""
+        if queue.origin_id is not None:
+            self._transaction.do("look_at_places", of_gate=queue.queue_id, of_groups=locked.keys)
 
     def _turn(
         self,
@@ -419,9 +457,10 @@ class Turns:
         all_held: bool = False,
         none_arrived: bool = False,
         in_hand: Sequence[int] = (),
+        forced: Sequence[int | None] | None = None,
     ) -> TurnStart:
         """A turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages
-        or all.
+        or all. `forced`: for each group of a gate the number up to which places are closed by force.
 
         Messages that were committed after a message that waits to be routed are left out; True if a message waits.
         """
@@ -435,8 +474,30 @@ class Turns:
             **self._where_unrouted(),
         }  # fmt: skip
         name = "turn_dialogs" if queue.serves else "turn"
+        if queue.origin_id is not None:
+            name, parameters = "turn_gate", parameters | _places_of(queue) | {"forced": forced}
         (row,) = self._transaction.rows(name, **parameters)
-        return _turn_of(queue, locked, row, at_most, portion, in_hand)
+        begun = _turn_of(queue, locked, row, at_most, portion, in_hand)
+        return begun if forced is not None else self._with_gate(queue, locked, begun, at_most)
+
+    def _with_gate(self, queue: BoxQueue, locked: LockedGroups, begun: TurnStart, at_most: int) -> TurnStart:
+        """The turn of an origin queue, which hands out as far as its gate allows; that of a gate where the time of a hole is over, so that
+        what is there of the places of the hole leaves in its place; any other turn as it is.
+        """
+        if queue.gate_id is not None:
+            named = {"of_origin": queue.queue_id, "of_gate": queue.gate_id, "of_groups": locked.keys}
+            bounds = self._transaction.value("gate_bounds", **named, open_at_most=queue.open_at_most)
+            begun.turn.bounds = np.array(bounds, np.int64)
+        if not isinstance(begun.turn, GateTurn) or (ends := begun.turn.hole_ends(due=True)) is None:
+            return begun
+        return self._forced(queue, locked, at_most, ends)
+
+    def _forced(self, queue: BoxQueue, locked: LockedGroups, at_most: int, ends: Sequence[int | None]) -> TurnStart:
+        """A turn of a gate for which the places up to these numbers are closed by force."""
+        begun = self._turn(queue, locked, at_most, forced=ends)
+        if isinstance(begun.turn, GateTurn):
+            begun.turn.skip_holes(ends)
+        return begun
 
     def hand_out(
         self,
@@ -585,10 +646,17 @@ def _portion(
     """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read."""
     calls = any(isinstance(one, BestEffort) and one.window is None for one in queue.declared.all_policies())
     return {
-        "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
-        "most_held": ALL if all_held else PORTION.held,
+        "most_arrived": ALL
+        if calls or all_arrived or queue.origin_id is not None
+        else PORTION.arrived_of(groups, at_most),
+        "most_held": ALL if all_held or queue.origin_id is not None else PORTION.held,
         "most_whole": PORTION.together,
     }
+
+
+def _places_of(queue: BoxQueue) -> dict[str, int | None]:
+    """The parameters that close places at a gate."""
+    return {"origin_id": queue.origin_id, "most_places": _MOST_PLACES, "open_at_most": queue.open_at_most}
 
 
 def _turn_of(
@@ -607,8 +675,12 @@ def _turn_of(
     entries = Entries.of(row)
     if in_hand:
         entries = entries.take(~np.isin(entries.entry_id, in_hand))
+    policy = queue.declared.policy_of(locked.keys[0])
+    if queue.origin_id is not None and isinstance(policy, Standard):
+        closed, its = ClosedPlaces.of(row), (requests, queue.incarnation)
+        return TurnStart(GateTurn(policy, locked.keys, groups, entries, closed, locked.now_us, at_most, *its), False)
     turn = Turn(
-        queue.declared.policy_of(locked.keys[0]),
+        policy,
         locked.keys,
         groups,
         entries,

@@ -56,6 +56,11 @@ class LeasedSession(Session):
         return self._lease.delivery
 
     @property
+    def _worked_on(self) -> Delivery:
+        """The delivery of the lease, whatever has become of the transaction in which it was received."""
+        return self._lease.delivery
+
+    @property
     def connection(self) -> psycopg.Connection:
         """The psycopg connection, as in every session; the first call begins the transaction.
 

@@ -16,6 +16,7 @@ from seriatim.pipeline.filters.syntax import named, parsed
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
 from seriatim.pipeline.types.message_type import MessageType
+from seriatim.pipeline.types.origin import ORIGIN
 
 __all__ = [
     "DIALOG",
@@ -46,6 +47,7 @@ OWN: Mapping[str, str] = {
     "to": "string",
     "type": "string",
     UNIQUE_KEY: "string",
+    **ORIGIN,
 }
 #: The properties of a message's dialog, if it came for a service; `dialog_sequence` is its number in its direction.
 DIALOG: Mapping[str, str] = {

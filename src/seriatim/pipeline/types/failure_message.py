@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from seriatim.kernel.filter import Expression
 from seriatim.kernel.route import properties
 from seriatim.pipeline.types.message import Message, Property, Received
+from seriatim.pipeline.types.origin import ORIGIN
 
 __all__ = ["FAILURE", "FAILURE_PROPERTIES", "Failed", "asks_for_failures", "failure_of"]
 
@@ -27,7 +28,7 @@ FAILURE_PROPERTIES: Mapping[str, str] = {
     "dead_letter": "boolean",
 }
 #: Where the failed message was sent; the failure goes its own way.
-_NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "unique_key"})
+_NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "unique_key", *ORIGIN})
 
 
 def asks_for_failures(where: str, expression: Expression) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.section import Section, likely
+from seriatim.pipeline.types.origin import ORIGIN
 
 __all__ = [
     "OF_MESSAGES",
@@ -28,6 +29,7 @@ OF_MESSAGES = frozenset(
     {
         *("body", "content_type", "context", "correlation_id", "message_id", "parent_id", "part", "parts"),
         *("received_at", "epoch", "location", "ticket", "to"),
+        *ORIGIN,
     }
 )
 #: And the columns that a pipeline adds. ``type`` may be promoted there: it then says the message's type.

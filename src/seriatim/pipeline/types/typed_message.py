@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 from seriatim.errors import UsageError, shown
@@ -22,6 +22,7 @@ from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.box_properties import OWN, UNIQUE_KEY, property_types
 from seriatim.pipeline.types.message import Message, Property
 from seriatim.pipeline.types.message_type import MessageType
+from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.python_values import given_converter, kept, without_nul
 
 __all__ = ["MessageTypes", "Typed"]
@@ -42,12 +43,14 @@ class Typed:
             characters.
         undeclared: the rows of messages without problem whose types are unknown: their properties keep the types with
             which they were given.
+        carried: whether the messages may carry the origin that a session has given them.
     """
 
     messages: Sequence[Message]
     contexts: Sequence[Mapping[str, Property]]
     problems: Sequence[str | None]
     undeclared: Sequence[int]
+    carried: bool = False
 
 
 class MessageTypes:
@@ -65,7 +68,7 @@ class MessageTypes:
     """
 
     def __init__(self, types: Iterable[MessageType]) -> None:
-        known = tuple(types)
+        self._known = known = tuple(types)
         written = property_types(known)
         self.properties: Mapping[str, Type] = MappingProxyType(
             {name: type_from(kind) for name, kind in written.items()}
@@ -74,14 +77,24 @@ class MessageTypes:
         for one in known:
             if one.name in self._by_name:
                 raise UsageError(f"two message types are named {one.name!r}", remedy="give one of them another name")
-            self._by_name[one.name] = _Reader(one)
+            self._by_name[one.name] = _Reader(one, _OWN)
 
-    def typed(self, messages: Sequence[Message]) -> Typed:
-        """Read a batch. The faults of invalid messages are among the problems; nothing is raised for them."""
+    @cached_property
+    def _carrying(self) -> Mapping[str, _Reader]:
+        """The readers of messages that may carry an origin."""
+        return {one.name: _Reader(one, _CARRIED) for one in self._known}
+
+    def typed(self, messages: Sequence[Message], *, carried: bool = False) -> Typed:
+        """Read a batch. The faults of invalid messages are among the problems; nothing is raised for them.
+
+        Args:
+            messages: the messages.
+            carried: whether they may carry the origin that a session has given them: a session publishes them, or they are stored.
+        """
         contexts: list[Mapping[str, Property]] = []
         problems: list[str | None] = []
         undeclared: list[int] = []
-        readers = self._by_name
+        readers, own = (self._carrying, _CARRIED) if carried else (self._by_name, _OWN)
         for row, message in enumerate(messages):
             reader = readers.get(message.type)
             context: Mapping[str, Property] = {}
@@ -90,22 +103,22 @@ class MessageTypes:
                 if reader is not None:
                     context = reader.context(message)
                 else:
-                    context = _kept(message)
+                    context = _kept(message, own)
                     undeclared.append(row)
             except Unreadable as error:
                 problem = problem_text(str(error))
             contexts.append(context)
             problems.append(problem)
-        return Typed(messages, contexts, problems, undeclared)
+        return Typed(messages, contexts, problems, undeclared, carried)
 
 
 class _Reader:
-    """Reads messages of one type."""
+    """Reads messages of one type. `own`: the reserved properties that they may have."""
 
-    def __init__(self, kind: MessageType) -> None:
+    def __init__(self, kind: MessageType, own: Mapping[str, Converter]) -> None:
         self._type = kind.name
         self._written = kind.types()
-        self._converters = dict(_OWN) | {name: given_converter(written) for name, written in self._written.items()}
+        self._converters = dict(own) | {name: given_converter(written) for name, written in self._written.items()}
         self._read = body_reader(kind.validation, kind.schema, kind.format())
         self._checked = kind.validation != "none"
         paths = JsonPaths(kind.promotions()) if kind.format() == "json" else None
@@ -158,13 +171,13 @@ class _Reader:
         return Unreadable(f"type {self._type!r} declares no property {shown(name, 60)}{others}")
 
 
-def _kept(message: Message) -> dict[str, Property]:
+def _kept(message: Message, own: Mapping[str, Converter]) -> dict[str, Property]:
     """The properties of a message of unknown type. Raises `Unreadable`."""
     context: dict[str, Property] = {}
     name = ""
     try:
         for name, value in message.context.items():
-            if (convert := _OWN.get(name, kept)) is kept:
+            if (convert := own.get(name, kept)) is kept:
                 _check_name(name)
             context[name] = None if value is None else convert(value)
     except (ValueError, ArithmeticError) as error:
@@ -195,4 +208,6 @@ def _location(value: Value) -> str:
         raise ValueError(f"{shown(value, 60)} is not a location's name") from error
 
 
-_OWN: Mapping[str, Converter] = {name: given_converter(OWN[name]) for name in sorted(_GIVEN)} | {"location": _location}
+_OWN: dict[str, Converter] = {name: given_converter(OWN[name]) for name in sorted(_GIVEN)} | {"location": _location}
+#: And of those that may carry an origin.
+_CARRIED: Mapping[str, Converter] = _OWN | {name: given_converter(kind) for name, kind in ORIGIN.items()}

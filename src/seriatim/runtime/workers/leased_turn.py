@@ -160,6 +160,8 @@ class _Turn:
         given = lease.delivery.part(lease.done, lease.done + size) if together else message
         self._slot.begin(turns.queue, lease.delivery.group, 0, lease.token)
         self._slot.call(lease.at_hand)
+        if lease.delivery.causes is not None:
+            lease.delivery.causes.begin(lease.messages[:size])
         self.tried += size
         began_call = time.monotonic()
         with LeasedSession(lease, box.session, turns.run_as) as session:

@@ -302,6 +302,8 @@ class _Turn:
         given = self.delivery.part(begin, end) if together else message
         self.tried += size
         self._slot.call(self.at_hand)
+        if self.delivery.causes is not None:
+            self.delivery.causes.begin(self.delivery.messages[begin:end])
         with self.steps.step(self.at_hand):
             with self.delivery.lent():
                 self._handler = self._turns.handlers.handler(message, self._session)

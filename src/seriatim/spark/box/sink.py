@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from seriatim.errors import ColumnError
 from seriatim.pipeline.types.box_properties import OWN
+from seriatim.pipeline.types.origin import ORIGIN
 
 __all__ = ["BoxStreamWriter", "BoxWriter", "Staging", "check_columns"]
 
@@ -37,7 +38,7 @@ _PROPERTIES = (
 )  # fmt: skip
 _KEYS = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 #: What the box gives; a frame that was read from one has them.
-_GIVEN = frozenset({"ticket", "epoch", "received_at"})
+_GIVEN = frozenset({"ticket", "epoch", "received_at", *ORIGIN})
 #: All names that mean something to a box, by themselves in small letters.
 _OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, *OWN)}
 

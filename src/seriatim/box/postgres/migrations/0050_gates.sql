@@ -34,3 +34,4 @@ END
 $function$;
 CREATE TRIGGER look_at_gate AFTER DELETE ON {schema}.entries
 FOR EACH ROW WHEN (OLD.gate_id <> OLD.queue_id) EXECUTE FUNCTION {schema}.look_at_gate();
+ALTER TABLE {schema}.entries ENABLE ALWAYS TRIGGER look_at_gate;

@@ -1,6 +1,6 @@
 -- Purpose: the law of who is next: a group with queued messages that isn't stopped or closed, and that nobody has in hand, says when
--- it is next, or its first message (or one of its set) may not be seen until somebody says so. Else nobody would ever look at
--- it. Gives what breaks it.
+-- it is next, or its first message (or one of its set) may not be seen until somebody says so, or its gate lets no more be handed
+-- out. Else nobody would ever look at it. Gives what breaks it.
 -- Caller: invariants.py.
 -- Locks: none; one statement, so it is all of one moment.
 -- Index: none for the groups, all of which are read; entries_of_group, requests_of_group.
@@ -17,7 +17,11 @@ CROSS JOIN LATERAL (
             AND entry.subscription_ids <@ ARRAY(
                 SELECT one.subscription_id FROM {schema}.known_subscriptions AS one
                 WHERE one.queue_id = entry.queue_id AND one.state <> 'started'
-            ) AS back
+            ) OR coalesce(entry.ordinal >= (place.definition ->> 'open_at_most')::bigint + (
+                SELECT at_gate.next FROM {schema}.queues AS gate
+                JOIN {schema}.known_groups AS at_gate ON at_gate.queue_id = gate.queue_id
+                WHERE gate.queue = place.definition ->> 'gate' AND at_gate.group_key = known.group_key
+            ), FALSE) AS back
     ) AS kept
     WHERE entry.queue_id = known.queue_id AND entry.group_key = known.group_key AND entry.status = 'queued'
 ) AS queued

@@ -1,0 +1,50 @@
+"""`Gates`: which queues lead to a gate, and which messages a gate, or a queue that has one, doesn't take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from seriatim.box.definitions.definition import Definitions
+from seriatim.pipeline.bodies.property_values import problem_text
+from seriatim.pipeline.types.origin import Origin
+
+__all__ = ["Gates"]
+
+
+class Gates:
+    """The gates of one version of the definitions.
+
+    Args:
+        definitions: the definitions.
+    """
+
+    def __init__(self, definitions: Definitions) -> None:
+        self._origins = {name: one.declared.name for name, one in definitions.gates.items()}
+        self._gate_of = {origin: gate for gate, origin in self._origins.items()}
+        names = {*definitions.ways, *self._origins}
+        self._on_way = frozenset(one.queue_id for name, one in definitions.queues.items() if name in names)
+
+    def __bool__(self) -> bool:
+        return bool(self._origins)
+
+    def __contains__(self, queue: object) -> bool:
+        """Whether a queue is a gate, or has one."""
+        return queue in self._origins or queue in self._gate_of
+
+    def lead(self, queue_ids: Iterable[int]) -> bool:
+        """Whether one of these queues leads to a gate, or is one."""
+        return bool(self._on_way) and not self._on_way.isdisjoint(queue_ids)
+
+    def problem(self, queue: str, origin: Origin) -> str | None:
+        """Why a gate, or a queue that has one, doesn't take a message with this origin, if any; None: it does."""
+        if (wanted := self._origins.get(queue)) is not None:
+            if origin.queue == wanted and None not in origin:
+                return None
+            whose = "" if origin.queue is None else f" of queue {wanted!r}, but of {origin.queue!r}"
+            return problem_text(
+                f"no origin{whose}: a gate takes what results from messages of {wanted!r}; publish it in the session that has such"
+                " a message in hand, or return it from the handler"
+            )
+        if origin.queue not in {None, queue} and (gate := self._gate_of.get(origin.queue)) is not None:
+            return problem_text(f"already on its way to gate {gate!r}")
+        return None

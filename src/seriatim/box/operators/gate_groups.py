@@ -1,0 +1,62 @@
+"""The groups of a gate, when those of its origin queue are to begin at 1 again."""
+
+from __future__ import annotations
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.definitions.known import read_definitions
+from seriatim.box.turns.turns import Turns
+from seriatim.errors import ActionRefused, Unavailable, shown
+from seriatim.pipeline.text.counted import counted
+
+__all__ = ["check_passed", "refuse_own"]
+
+#: Somebody may work on the group, and goes on as long as the handler takes.
+_PATIENCE_MS = 10_000
+
+
+def check_passed(transaction: Transaction, queue: BoxQueue, group: str) -> BoxQueue | None:
+    """Refuse an action on the group of an origin queue while one of its places is open, or waits at the gate.
+
+    Returns:
+        the gate, whose group is locked then; None: the queue has none.
+
+    Raises:
+        ActionRefused: a place is left.
+        Unavailable: a receiver keeps the gate's group locked.
+    """
+    if queue.declared.gate is None:
+        return None
+    gate = read_definitions(transaction).queue(queue.declared.gate)
+    where = f"queue {gate.declared.name!r}, group {shown(group)}"
+    turns = Turns(transaction)
+    locked = turns.lock(gate, 1, group, _PATIENCE_MS)
+    if not locked.keys:
+        raise Unavailable(
+            "another session has the lock of the group at the gate",
+            where=where,
+            remedy="try again after that session has ended",
+        )
+    turns.judge_all(gate, locked)  # what has ended passes
+    left = transaction.value("places_left", of_gate=gate.queue_id, of_origin=queue.queue_id, of_group=group)
+    if left:
+        raise ActionRefused(
+            f"{counted(left, 'place')} of it {'is' if left == 1 else 'are'} open or waiting at the gate",
+            where=where,
+            remedy=f"let the messages leave, or skip the places: seriatim group show {gate.declared.name} {group}",
+        )
+    return gate
+
+
+def refuse_own(queue: BoxQueue, group: str, doing: str) -> None:
+    """Refuse to let a gate's group begin at 1 again by itself.
+
+    Raises:
+        ActionRefused: the queue is a gate.
+    """
+    if queue.origin_id is not None:
+        raise ActionRefused(
+            f"a gate's group can't be {doing} by itself: its numbers are those of the origin queue's group",
+            where=f"queue {queue.declared.name!r}, group {shown(group)}",
+            remedy="forget the group of the origin queue",
+        )

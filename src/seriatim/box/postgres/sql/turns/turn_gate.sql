@@ -1,0 +1,22 @@
+-- Purpose: as `turn`, for a gate: its closed places first.
+-- Caller: turns.py, after it has locked the groups, so that what it reads is younger than the lock.
+-- Locks: none.
+-- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_of_queue (next to empty).
+SELECT closed.void_places, closed.void_numbers, closed.more, closed.full_groups, entries.*, known.*, asked.*
+FROM {schema}.close_places(
+    %(queue_id)s, %(origin_id)s, %(group_keys)s::text[], %(most_places)s, %(open_at_most)s, %(forced)s::bigint[]
+) AS closed
+CROSS JOIN LATERAL {schema}.turn_entries(
+    %(queue_id)s, closed.group_keys, %(at_most)s, %(most_arrived)s, %(most_held)s, '18446744073709551615', '{{}}'
+) AS entries
+CROSS JOIN LATERAL (
+    SELECT
+        array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
+        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS group_arrivals, array_agg(decided) AS decided,
+        array_agg(remembered) AS remembered
+    FROM {schema}.turn_groups(%(queue_id)s, closed.group_keys)
+) AS known
+CROSS JOIN LATERAL (
+    SELECT array_agg(place) AS request_places, array_agg(request_id) AS request_ids, array_agg(action) AS actions
+    FROM {schema}.turn_requests(%(queue_id)s, closed.group_keys)
+) AS asked

@@ -1,0 +1,147 @@
+"""`Causes`: of which message in hand a published message is a result.
+
+Only deliveries of queues whose messages are on the way to a gate have it. What results from a message takes the message's
+place at the gate, so it carries the message's origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+
+from seriatim.box.definitions.definition import Definitions
+from seriatim.errors import UsageError, shown
+from seriatim.pipeline.types.answer import Answer
+from seriatim.pipeline.types.message import Message, Received
+from seriatim.pipeline.types.origin import ORIGIN, Origin
+
+__all__ = ["Causes", "causes_of"]
+
+_SAY_WHICH = "tx.publish(result, cause=message), or sq.Answer(message, result) for a handler's answer"
+
+
+class Causes:
+    """The messages in hand, and which of them is at work.
+
+    Args:
+        queue: the name of their queue.
+        messages: the messages.
+        origin_of: tells the origin of one of them; None: it has none.
+
+    Attributes:
+        at_work: the message that was given last; None: none of several was given by itself.
+    """
+
+    def __init__(
+        self, queue: str, messages: Sequence[Received], origin_of: Callable[[Received], Origin | None]
+    ) -> None:
+        self._queue = queue
+        self._messages = messages
+        self._origin_of = origin_of
+        self.at_work: Received | None = None
+        self.begin(messages)
+
+    def begin(self, messages: Sequence[Received]) -> None:
+        """These messages are given to a handler, alone or together."""
+        self.at_work = messages[0] if len(messages) == 1 else None
+
+    def stamped(self, results: Sequence[Message], cause: Received | None) -> list[Message]:
+        """Messages with the origin of their causes.
+
+        Args:
+            results: the messages to publish.
+            cause: the cause of those that name none; None: the message at work.
+
+        Raises:
+            UsageError: a message has no cause, or a cause that isn't in hand, or carries another origin.
+        """
+        return [
+            # What isn't a message is refused by the publisher.
+            self._stamped(one, one.cause if isinstance(one, Answer) else cause) if isinstance(one, Message) else one
+            for one in results
+        ]
+
+    def _stamped(self, result: Message, named: Received | None) -> Message:
+        cause = self.at_work if named is None else self.in_hand(named)
+        if cause is None:
+            raise UsageError(
+                f"message {result.message_id} results from one of {len(self._messages):,} messages in hand, and doesn't say from which",
+                where=f"queue {self._queue!r}, which leads to a gate",
+                remedy=_SAY_WHICH,
+            )
+        origin = self._origin_of(cause)
+        given = result.context
+        if origin is None:
+            return result
+        stamp = origin.properties()
+        if any(name in given and given[name] != value for name, value in stamp.items()):
+            raise UsageError(
+                f"message {result.message_id} carries another origin than its cause",
+                where=f"queue {self._queue!r}, which leads to a gate",
+                remedy=f"leave out {', '.join(ORIGIN)}: the session writes them",
+            )
+        context = {**given, **stamp}
+        if context.get("parent_id") is None:
+            context["parent_id"] = cause.message_id
+        if context.get("correlation_id") is None:
+            context["correlation_id"] = cause.context.get("correlation_id") or cause.message_id
+        if type(result) is Message:
+            return replace(result, context=context)
+        return Message(**{each.name: getattr(result, each.name) for each in fields(Message)} | {"context": context})
+
+    def in_hand(self, cause: Received) -> Received:
+        """The message in hand that is named as a cause.
+
+        Raises:
+            UsageError: it isn't in hand.
+        """
+        return checked_cause(cause, self._messages, self._queue)
+
+
+def checked_cause(cause: object, messages: Sequence[Received], queue: str | None) -> Received:
+    """The message in hand that is named as a cause. `queue`: the name of their queue; None: no message is in hand.
+
+    Raises:
+        UsageError: it isn't in hand.
+    """
+    if isinstance(cause, Received):
+        for one in messages:
+            if one is cause or one.message_id == cause.message_id:
+                return one
+    what = f"message {cause.message_id}" if isinstance(cause, Received) else shown(cause, 80)
+    raise UsageError(
+        f"{what} can't be the cause: it is not in hand",
+        where="" if queue is None else f"queue {queue!r}",
+        remedy="name a message that this session has received, in the same transaction",
+    )
+
+
+def causes_of(
+    queue: str, group: str | None, incarnation: int, messages: Sequence[Received], definitions: Definitions
+) -> Causes | None:
+    """The causes of what is published while a delivery is in hand; None: it carries no origin.
+
+    Args:
+        queue: the name of the queue.
+        group: the key of the group; None in an `Unordered` queue.
+        incarnation: the incarnation of the group.
+        messages: the messages of the delivery.
+        definitions: the definitions.
+    """
+    way = definitions.ways.get(queue)
+    if way is None:
+        return None
+    origin_queue = way.declared.name
+    is_origin = origin_queue == queue
+
+    def origin_of(message: Received) -> Origin | None:
+        if (carried := Origin.of(message.context)) is not None and carried.queue == origin_queue:
+            return carried
+        key = message.group if group is None else group
+        if not is_origin or key is None or message.ordinal is None:
+            return None
+        return Origin(origin_queue, key, incarnation, message.ordinal)
+
+    if not is_origin and all(origin_of(one) is None for one in messages):
+        return None
+    return Causes(queue, messages, origin_of)

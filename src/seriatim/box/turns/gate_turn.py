@@ -1,0 +1,249 @@
+"""A turn of a gate: what came under one number is one arrival, and so is a closed place without results.
+
+The statement that reads a gate's turn says which places are closed; see ``close_places`` in the migrations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seriatim.box.turns.resequence import ARRIVED, Entries, GroupRow, Request, Turn, one_after
+from seriatim.kernel import actions, holes
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.arrivals import NOT_SAID
+from seriatim.kernel.columns import Ints, order_by
+from seriatim.kernel.outcome import Decided, Disposition, Reason, no_events, no_messages
+from seriatim.kernel.policy import Standard
+from seriatim.kernel.state import Held, Ranges, State
+from seriatim.kernel.time import NEVER, micros
+
+__all__ = ["ClosedPlaces", "GateTurn"]
+
+#: In place of the entry of a place without results.
+_NO_ENTRY = -1
+
+
+class ClosedPlaces(NamedTuple):
+    """Closed places without results, by the place of their group in the turn.
+
+    `more`: whether a group has more closed places; it is looked at again.
+    `full`: the groups with so many places that messages of the origin queue aren't handed out.
+    """
+
+    groups: Sequence[int]
+    numbers: Sequence[int]
+    more: bool
+    full: Sequence[str]
+
+    @classmethod
+    def of(cls, row: Any) -> ClosedPlaces:
+        """From the row of the statement."""
+        return cls(row.void_places or (), row.void_numbers or (), bool(row.more), row.full_groups or ())
+
+
+class GateTurn(Turn):
+    """Like `Turn`, for a gate.
+
+    Args:
+        policy: the gate's.
+        keys: the groups.
+        known: their stored states.
+        entries: their entries; of what arrived only results of closed places.
+        closed: the closed places that have no results.
+        now: microseconds.
+        at_most: as in `Turn`.
+        requests: as in `Turn`.
+        incarnation: as in `Turn`.
+    """
+
+    def __init__(
+        self,
+        policy: Standard,
+        keys: Sequence[str],
+        known: Sequence[GroupRow],
+        entries: Entries,
+        closed: ClosedPlaces,
+        now: int,
+        at_most: int,
+        requests: Sequence[Request] = (),
+        incarnation: int = 0,
+    ) -> None:
+        self._closed = closed
+        self._skipped_through: Sequence[int | None] = ()
+        entries = _in_order(Entries.concat([entries, _voids(closed, known, keys, now)]))
+        #: How many messages the first row of each number stands for: as many as follow on it, and itself.
+        self._weights = _weights(entries)
+        # What a gate passes on is compared with nothing: numbers are given by the box.
+        self._standard = replace(policy, remember=0, restart_after=0)
+        super().__init__(self._standard, keys, known, entries, now, at_most, requests, incarnation)
+        self._goes_in_parts = False
+
+    def hole_ends(self, *, due: bool) -> list[int | None] | None:
+        """For each group the last number of its hole, None without one. `due`: of holes whose time to be skipped is over; None for all
+        groups if there is none.
+        """
+        policy, state = self._standard, self._called(clocked=False).state
+        has, _, last = holes.holes(policy, state)
+        if due:
+            if policy.hole_timeout is None or policy.on_hole != "skip":
+                return None
+            period = micros(policy.hole_timeout) * (policy.hole_retries + 1)
+            has = has & (state.groups.since <= self._now - period)
+        ends = [end if one else None for one, end in zip(has.tolist(), last.tolist(), strict=True)]
+        return ends if any(end is not None for end in ends) else None
+
+    def skip_holes(self, through: Sequence[int | None]) -> None:
+        """Let the turn skip holes up to these numbers before it fires timers, None: of this group none: messages wait between them."""
+        self._skipped_through = through
+
+    def _fired(self, state: State) -> kernel.Outcome:
+        outcome = kernel.Outcome(state, no_messages(), no_events())
+        for place, through in enumerate(self._skipped_through):
+            at = np.array([place], np.int64)
+            part = outcome.state.select(at)
+            if through is None or not holes.holes(self._standard, part)[0][0]:
+                continue
+            done = actions.skip_holes(self._standard, part, self._now, self._keys[place], through)
+            outcome = one_after(
+                outcome,
+                kernel.Outcome(
+                    outcome.state.replace(at, done.state),
+                    done.decided.with_columns(group=at[done.decided.group]),
+                    done.events.with_columns(group=at[done.events.group]),
+                ),
+            )
+        return one_after(outcome, super()._fired(outcome.state))
+
+    @property
+    def full(self) -> Sequence[str]:
+        """As in `Turn`."""
+        return self._closed.full
+
+    def _some(self) -> None:
+        """All that is closed is judged: the places are few enough."""
+
+    def _has_more(self, after: State) -> bool:
+        return self._closed.more or super()._has_more(after)
+
+    # ---- rows to columns
+
+    def _first_of(self, rows: Ints) -> Ints:
+        return rows[self._weights[rows] >= 0]
+
+    def _weight(self, rows: Ints) -> Ints:
+        return self._weights[rows]
+
+    def _state(self) -> State:
+        """The stored state, in which the numbers of late results count as skipped: whatever became of their places."""
+        state = super()._state()
+        rows = self._rows[self._held :]
+        group, number = self._entries.place[rows], self._entries.sequence[rows]
+        behind = (number < state.groups.next[group]) & ~state.skipped.contain(group, number)
+        if not behind.any():
+            return state
+        group, number = group[behind], number[behind]
+        skipped = Ranges.concat([state.skipped, Ranges(group, number, number)])
+        return state.having(skipped=skipped.take(order_by(skipped.group, skipped.first)))
+
+    # ---- columns to rows
+
+    def _messages(self, decided: Decided) -> tuple[Decided, Ints]:
+        rows = self._rows[decided.ref]
+        its, at = self._each(rows)
+        decided = decided.take(its)
+        passed = (decided.disposition == Disposition.LATE) & (decided.reason == Reason.SKIPPED)
+        reason = np.where(passed, int(Reason.PLACE_PASSED), decided.reason)
+        released = decided.disposition == Disposition.RELEASED
+        ordinal = np.where(released, decided.ordinal + at, decided.ordinal)
+        return decided.with_columns(reason=reason, ordinal=ordinal), rows[its] + at
+
+    def _stored(self, held: Held) -> tuple[Held, Ints]:
+        held = held.messages()
+        rows = self._rows[held.ref]
+        its, at = self._each(rows)
+        return held.take(its), rows[its] + at
+
+    def _passed(self, after: State) -> Ranges:
+        """Closed places without results that wait for others, too: no entry stands for them."""
+        voids = after.held.take(after.held.weight == 0)
+        if not len(voids):
+            return after.skipped
+        ranges = Ranges.concat([after.skipped, Ranges(voids.group, voids.sequence, voids.sequence)])
+        return ranges.take(order_by(ranges.group, ranges.first))
+
+    def _come_in(self) -> Ints:
+        return np.flatnonzero(self._entries.status == ARRIVED)
+
+    def _counted_by(self, decided: Decided, groups: int, kinds: int) -> Ints:
+        counts = np.zeros((groups, kinds), np.int64)
+        # A place without results is a void from the moment it comes, and once.
+        each = np.where(decided.disposition == Disposition.VOID, 1, self._weights[self._rows[decided.ref]])
+        np.add.at(counts, (decided.group, decided.disposition), each)
+        return counts
+
+    @property
+    def _kinds(self) -> int:
+        return int(Disposition.VOID) + 1
+
+    def _each(self, rows: Ints) -> tuple[Ints, Ints]:
+        """For each message of these rows the place in `rows`, and its distance from the first of its number."""
+        count = self._weights[rows]
+        its = np.repeat(np.arange(len(rows)), count)
+        return its, np.arange(len(its)) - np.repeat(np.cumsum(count) - count, count)
+
+
+def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str], now: int) -> Entries:
+    """The closed places without results as entries, without those that the groups know already; they come now, after all others."""
+    place, number = np.array(closed.groups, np.int64), np.array(closed.numbers, np.int64)
+    new = np.ones(len(place), np.bool_)
+    places = {key: at for at, key in enumerate(keys)}
+    for row in known:
+        ends = np.array([int(one) for one in row.skipped[1:-1].split(",") if one], np.int64).reshape(-1, 2)
+        for first, last in ends.tolist():
+            new &= (place != places[row.group_key]) | (number < first) | (number > last)
+    place, number = place[new], number[new]
+    none, no = np.zeros(len(place), np.int64), np.zeros(len(place), np.bool_)
+    return Entries(
+        place=place,
+        status=np.full(len(place), ARRIVED, np.int64),
+        entry_id=np.full(len(place), _NO_ENTRY, np.int64),
+        sequence=number,
+        size=np.full(len(place), NOT_SAID, np.int64),
+        rank=none,
+        visible=none,
+        arrival=none,
+        ordinal=none,
+        late=no,
+        waits=no,
+        time=np.full(len(place), now, np.int64),
+    )
+
+
+def _in_order(entries: Entries) -> Entries:
+    """The entries by group and status; what arrived by time and number, too: all messages of a number with the last of them."""
+    arrived = np.flatnonzero(entries.status == ARRIVED)
+    _, which = np.unique(np.stack([entries.place[arrived], entries.sequence[arrived]]), axis=1, return_inverse=True)
+    latest = np.full(len(arrived), NEVER, np.int64)
+    np.maximum.at(latest, which.ravel(), entries.time[arrived])
+    time, number = entries.time.copy(), np.zeros(len(entries), np.int64)
+    time[arrived], number[arrived] = latest[which.ravel()], entries.sequence[arrived]
+    moment = np.zeros(len(entries), np.int64)
+    moment[arrived] = time[arrived]
+    order = np.lexsort((np.arange(len(entries)), number, moment, entries.status, entries.place))
+    return entries.with_columns(time=time).take(order)
+
+
+def _weights(entries: Entries) -> Ints:
+    """For the first of the rows with one number their number, 0 for a place without results; -1 for the others."""
+    group = np.stack([entries.place, entries.status, entries.late, entries.sequence])
+    starts = np.ones(len(entries), np.bool_)
+    starts[1:] = (group[:, 1:] != group[:, :-1]).any(axis=0)
+    first = np.flatnonzero(starts)
+    weights = np.full(len(entries), -1, np.int64)
+    weights[first] = np.diff(np.append(first, len(entries)))
+    weights[entries.entry_id == _NO_ENTRY] = 0
+    return weights

@@ -1,0 +1,46 @@
+"""`Origin`: the place at a gate that a message has, as the message carries it.
+
+Only sessions write these properties, into what they publish while they work on a message that is on the way to a gate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+
+__all__ = ["ORIGIN", "Origin"]
+
+#: The properties of an origin, with their types.
+ORIGIN: Mapping[str, str] = {
+    "origin_queue": "string",
+    "origin_group": "string",
+    "origin_incarnation": "long",
+    "origin_ordinal": "long",
+}
+
+
+class Origin(NamedTuple):
+    """The message from which others result: a place at the gate of its queue.
+
+    Args:
+        queue: the name of its queue, which has a gate.
+        group: the key of its group there.
+        incarnation: the incarnation of the group.
+        ordinal: its number in the group.
+    """
+
+    queue: str
+    group: str
+    incarnation: int
+    ordinal: int
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any]) -> Self | None:
+        """The origin that the properties of a message tell; None: the message carries none."""
+        if context.get("origin_queue") is None:
+            return None
+        return cls(*(context.get(name) for name in ORIGIN))  # type: ignore[arg-type] # as a session wrote them
+
+    def properties(self) -> dict[str, str | int]:
+        """The origin as properties, by their names."""
+        return dict(zip(ORIGIN, self, strict=True))

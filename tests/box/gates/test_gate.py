@@ -1,0 +1,246 @@
+"""A gate: results leave in the order of the messages that they came from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import seriatim as sq
+from seriatim import MessageBox
+from seriatim.operations import events, groups, invariants
+from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
+from tests.box.shop import rows
+
+SCHEMA = "seriatim"
+BY = {"actor": "ann", "reason": "it is lost"}
+JOB = sq.MessageType("job", {"key": "string", "n": "long"})
+DONE = sq.MessageType("done", {"of": "string"})
+WORK = sq.Queue("work", sq.Fifo(), group="key", gate="out", errors="continue", attempts=1)
+OUT = sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal")
+WAY = sq.Queue("price", sq.Fifo(), group="of")
+ALL = (
+    sq.Subscription("work", where="type = 'job'", to="work"),
+    JOB, DONE, OUT, WORK,
+)  # fmt: skip
+
+
+def publish(box, count, key="a"):
+    with box.session() as tx:
+        tx.publish([sq.Message(type="job", context={"key": key, "n": n}) for n in range(1, count + 1)])
+
+
+def result(name):
+    """The result that is called so; those whose names begin with p pass the price first."""
+    return sq.Message(type="done", context={"of": name, "to": "price" if name.startswith("p") else "out"})
+
+
+def received(box, queue="out", limit=100):
+    found = []
+    while True:
+        with box.session() as tx:
+            delivery = tx.receive(queue, limit=limit)
+            if delivery is None:
+                return found
+            found += [(one.context["of"], one.ordinal, one.late) for one in delivery]
+
+
+@pytest.fixture
+def gated(box):
+    box.define(*ALL)
+    yield box
+    assert invariants.broken(box) == []
+
+
+def work(box, *answers, queue="work", group=None, limit=None):
+    """Work on the next messages, together; what each answers, by the text of its result."""
+    with box.session() as tx:
+        delivery = tx.receive(queue, limit=limit or len(answers), group=group)
+        for message, its in zip(delivery, answers, strict=True):
+            for one in its.split():
+                tx.publish(result(one), cause=message)
+
+
+def test_results_leave_by_number_with_the_results_of_their_place(gated):
+    publish(gated, 3)
+    work(gated, "a b", "", "c")
+    assert received(gated) == [("a", 1, False), ("b", 2, False), ("c", 3, False)]
+    (view,) = groups.groups(gated, "out")
+    assert (view.group, view.next) == ("a", 4)
+    assert [(one.kind, one.first, one.last) for one in events.events(gated, queue="out")] == [("void", 2, 2)]
+    publish(gated, 1)
+    work(gated, "d")
+    assert received(gated) == [("d", 4, False)]
+
+
+def test_a_hop(gated):
+    gated.define(WAY, replace(WORK, through=["price"]))
+    publish(gated, 4)
+    work(gated, "p1 x1", "p2", "p3", "x4")
+    assert received(gated) == []
+    work(gated, "x2", queue="price", group="p2")
+    assert received(gated) == []
+    work(gated, "", queue="price", group="p3")
+    assert received(gated) == []
+    work(gated, "y1 z1", queue="price", group="p1")
+    assert received(gated) == [("x1", 1, False), ("y1", 2, False), ("z1", 3, False), ("x2", 4, False), ("x4", 5, False)]
+
+
+def test_a_skipped_place_is_closed_by_force(gated):
+    gated.define(WAY, replace(WORK, through=["price"]))
+    publish(gated, 5)
+    work(gated, "x1", "p2 x2", "p3", "p4 x4", "x5")
+    assert received(gated) == [("x1", 1, False)]
+    (view,) = groups.groups(gated, "out")
+    assert (str(view.state), view.next, view.hole_through) == ("waiting", 2, 4)
+    groups.skip_hole(gated, "out", "a", **BY)
+    assert received(gated) == [("x2", 2, False), ("x4", 3, False), ("x5", 4, False)]
+    work(gated, "y2", queue="price", group="p2")
+    assert received(gated) == []
+    assert [tuple(r) for r in rows(gated, "SELECT disposition, reason FROM {schema}.aside")] == [
+        ("late", "its place at the gate has passed")
+    ]
+    work(gated, "", queue="price", group="p3")
+    work(gated, "", queue="price", group="p4")
+    assert received(gated) == []
+
+
+def make(dsn):
+    MessageBox.migrate(dsn, schema=SCHEMA)
+    make_movable(dsn, SCHEMA)
+
+
+def define(dsn):
+    with MessageBox.open(dsn, schema=SCHEMA) as box:
+        out = replace(OUT, policy=sq.Standard(hole_timeout=6, on_hole="skip"))
+        box.define(*ALL[:3], WAY, replace(WORK, through=["price"]), out)
+
+
+@pytest.fixture
+def moving(databases):
+    """A box with a clock that can be moved."""
+    movable = databases.template("a box with a clock that can be moved", make)
+    template = databases.template("gates", define, movable, search_path=SEARCH_PATH)
+    with databases.clone(template, search_path=SEARCH_PATH) as dsn, MessageBox.open(dsn, schema=SCHEMA) as opened:
+        yield opened
+
+
+def test_a_hole_is_skipped_by_its_time_out(moving):
+    clock = Clock(moving)
+    publish(moving, 6)
+    work(moving, "p1 x1", "p2", "", "p4", "x5", "p6")
+    clock.move(5)
+    moving.tick()
+    assert received(moving) == []
+    clock.move(5)
+    assert moving.tick().groups == 1
+    assert received(moving) == [("x1", 1, False)]
+    clock.move(6)  # the third place is closed: the fourth is a hole of its own
+    assert received(moving) == [("x5", 2, False)]
+    kinds = [
+        (one.kind, one.first, one.last) for one in events.events(moving, queue="out") if one.kind != "hole_overdue"
+    ]
+    assert kinds[::-1] == [("hole_skipped", 2, 2), ("void", 3, 3), ("hole_skipped", 4, 4)]
+    work(moving, "late", queue="price", group="p2")
+    work(moving, "x6", queue="price", group="p6")
+    assert received(moving) == [("x6", 3, False)]
+
+
+def test_what_nobody_receives_is_judged_by_a_tick(gated):
+    publish(gated, 3)
+    work(gated, "a", "", "c")
+    gated.tick()
+    assert [(view.queue, view.next, view.queued) for view in groups.groups(gated, "out")] == [("out", 4, 2)]
+
+
+def test_many_places_pass_in_several_turns(gated):
+    publish(gated, 2500)
+    for at in range(0, 2500, 500):
+        work(gated, *[f"r{n}" if n % 3 else "" for n in range(at, at + 500)])
+    assert [name for name, _, _ in received(gated)] == [f"r{n}" for n in range(2500) if n % 3]
+
+
+def test_a_suspended_gate_takes_up_what_came_meanwhile(gated):
+    publish(gated, 4)
+    work(gated, "a")
+    assert received(gated) == [("a", 1, False)]
+    groups.suspend(gated, "out", "a", **BY)
+    work(gated, "b", "", "d")
+    assert received(gated) == []
+    groups.resume(gated, "out", "a", **BY)
+    assert received(gated) == [("b", 2, False), ("d", 3, False)]
+
+
+def test_a_group_is_forgotten_with_its_group_at_the_gate(gated):
+    publish(gated, 2)
+    work(gated, "a")
+    work(gated, "")
+    gated.tick()
+    publish(gated, 1)
+    for forget, done in ((groups.forget, "forgotten"), (groups.restart, "restarted")):
+        with pytest.raises(sq.ActionRefused, match=f"{done} by itself"):
+            forget(gated, "out", "a", **BY)
+    with pytest.raises(sq.ActionRefused, match="1 message neither done"):
+        groups.forget(gated, "work", "a", **BY)
+    work(gated, "c")
+    with pytest.raises(sq.ActionRefused, match="2 messages neither done"):
+        groups.forget(gated, "work", "a", **BY)
+    assert received(gated) == [("a", 1, False), ("c", 2, False)]
+    assert groups.forget(gated, "work", "a", **BY) == 1
+    publish(gated, 2)
+    work(gated, "d", "e")
+    assert received(gated) == [("d", 1, False), ("e", 2, False)]
+
+
+def test_a_group_with_an_open_place_is_not_forgotten(gated):
+    gated.define(WAY, replace(WORK, through=["price"]))
+    publish(gated, 1)
+    work(gated, "p1")
+    with pytest.raises(sq.ActionRefused, match="1 place of it is open or waiting at the gate"):
+        groups.forget(gated, "work", "a", **BY)
+
+
+def test_no_more_places_are_opened_than_that(gated):
+    gated.define(replace(WORK, open_at_most=5))
+    publish(gated, 20)
+    assert received(gated) == []
+    with gated.session() as first:
+        taken = first.receive("work", limit=3)
+        assert [one.ordinal for one in taken.messages] == [1, 2, 3]
+        taken.put_back()
+    work(gated, "a", "b", "c", "d", "e", limit=10)
+    with gated.session() as tx:
+        assert tx.receive("work") is None
+    assert [name for name, _, _ in received(gated)] == ["a", "b", "c", "d", "e"]
+    work(gated, *"fghij", limit=10)
+    with gated.session() as tx:
+        assert tx.receive("work") is None
+    gated.tick()
+    work(gated, *"klmno", limit=10)
+
+
+def test_an_unordered_queue_has_places_by_key(gated):
+    gated.define(replace(WORK, policy=sq.Unordered(), open_at_most=4))
+    publish(gated, 3)
+    publish(gated, 2, "b")
+    publish(gated, 3)
+    work(gated, "a1", "a2", "a3", "b1", "b2", "a4", limit=100)
+    assert received(gated) == [
+        ("a1", 1, False), ("a2", 2, False), ("a3", 3, False), ("a4", 4, False), ("b1", 1, False), ("b2", 2, False)
+    ]  # fmt: skip
+    work(gated, "a5", "", limit=100)
+    assert received(gated) == [("a5", 5, False)]
+
+
+def test_places_of_an_unordered_queue_pass_in_order(gated):
+    gated.define(replace(WORK, policy=sq.Unordered()))
+    publish(gated, 3)
+    with gated.session() as first:
+        (one,) = first.receive("work").messages
+        work(gated, "b", "c", limit=2)
+        assert received(gated) == []
+        (view,) = groups.groups(gated, "out")
+        assert (str(view.state), view.next, view.hole_through) == ("waiting", 1, 1)
+        first.publish(result("a"), cause=one)
+        first.delivery.done()
+    assert received(gated) == [("a", 1, False), ("b", 2, False), ("c", 3, False)]
