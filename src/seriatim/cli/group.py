@@ -210,6 +210,11 @@ _acting(
         "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
     ),
     click.option(
+        "--message",
+        metavar="ID",
+        help="Retry this message, of an unordered queue with a gate, where each message stops by itself.",
+    ),
+    click.option(
         "--edits",
         type=click.File("rb"),
         help="Retry each message of this file, a line for each, with its body and properties there; - is standard input.",

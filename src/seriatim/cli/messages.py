@@ -10,7 +10,8 @@ from typing import IO, TYPE_CHECKING, Any
 import click
 
 from seriatim.cli.choose import ERRORS, by_error, narrowing
-from seriatim.cli.group import REFUSED
+from seriatim.cli.edits import EDITED, retry_file
+from seriatim.cli.group import OPERATION, REFUSED
 from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line, in_lines
 from seriatim.cli.progress import shown_progress
@@ -103,6 +104,8 @@ _DONE: Table[dict[str, object]] = Table(
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     Column("requeued", None, rows=(_PUT_BACK, REFUSED), optional=True, meaning="each message, or a group that refused"),
     Column("deleted", None, kind="int", optional=True, meaning="how many were deleted"),
+    Column("retried", None, rows=(OPERATION, REFUSED), optional=True, meaning="each message, or why it was refused"),
+    Column("faulted", None, rows=MESSAGES, optional=True, meaning="of a dry run of `retry`: the messages"),
     Column("dead", None, kind="int", optional=True, meaning="how many waiting messages were moved to the dead letters"),
     Column("waiting", None, kind="list[str]", optional=True, meaning="of a dry run: the ids of waiting messages"),
     Column("messages", None, rows=SET_ASIDE, optional=True, meaning="of a dry run: the messages"),
@@ -112,7 +115,7 @@ RESUBMITTED: Table[Resubmitted] = Table(
 )
 
 _STATUSES = (
-    *("arrived", "held", "queued", "in_hand"),
+    *("arrived", "held", "queued", "in_hand", "faulted"),
     *("late", "duplicate", "invalid", "rejected", "dead"),
     *("done", "unrouted"),
 )
@@ -373,6 +376,92 @@ def _requeue(
         click.echo(in_line(_put_back(one)))
     _perhaps_more(found)
     no_if_refused(done)
+
+
+@messages.command("retry")
+@click.argument("message_ids", metavar="[ID…]", nargs=-1)
+@click.option("--all", "all_", is_flag=True, help="All faulted messages that match the options.")
+@click.option("--queue", help="The queue of the messages; required with IDs.")
+@click.option("--group", help="With --all: only messages of groups with this key.")
+@click.option("--type", "message_type", help="With --all: only messages of this type.")
+@click.option(
+    "--error", metavar="TEXT", help="With --all: only messages with this text in the last error of their handler."
+)
+@narrowing("messages published", "messages")
+@click.option(
+    "--edit", "body", type=click.File("rb"), help="Retry with the content of this file as the message's body."
+)
+@click.option(
+    "--edits",
+    type=click.File("rb"),
+    help="Retry each message of this file, a line for each, with its body and properties there; - is standard input.",
+)
+@click.option("--dry-run", is_flag=True, help="With --all or --edits: change nothing; list what would be done.")
+@click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
+@says_why
+@which_box
+@json_option("Print JSON.", _DONE, EDITED)
+def _retry(
+    message_ids: tuple[str, ...], *, all_: bool, queue: str | None, body: IO[bytes] | None, edits: IO[bytes] | None,
+    dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
+    **chosen: Any,
+) -> None:  # fmt: skip
+    """Retry messages that are faulted by themselves, or wait for their next attempt: in unordered queues with a gate.
+
+    Give their IDs with --queue, or --all, or --edits FILE. In other queues a message stops its group: see `seriatim group
+    retry`. To mend many messages, write them with `seriatim messages export --status faulted`, edit the file, and give it with
+    --edits. To give a message up, see `seriatim messages delete`.
+    """
+    from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
+
+    _check_retry(message_ids, all_, edits, queue, body, chosen)
+    with opened(dsn, schema) as box:
+        if edits is not None:
+            retry_file(box, edits, queue, (actor, reason), dry_run=dry_run, json_=json_)
+            return
+        done: list[Any]
+        if not all_:
+            new = None if body is None else body.read()
+            done = list(messages.retry(box, message_ids, queue=str(queue), body=new, **said(actor, reason)))
+        else:
+            found = messages.messages(box, queue=queue, status="faulted", limit=_ALL, **chosen)
+            if dry_run:
+                _would_retry(found, json_=json_)
+                return
+            if found:
+                confirmed(f"retry {counted(len(found), 'message')}?", yes=yes)
+            retried = messages.retry_each(box, found, **said(actor, reason)) if found else ()
+            done = list(shown_progress(retried, len(found), "retry", quiet=json_))
+    if json_:
+        _DONE.print_object({"dry_run": False, "retried": done})
+    else:
+        refused = [one for one in done if hasattr(one, "why")]
+        for one in refused:
+            click.echo(in_line(f"{one.queue}, group {one.group}: not retried, {one.why}"))
+        click.echo(f"retried {counted(len(done) - len(refused), 'message')}")
+    no_if_refused(done)
+
+
+def _check_retry(
+    message_ids: tuple[str, ...], all_: bool, edits: object, queue: str | None, body: object, chosen: dict[str, Any]
+) -> None:
+    if sum(map(bool, (message_ids, all_, edits))) != 1:
+        raise UsageError("name messages, or give --all, or --edits", remedy="one of the three")
+    if message_ids and queue is None:
+        raise UsageError("the queue of the messages is missing", remedy="--queue QUEUE")
+    if not all_ and any(chosen.values()):
+        raise UsageError("filters need --all", remedy="leave them out, or leave out the IDs")
+    if body is not None and len(message_ids) != 1:
+        raise UsageError("--edit works on one message only", remedy="name one ID, or give --edits")
+
+
+def _would_retry(found: Sequence[Placed], *, json_: bool) -> None:
+    """Tell what a retry would be done to."""
+    if json_:
+        _DONE.print_object({"dry_run": True, "faulted": found})
+        return
+    MESSAGES.print(found)
+    click.echo(f"retry would be done to {counted(len(found), 'message')}")
 
 
 @messages.command("resubmit")

@@ -9,6 +9,7 @@ import click
 from seriatim.cli.table import Column, Table, json_only, json_option, text_only
 from seriatim.cli.which import opened, which_box
 from seriatim.operations.period import period_of
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.views.queue_counts import QueueCounts
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
 __all__ = ["COUNTS", "queues"]
 
 _SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
+
+
+def _stopped(counts: QueueCounts) -> str:
+    return f"{counts.stopped:,}" + (f", and {counted(counts.faulted, 'message')}" if counts.faulted else "")
 
 
 def _set_aside(counts: QueueCounts) -> str:
@@ -36,11 +41,11 @@ COUNTS: Table[QueueCounts] = Table(
     *json_only(**{one: f"messages that were set aside as {one}" for one in _SET_ASIDE[:-1]}, dead="its dead letters"),
     Column("oldest"),
     *json_only("max_messages"),
-    Column("stopped", "stopped groups", after="in hand"),
+    Column("stopped", "stopped groups", shown=_stopped, after="in hand"),
     Column("waiting_groups", "waiting groups", after="stopped groups"),
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
     Column("processes", "at work", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
-    *json_only("is_idle"),
+    *json_only("faulted", "is_idle"),
     row="seriatim.box.views.queue_counts:QueueCounts",
     nothing="there are no queues",
 )

@@ -108,8 +108,10 @@ def _exported(box: MessageBox, chosen: PlaceFilter, states: frozenset[GroupState
                 if entries:
                     yield from exported(transaction, replace(chosen, queue=name), entries)
             if len(page) < _PAGE:
-                return
+                break
             after = (page[-1].queue, page[-1].group)
+        if GroupState.FAULTED in states and chosen.status in (None, "faulted"):
+            yield from exported(transaction, replace(chosen, status="faulted"))  # those that stop themselves alone
 
 
 def _retried_of(views: Iterable[GroupView]) -> dict[str, list[str]]:

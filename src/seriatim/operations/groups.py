@@ -305,7 +305,16 @@ def resume(box: MessageBox, queue: str, group: str, *, actor: str, reason: str) 
     return _act(box, ActionRequest(Action.RESUME, queue, group, actor, reason))
 
 
-def retry(box: MessageBox, queue: str, group: str, *, body: bytes | None = None, actor: str, reason: str) -> Operation:
+def retry(
+    box: MessageBox,
+    queue: str,
+    group: str,
+    *,
+    body: bytes | None = None,
+    message: str | None = None,
+    actor: str,
+    reason: str,
+) -> Operation:
     """Retry the failed message of a faulted group, or start the next attempt of a waiting group now. A clock that began
     while the database's clock was ahead begins now.
 
@@ -314,13 +323,14 @@ def retry(box: MessageBox, queue: str, group: str, *, body: bytes | None = None,
         queue: the queue's name.
         group: the group's key.
         body: a new body for the message. The box keeps the original body; the properties stay. None: no change.
+        message: the id of the message, in an `Unordered` queue with a gate, where messages stop by themselves.
         actor: the operator's name.
         reason: the reason.
 
     Raises:
         UsageError: a new body is given but a set of several messages failed, or the body doesn't fit the message's type.
     """
-    return _act(box, ActionRequest(Action.RETRY, queue, group, actor, reason, body=body))
+    return _act(box, ActionRequest(Action.RETRY, queue, group, actor, reason, body=body, message=message))
 
 
 def skip_message(
@@ -335,7 +345,8 @@ def skip_message(
         box: the box.
         queue: the queue's name.
         group: the group's key.
-        message: the id of a waiting message. None: the message that stopped the group, that is, the failed one, or a late one.
+        message: the id of a waiting message. None: the message that stopped the group, that is, the failed one, or a late one. In an
+            `Unordered` queue with a gate the id is needed.
         actor: the operator's name.
         reason: the reason.
 

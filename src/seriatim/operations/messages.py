@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import resubmit as routing
-from seriatim.box.operators.actions import Operation
+from seriatim.box.operators.actions import Operation, retry_messages
 from seriatim.box.operators.actions import take_out as taking_out
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.resubmit import Resubmitted
@@ -15,7 +16,8 @@ from seriatim.box.operators.take_out import waiting_messages
 from seriatim.box.postgres.translate import translated
 from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.message_places import Placed, PlaceFilter, Stored, message_of, places_by_error, places_of
-from seriatim.errors import UsageError, shown
+from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
+from seriatim.operations.bulk import Refused
 from seriatim.operations.period import When, narrowed
 
 __all__ = [
@@ -27,9 +29,15 @@ __all__ = [
     "messages",
     "messages_by_error",
     "resubmit",
+    "retry",
+    "retry_each",
     "take_out",
     "waiting",
 ]
+
+
+#: The most messages that one transaction retries.
+_BATCH = 1_000
 
 
 def messages(
@@ -53,7 +61,7 @@ def messages(
         box: the box.
         queue: only messages of this queue.
         group: only messages of groups with this key.
-        status: only messages in this status: ``arrived``, ``held``, ``queued``, ``late``, ``duplicate``, ``invalid``,
+        status: only messages in this status: ``arrived``, ``held``, ``queued``, ``faulted``, ``late``, ``duplicate``, ``invalid``,
             ``rejected``, ``dead``, ``done`` (in queues that keep done messages) or ``unrouted``.
         message_type: only messages of this type.
         error: only messages with this text in the reason why they were set aside, or in the last error of their handler;
@@ -135,8 +143,8 @@ def take_out(
 ) -> list[Operation]:
     """Take waiting messages out of a queue: they become dead letters. All of them, or none, in one transaction.
 
-    In a queue with groups that is `groups.skip_message` for each, with its id. A message without a group, which nobody has in
-    hand, is just set aside.
+    In a queue with groups that is `groups.skip_message` for each, with its id. A message of an `Unordered` queue, which nobody has
+    in hand, is just set aside, also one that is faulted.
 
     Args:
         box: the box.
@@ -154,6 +162,64 @@ def take_out(
     found = box.definitions().queue(queue)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return [taking_out(tx.transaction, found, one, by) for one in ids]
+
+
+def retry(
+    box: MessageBox,
+    message_ids: str | Iterable[str],
+    *,
+    queue: str,
+    body: bytes | None = None,
+    actor: str,
+    reason: str,
+) -> list[Operation]:
+    """Retry messages that stop themselves alone, in an `Unordered` queue with a gate: they are faulted, or wait for their next
+    attempt. All of them, or none, in one transaction. Where messages stop their groups, retry the groups.
+
+    Args:
+        box: the box.
+        message_ids: their ids, or the id of one.
+        queue: the queue's name.
+        body: a new body for the only message. The box keeps the original body; the properties stay. None: no change.
+        actor: the operator's name.
+        reason: the reason.
+
+    Raises:
+        UsageError: there is no such queue, its messages stop their groups, the actor or the reason is missing, a new body is given for
+            several messages, or it doesn't fit the message's type.
+        ActionRefused: a message isn't faulted, and waits for no attempt; or somebody has it in hand.
+        Unavailable: the transaction has to be repeated.
+    """
+    ids = [message_ids] if isinstance(message_ids, str) else list(dict.fromkeys(message_ids))
+    by = Operator(actor, reason)
+    if body is not None and len(ids) != 1:
+        raise UsageError("a new body is for one message", remedy="retry each with its own body, or with --edits")
+    found = box.definitions().queue(queue)
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        done = retry_messages(tx.transaction, found, ids, by, body=body)
+        if refused := next((one for one in done.values() if isinstance(one, ActionRefused)), None):
+            raise refused
+    return [one for one in (done[each] for each in ids) if not isinstance(one, ActionRefused)]
+
+
+def retry_each(box: MessageBox, found: Sequence[Placed], *, actor: str, reason: str) -> Iterator[Operation | Refused]:
+    """Retry faulted messages, as `retry`, of one queue after another; yields for each message what was done, or why it wasn't.
+
+    A transaction retries up to 1,000 messages. What has changed meanwhile is refused; the others are retried, and nothing is undone.
+    """
+    by = Operator(actor, reason)
+    for queue, each in groupby(sorted(found, key=lambda one: str(one.queue)), key=lambda one: str(one.queue)):
+        mine, declared = list(each), box.definitions().queue(queue)
+        for begin in range(0, len(mine), _BATCH):
+            some = {one.message_id: one for one in mine[begin : begin + _BATCH]}
+            try:
+                with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+                    done = retry_messages(tx.transaction, declared, list(some), by)
+            except Unavailable as error:
+                yield from (Refused(queue, one.group or "", error.what) for one in some.values())
+                continue
+            for message_id, one in done.items():
+                yield Refused(queue, some[message_id].group or "", one.what) if isinstance(one, ActionRefused) else one
 
 
 def resubmit(

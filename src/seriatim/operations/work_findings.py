@@ -73,6 +73,20 @@ class Work:
 
 
 def _faulted(work: Work) -> Finding:
+    found = _faulted_groups(work)
+    having = [one for one in work.counts if one.faulted]
+    if not having:
+        return found
+    told = _listed([
+        f"queue {one.queue!r}: {counted(one.faulted, 'message')} (each stops itself alone)" for one in having
+    ])  # fmt: skip
+    if found.state is not State.OK:
+        return replace(found, found=f"{found.found}; {told}")
+    remedy = f"{_command('messages', 'list', queue=having[0].queue)} --status faulted; then seriatim messages retry or delete"
+    return replace(found, state=State.WRONG, found=told, remedy=remedy)
+
+
+def _faulted_groups(work: Work) -> Finding:
     found = _stopped(work, "faulted", "no handler has stopped a group")
     if found.state is State.OK:
         return found
@@ -309,7 +323,7 @@ def _pipelines(work: Work) -> Finding:
 
 
 def _there(one: QueueCounts) -> int:
-    return one.arrived + one.held + one.queued + one.in_hand
+    return one.arrived + one.held + one.queued + one.in_hand + one.faulted
 
 
 def _command(*words: str, queue: str | None = None) -> str:

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
@@ -19,7 +20,7 @@ from tests.databases import box_with
 
 TYPE = sq.MessageType("order", properties={"customer": "string", "to_all": "boolean"})
 WORK = sq.Queue("work", policy=sq.Unordered(), group="customer", default_group="nobody", gate="out")
-OUT = sq.Queue("out", policy=sq.Fifo(), group="customer")
+OUT = sq.Queue("out", policy=sq.Standard(), group="origin_group", sequence="origin_ordinal")
 
 
 def prepare(opened):
@@ -28,7 +29,7 @@ def prepare(opened):
         OUT,
         WORK,
         sq.Queue("strict", policy=sq.Unordered(), group="customer", gate="out2"),
-        sq.Queue("out2", policy=sq.Fifo(), group="customer"),
+        replace(OUT, name="out2"),
         sq.Queue("plain", policy=sq.Unordered()),
         sq.Subscription("all", where="type = 'order'", to="work"),
         sq.Subscription("some", where="to_all = TRUE", to="strict"),

@@ -18,6 +18,7 @@ from seriatim.kernel.filter_eval import evaluate
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.pipeline.types import property_columns
 from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
+from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.typed_message import MessageTypes
 
 ALL = {
@@ -99,6 +100,11 @@ def test_a_moment_without_zone_is_in_utc_and_null_is_null():
         ("location", "", "property location: '' is not a location's name (its type is string)"),
         ("ticket", 1, "property 'ticket' can't be given: it is a field of the message, or the box gives it"),
         ("message_id", "1", "property 'message_id' can't be given"),
+        (
+            "origin_ordinal",
+            1,
+            "property 'origin_ordinal' can't be given: it is a field of the message, or the box gives it",
+        ),
         ("S", "a", "type 'order' declares no property 'S'"),
         ("a\0", 1, r"type 'order' declares no property 'a\x00'"),
         (7, 1, "type 'order' declares no property 7"),
@@ -423,6 +429,7 @@ def test_one_name_has_one_type():
 def test_what_filters_may_name():
     types = MessageTypes([sq.MessageType("a", {"p": "decimal(30,2)"}), sq.MessageType("b", {"q": "long"})])
     own = {
+        *ORIGIN,
         "correlation_id",
         "epoch",
         "location",
@@ -457,7 +464,7 @@ def test_columns_are_those_of_filters():
     micros = round(MOMENT.timestamp()) * 10**6 + 5
     first = full | {"m": -150, "t": micros, "w": 10**37, "location": "box", "received_at": 10**6, "type": "order"}
     first |= dict.fromkeys(
-        ("correlation_id", "epoch", "parent_id", "parts", "ticket", "unique_key", *FAILURE_PROPERTIES)
+        ("correlation_id", "epoch", "parent_id", "parts", "ticket", "unique_key", *ORIGIN, *FAILURE_PROPERTIES)
     )
     first |= {"message_id": "1"}
     assert {name: one.values[0] if one.known[0] else None for name, one in found.items()} == first

@@ -101,7 +101,7 @@ class RoutedPart(NamedTuple):
     `entries`: the number of their entries in queues.
     `problem`: the reason why the first entry is set aside.
     `has_keys`: whether messages of the call have unique keys.
-    `on_way`: whether a queue of theirs leads to a gate, or is one.
+    `has_place`: whether the message carries an origin, or a queue of its leads to a gate, or is one.
     """
 
     messages: int
@@ -109,7 +109,7 @@ class RoutedPart(NamedTuple):
     entries: int
     problem: str | None
     has_keys: bool
-    on_way: bool = False
+    has_place: bool = False
 
 
 class HeadOfQueue(NamedTuple):
@@ -164,7 +164,7 @@ SINGLE_MESSAGE = FastPath[RoutedPart](
         "one entry in one queue": lambda one: one.entries == 1,
         "the entry is valid": lambda one: one.problem is None,
         "no unique key": lambda one: not one.has_keys,
-        "no place at a gate": lambda one: not one.on_way,
+        "no place at a gate": lambda one: not one.has_place,
     },
 )
 QUEUE_HEAD = FastPath[HeadOfQueue](

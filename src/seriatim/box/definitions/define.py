@@ -14,7 +14,8 @@ from dataclasses import replace
 from seriatim.box.definitions import drop, schedules, services
 from seriatim.box.definitions.change import Change, Definition, Kind, changed_fields, kind_of
 from seriatim.box.definitions.compatibility import Redefinition, check_fit, check_lost, check_types
-from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.definitions.gate_checks import check_gates, check_unused_gate, other_way
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.live_changes import frozen, judged_by, moves_timers, retyped
 from seriatim.box.postgres.statements import Statements
@@ -103,14 +104,17 @@ class _Defining:
             changes += [self._drop(kind, name) for one, name in gone if one is kind]
         if any(one.kind not in _APART for one in changes):
             record(self._statements, changes)
-            if any(one.kind is Kind.QUEUE for one in changes):
-                self._statements.do("note_ways")
             after = read_definitions(self._statements)
             check_lost(self._before, after)
             redefined = Redefinition(self._before, after, {(kind_of(one).value, one.name) for one in kept})
             check_fit(redefined)
             check_types(redefined)
             services.check_services(self._before, after, {one.name for one in kept})
+            if after.ways:
+                served = {one.queue for one in kept if isinstance(one, Service)}
+                check_gates(after, served | {one.name for one in changes if one.kind is Kind.QUEUE})
+            if self._before.ways or after.ways:
+                self._statements.do("note_ways")
         return changes
 
     def _check_destinations(self, given: Sequence[Definition], gone: Collection[str]) -> None:
@@ -199,6 +203,9 @@ class _Defining:
             if fields := frozen(old.declared, new):
                 self._hold_publishers()
                 self._check_unused(old.queue_id, f"queue {new.name!r}", fields, "it")
+            if fields := other_way(old.declared, new):
+                self._hold_publishers()
+                check_unused_gate(self._statements, self._before, new.name, fields)
             if moves_timers(old.declared, new):
                 self._execute("look_held", queue_id=old.queue_id)
                 self._execute("call_all_waiters", of_queues=[old.queue_id])
@@ -267,13 +274,7 @@ class _Defining:
                     drop.check_collected(statements, before, name, "be dropped")
                 self._execute("drop_subscription", name=name)
             case Kind.QUEUE:
-                queue = before.queues[name]
-                services.check_unused_queue(before, name, gone=self._gone)
-                drop.check_queue(statements, queue)
-                self._execute("drop_groups", queue_id=queue.queue_id)
-                self._hold_publishers()
-                drop.check_queue(statements, queue)
-                self._execute("drop_queue", queue_id=queue.queue_id)
+                self._drop_queue(before.queues[name])
             case Kind.TYPE:
                 self._execute("drop_type", name=name)
             case Kind.CONTRACT:
@@ -290,6 +291,17 @@ class _Defining:
             case Kind.SCHEDULE:
                 self._execute("drop_schedule", name=name)
         return Change("dropped", kind, name)
+
+    def _drop_queue(self, queue: BoxQueue) -> None:
+        name = queue.declared.name
+        services.check_unused_queue(self._before, name, gone=self._gone)
+        drop.check_queue(self._statements, queue)
+        self._execute("drop_groups", queue_id=queue.queue_id)
+        self._hold_publishers()
+        drop.check_queue(self._statements, queue)
+        if queue.has_gate:
+            check_unused_gate(self._statements, self._before, name, other_way(queue.declared, None))
+        self._execute("drop_queue", queue_id=queue.queue_id)
 
     def _hold_publishers(self) -> None:
         """Wait until no open transaction has published by the definitions to be dropped, and keep it so until this transaction ends."""

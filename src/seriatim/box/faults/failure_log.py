@@ -102,6 +102,9 @@ def _next(queue: str, group: str | None, result: FaultResult) -> str:
             return f"tried again in {result.delay_us / 1e6:.3g} s"
         case Then.DEAD:
             return "set aside: it is a dead letter"
+        case Then.SUSPENDED if group is None:
+            command = f"seriatim messages retry {_word(result.message_id)} --queue {_word(queue)}"
+            return f"message faulted: it waits for an operator ({command})"
         case Then.SUSPENDED:
             return (
                 f"group faulted: it waits for an operator (seriatim group show {_word(group)} --queue {_word(queue)})"

@@ -58,7 +58,7 @@ class Then(StrEnum):
 
     #: The message is tried again.
     RETRY = "retry"
-    #: Its group waits for an operator.
+    #: Its group waits for an operator, or in a queue without groups the message itself.
     SUSPENDED = "suspended"
     #: It is a dead letter; its group goes on.
     DEAD = "dead"
@@ -135,7 +135,7 @@ def fail(
     noting.note(entry_ids, what, delay or 0)
     then = Then.RETRY if delay is not None else noting.give_up(entry_ids, what, message.message_id)
     told = failure_message.Failed(
-        delivery.queue, delivery.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempt,
+        delivery.queue, message.group, kind=what.kind, error_class=what.error_class, error=what.error, attempts=attempt,
         ordinal=message.ordinal, will_retry=delay is not None, dead_letter=then is Then.DEAD,
     )  # fmt: skip
     transaction.notice(MessageFailed(message, told))
@@ -209,7 +209,8 @@ class _Noting:
         self._group = group
         self.queue = queue
         self._locked = LockedGroups([group or ""], 0, -1)
-        self._named = {"of_queue": queue.queue_id, "of_group": group or ""}
+        # Messages that are counted by group and not locked are named by their entries alone.
+        self._named = {"of_queue": queue.queue_id, "of_group": None if queue.numbers else group or ""}
 
     def lock(self, patience_s: float) -> bool:
         """Lock the group. In a queue without groups there is only the message to lock, which `note` does."""
@@ -279,7 +280,7 @@ class _Noting:
     def give_up(self, entry_ids: list[int], what: Fault, which: str) -> Then:
         """The handler has failed for good: do what the queue says."""
         errors = self.queue.declared.errors
-        if errors == "continue" or (errors == "suspend" and self._group is None):
+        if errors == "continue" or (errors == "suspend" and self._group is None and not self.queue.numbers):
             why = f"{REASONS[Reason.DEAD_LETTERED]}: {what.error_class}: {what.error}"
             self._transaction.do("set_dead", **self._named, of_entries=entry_ids, why=_kept(why))
             return Then.DEAD
@@ -287,6 +288,8 @@ class _Noting:
             acted = self._turns.act(self.queue, self._locked, lambda state: fault(state, self._locked.now_us))
             self._turns.record(self.queue, self._locked.keys, acted.caused)
             self._transaction.notice(*acted.judged.notices(self.queue, self._locked.keys))
+        elif self.queue.numbers:
+            self._transaction.do("fault_messages", of_queue=self.queue.queue_id, of_entries=entry_ids)
         if errors == "stop":
             why = f"the handler failed for good at {which}: {what.error_class}: {what.error}"
             named = self._named | {"of_worker": _kept(what.worker)[:256], "why": _kept(why)[:4_000]}

@@ -19,9 +19,11 @@ from seriatim.box.faults.lease import fence_off
 from seriatim.box.notice import EntriesSetAside
 from seriatim.box.operators.failed_message import edit, failed, see_now, set_dead
 from seriatim.box.operators.gate_groups import check_passed, refuse_own
-from seriatim.box.operators.operator_log import Operator, log
+from seriatim.box.operators.operator_log import Operator, log, log_each
+from seriatim.box.operators.stopped_messages import StoppedMessage, retry_now, stopped_messages
 from seriatim.box.operators.take_out import (
     TAKE_OUT,
+    WaitingMessage,
     take_out_of_group,
     take_out_unordered,
     waiting_message,
@@ -38,7 +40,7 @@ from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import TRIED_AGAIN, Action, GroupState, require
 
-__all__ = ["ActionRequest", "Operation", "act", "require_of", "take_out", "unlocked"]
+__all__ = ["ActionRequest", "Operation", "act", "require_of", "retry_messages", "take_out", "unlocked"]
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
 _BRIEFLY_MS = 250
@@ -75,7 +77,8 @@ class ActionRequest:
         through: for `skip_hole`: the last number to skip; None: the whole hole.
         following: for `reset`: the next number.
         body: for `retry`: the new body of the failed message; None: no change.
-        message: for `skip_message`: the id of the message to take out; None: the message that stopped the group.
+        message: for `skip_message`: the id of the message to take out; None: the message that stopped the group. In an
+            `Unordered` queue with a gate, for `retry` and `skip_message`: the id of the message.
         at_once: for `close`: whether nothing leaves any more.
 
     Raises:
@@ -145,6 +148,8 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
         Unavailable: another transaction judges the stopped group, and doesn't end.
     """
     queue = read_definitions(transaction).queue(asked.queue)
+    if queue.numbers:
+        return _of_message(transaction, queue, asked)
     turns = Turns(transaction, now_us)
     locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
     if not locked.keys and asked.action is Action.ABORT and fence_off(transaction, queue, asked.group):
@@ -177,10 +182,110 @@ def take_out(transaction: Transaction, queue: BoxQueue, message_id: str, by: Ope
     if queue.has_groups:
         asked = ActionRequest(Action.SKIP_MESSAGE, name, found.group, by.actor, by.reason, message=message_id)
         return act(transaction, asked)
-    number, ready = take_out_unordered(transaction, queue, found, message_id, by), GroupState.READY
+    return _taken_out(transaction, queue, found, message_id, by)
+
+
+def retry_messages(
+    transaction: Transaction, queue: BoxQueue, message_ids: Sequence[str], by: Operator, *, body: bytes | None = None
+) -> dict[str, Operation | ActionRefused]:
+    """Retry messages of an `Unordered` queue with a gate that are faulted, or wait for their next attempt, in the transaction.
+
+    The number of statements doesn't depend on the number of messages.
+
+    Args:
+        transaction: the transaction.
+        queue: the queue.
+        message_ids: their ids.
+        by: the actor and the reason.
+        body: the new body of the only message; None: no change.
+
+    Returns:
+        for each id what was done, or why it wasn't.
+
+    Raises:
+        UsageError: the queue's messages stop their groups; or the new body is invalid.
+    """
+    name = queue.declared.name
+    if not queue.numbers:
+        raise UsageError(
+            f"a message of queue {name!r} stops its group" if queue.has_groups else f"queue {name!r} stops no message",
+            remedy="retry the group" if queue.has_groups else "only one with a gate does",
+        )
+    found: dict[str, list[StoppedMessage]] = {}
+    for one in stopped_messages(transaction, queue, message_ids=message_ids):
+        found.setdefault(one.message_id, []).append(one)
+    free = retry_now(transaction, queue, [each[0].entry_id for each in found.values() if len(each) == 1])
+    goes = [each[0] for each in found.values() if len(each) == 1 and each[0].entry_id in free]
+    details = [{"obeyed": True, "message_id": one.message_id, "before": _state_of(one)} for one in goes]
+    if body is not None and goes:
+        edit(transaction, read_definitions(transaction), queue, goes[0].failed(), body, by.actor)
+        details[0]["edited_bytes"] = len(body)
+    numbers = log_each(
+        transaction, by, Action.RETRY, queue=name, groups=[one.group for one in goes], details=details
+    )  # fmt: skip
+    done: dict[str, Operation | ActionRefused] = {}
+    for one, number in zip(goes, numbers, strict=True):
+        done[one.message_id] = Operation(
+            number, Action.RETRY, name, one.group, obeyed=True, before=_state_of(one), after=GroupState.READY, released=0,
+            set_aside=0,
+        )  # fmt: skip
+    for message_id in message_ids:
+        if message_id not in done:
+            several = len(found.get(message_id, ())) > 1
+            done[message_id] = ActionRefused(
+                f"messages of several id spaces have the id {shown(message_id)}" if several
+                else f"message {shown(message_id)} is not faulted, and waits for no attempt",
+                where=f"queue {name!r}",
+                remedy="retry them with --edits" if several else "see seriatim messages show",
+            )  # fmt: skip
+    return done
+
+
+def _taken_out(
+    transaction: Transaction, queue: BoxQueue, found: WaitingMessage, message_id: str, by: Operator
+) -> Operation:
+    number = take_out_unordered(transaction, queue, found, message_id, by)
+    before = GroupState.FAULTED if found.status == "faulted" else GroupState.READY
     return Operation(
-        number, Action.SKIP_MESSAGE, name, found.group, obeyed=True, before=ready, after=ready, released=0, set_aside=1
+        number,
+        Action.SKIP_MESSAGE,
+        queue.declared.name,
+        found.group,
+        obeyed=True,
+        before=before,
+        after=GroupState.READY,
+        released=0,
+        set_aside=1,
     )
+
+
+def _state_of(one: StoppedMessage) -> GroupState:
+    """The state that a message by itself shows."""
+    return GroupState.FAULTED if one.is_faulted else GroupState.READY
+
+
+def _of_message(transaction: Transaction, queue: BoxQueue, asked: ActionRequest) -> Operation:
+    """Perform an action on one message of a queue in which messages stop by themselves.
+
+    Raises:
+        UsageError: no message is named, or the action is for groups.
+        ActionRefused: the message isn't in that group, or its state doesn't allow it.
+    """
+    if asked.action not in (Action.RETRY, Action.SKIP_MESSAGE):
+        what = f"cannot {asked.action.replace('_', ' ')} in queue {asked.queue!r}: it is Unordered, and its groups have no state"
+        raise UsageError(what, remedy="retry or take out its messages, by their ids")
+    if asked.message is None:
+        raise UsageError(
+            f"a message of queue {asked.queue!r} stops by itself", remedy='name it: message="…", or --message ID'
+        )
+    by = Operator(asked.actor, asked.reason)
+    found = waiting_message(transaction, queue, asked.message, asked.group)
+    if asked.action is Action.RETRY:
+        done = retry_messages(transaction, queue, [asked.message], by, body=asked.body)[asked.message]
+        if isinstance(done, ActionRefused):
+            raise done
+        return done
+    return _taken_out(transaction, queue, found, asked.message, by)
 
 
 def require_of(found: GroupView, action: Action, *, named: bool = False) -> None:

@@ -22,6 +22,7 @@ from seriatim.box.messages.received import context_of
 from seriatim.box.operators.actions import require_of, unlocked
 from seriatim.box.operators.failed_message import EditedEntry, Stopping, failed_of, see_now, write_edits
 from seriatim.box.operators.operator_log import Operator, log_each
+from seriatim.box.operators.stopped_messages import retry_now, stopped_messages
 from seriatim.box.publishing.batch import distinct, stored_context
 from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.views.exported import ExportedMessage
@@ -134,6 +135,11 @@ def plan(
         views = {key: replace(view, state=unlocked(view)) for key, view in views.items()}
     stopping = failed_of(transaction, queue, keys)
     fixed = _fixed(definitions, queue)
+    alone = (
+        {one.entry_id: one for one in stopped_messages(transaction, queue, entry_ids=entry_ids)}
+        if queue.numbers
+        else {}
+    )
     found: list[PlannedRetry | NotRetried | UsageError] = []
     for one in wanted:
         fact = None if one.entry_id is None else facts.get(one.entry_id)
@@ -146,11 +152,20 @@ def plan(
         except UsageError as error:
             found.append(UsageError(error.what, where=one.where, remedy=error.remedy))
             continue
-        refused = _why_not(one, views.get(fact.group), stopping.get(fact.group))
+        if queue.numbers:
+            refused = (
+                None
+                if fact.entry_id in alone
+                else f"message {one.message_id!r} is not faulted, and waits for no attempt"
+            )
+        else:
+            refused = _why_not(one, views.get(fact.group), stopping.get(fact.group))
         if refused is not None:
             found.append(NotRetried(name, fact.group, one.message_id, refused))
             continue
-        waits = views[fact.group].state is not GroupState.FAULTED
+        waits = (
+            not alone[fact.entry_id].is_faulted if queue.numbers else views[fact.group].state is not GroupState.FAULTED
+        )
         found.append(PlannedRetry(name, fact.group, one.message_id, changed, edit, waits))
     return found
 
@@ -171,6 +186,8 @@ def retry_edited(
         the result for each message, in order.
     """
     queue, turns = definitions.queue(name), Turns(transaction)
+    if queue.numbers:
+        return _retry_alone(transaction, definitions, queue, wanted, by)
     locked = turns.lock_many(queue, sorted({one.group or "" for one in wanted}), _BRIEFLY_MS)
     have = set(locked.keys)
     mine = [one for one in wanted if one.group in have]
@@ -178,6 +195,38 @@ def retry_edited(
     goes = [one for one in planned.values() if isinstance(one, PlannedRetry)]
     done = _done(transaction, turns, queue, locked, goes, by) if goes else {}
     return [_result(queue, one, planned.get(id(one)), done) for one in wanted]
+
+
+def _retry_alone(
+    transaction: Transaction, definitions: Definitions, queue: BoxQueue, wanted: Sequence[ExportedMessage], by: Operator
+) -> list[Retried | NotRetried]:
+    """Like `retry_edited`, for messages that stop themselves alone; the log has a row for each."""
+    name = queue.declared.name
+    planned = plan(transaction, definitions, name, wanted)
+    free = retry_now(transaction, queue, [one.edit.entry_id for one in planned if isinstance(one, PlannedRetry)])
+    goes = [one for one in planned if isinstance(one, PlannedRetry) and one.edit.entry_id in free]
+    if edited := [one.edit for one in goes if one.changed]:
+        write_edits(transaction, queue, edited, by.actor)
+    states = [GroupState.READY if one.was_waiting else GroupState.FAULTED for one in goes]
+    details = [{"obeyed": True, "before": state} | _logged([one]) for one, state in zip(goes, states, strict=True)]
+    numbers = log_each(transaction, by, Action.RETRY, queue=name, groups=[one.group for one in goes], details=details)
+    done = {
+        one.edit.entry_id: Retried(
+            name, one.group, one.message_id, one.changed, number, state, GroupState.READY, 0, more=False
+        )
+        for one, state, number in zip(goes, states, numbers, strict=True)
+    }
+    results: list[Retried | NotRetried] = []
+    for one, each in zip(wanted, planned, strict=True):
+        match each:
+            case NotRetried():
+                results.append(each)
+            case UsageError():
+                results.append(NotRetried(name, one.group or "", one.message_id, _said(each)))
+            case PlannedRetry():
+                gone = NotRetried(name, each.group, one.message_id, "somebody else has retried it, or has it in hand")
+                results.append(done.get(each.edit.entry_id, gone))
+    return results
 
 
 def _done(

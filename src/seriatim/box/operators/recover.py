@@ -1,6 +1,8 @@
-"""Retry faulted groups automatically, if their queue has `recoveries`. Workers and `tick` do it."""
+"""Retry faulted groups and messages automatically, if their queue has `recoveries`. Workers and `tick` do it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from seriatim.box.connection.access import Access
 from seriatim.box.operators.actions import ActionRequest, act
@@ -15,10 +17,11 @@ _ACTOR = "seriatim"
 
 
 def recover(access: Access) -> int:
-    """Retry each faulted group that is due, in queues with `recoveries`; each group in a separate transaction.
+    """Retry each faulted group that is due, in queues with `recoveries`; each group in a separate transaction. Where messages are
+    faulted by themselves, retry each message.
 
     Returns:
-        the number of retried groups; 0 if the role isn't the owner of the box, who alone may do this.
+        the number of retried groups and messages; 0 if the role isn't the owner of the box, who alone may do this.
 
     Raises:
         Unavailable: there is no connection; groups that were retried before stay so.
@@ -36,9 +39,13 @@ def _recovered(access: Access) -> int:
         if not queues:
             return 0
         parameters = {"queue_ids": list(queues), "actor": _ACTOR}
-        rows = transaction.rows("faulted_groups", **parameters)
+        found: list[tuple[Any, str | None]] = [(row, None) for row in transaction.rows("faulted_groups", **parameters)]
+        if alone := [one.queue_id for one in definitions.queues.values() if one.numbers and one.queue_id in queues]:
+            rows = transaction.rows("faulted_messages", queue_ids=alone, actor=_ACTOR)
+            found += [(row, row.message_id) for row in rows]
     retried = 0
-    for queue_id, group, failed_at, done, now in rows:
+    for row, message_id in found:
+        queue_id, group, failed_at, done, now = row.queue_id, row.group, row.failed_at, row.done, row.now
         queue = queues[queue_id]
         due = recovery_at(queue.recover(), done, failed_at)
         if due is None or due > now:
@@ -46,7 +53,7 @@ def _recovered(access: Access) -> int:
         reason = f"recovery {done + 1} of {queue.recoveries}"
         try:
             with access.transaction() as transaction:
-                asked = ActionRequest(Action.RETRY, queue.name, group, _ACTOR, reason)
+                asked = ActionRequest(Action.RETRY, queue.name, group, _ACTOR, reason, message=message_id)
                 act(transaction, asked)
         except (UsageError, Unavailable):
             continue  # somebody else was faster, or works on it

@@ -20,6 +20,7 @@ from seriatim.box import notices
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, through_pooler
 from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.definitions.gate_checks import way_refused
 from seriatim.box.dialogs.clock import fire_due
 from seriatim.box.dialogs.transmission import transmit_to
 from seriatim.box.pipelines.arrow_rows import FETCHED, batches_of, own_names
@@ -407,7 +408,9 @@ class Feed(Closing):
         known = self._access.known
         if self._name not in known.definitions.queues:
             with self._transaction() as transaction:
-                return known.read(transaction).queue(self._name)
+                known.read(transaction).queue(self._name)
+        if (way := known.definitions.ways.get(self._name)) is not None:
+            raise way_refused(self._name, way)
         return known.definitions.queues[self._name]
 
     def _refresh(self) -> None:

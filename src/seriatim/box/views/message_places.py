@@ -28,7 +28,7 @@ __all__ = [
 
 #: What a message can be in a queue, or instead of it.
 STATUSES = (
-    *("arrived", "held", "queued", "in_hand"),
+    *("arrived", "held", "queued", "in_hand", "faulted"),
     *("late", "duplicate", "invalid", "rejected", "dead"),
     *("done", "unrouted"),
 )

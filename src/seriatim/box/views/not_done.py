@@ -17,6 +17,8 @@ REASONS: Mapping[str, str] = {
     "pipeline": "the queue belongs to a pipeline",
     "suspended": "its group is suspended",
     "faulted": "its group is faulted: a handler failed for good, and an operator has to mend it",
+    "failed": "it is faulted: its handler failed for good, and an operator has to mend it",
+    "place_open": "a message before it is still on its way to the gate",
     "retry": "it, or the message before it, failed and is tried again later",
     "later": "it, or the message before it, is to be handed out later",
     "held": "a number before it is missing, or its set isn't complete",

@@ -31,6 +31,7 @@ class QueueCounts:
         waiting_groups: the number of its groups that wait for a missing number.
         age_s: the age of its oldest message in seconds, by the database's clock; None if it is empty.
         processes: the number of processes that work on it, by their heartbeats.
+        faulted: messages that failed for good and wait for an operator, in a queue where each stops itself alone.
         is_idle: whether it has messages to work on, and nobody is at work.
     """
 
@@ -53,12 +54,13 @@ class QueueCounts:
     waiting_groups: int = 0
     age_s: float | None = None
     processes: int = 0
+    faulted: int = 0
     is_idle: bool = False
 
     @property
     def is_full(self) -> bool:
         """Whether the queue is full: publishers wait, or are refused."""
-        most, there = self.max_messages, self.arrived + self.held + self.queued + self.in_hand
+        most, there = self.max_messages, self.arrived + self.held + self.queued + self.in_hand + self.faulted
         return most is not None and there >= most
 
 

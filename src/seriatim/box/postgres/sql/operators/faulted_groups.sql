@@ -4,7 +4,7 @@
 -- Index: groups_faulted, queues_pkey, faults_of_group, operator_log_of_group.
 SELECT
     known.queue_id,
-    known.group_key,
+    known.group_key AS "group",
     (extract(epoch FROM fault.at) * 1000000)::bigint AS failed_at,
     (
         SELECT count(*) FROM {schema}.operator_log AS log

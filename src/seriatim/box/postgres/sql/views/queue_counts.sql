@@ -9,7 +9,8 @@ SELECT counts.queue, counts.policy, counts.enabled, counts.owner, counts.arrived
     extract(epoch FROM clock_timestamp() - counts.oldest)::float8 AS age_s,
     (
         SELECT count(*) FROM {schema}.workers AS worker WHERE worker.queue = counts.queue AND NOT worker.is_silent
-    )::integer AS processes
+    )::integer AS processes,
+    counts.faulted
 FROM {schema}.queue_counts AS counts
 LEFT JOIN (
     SELECT

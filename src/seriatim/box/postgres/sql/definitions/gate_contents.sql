@@ -1,0 +1,18 @@
+-- Purpose: how many messages has a queue (counted up to 1,000); and how many are on the way to its gate, or wait there for their
+-- places to be closed.
+-- Caller: gate_checks.py, after it holds off publishers, so that none is on its way.
+-- Locks: none.
+-- Index: entries_of_group, entries_on_way, entries_placed.
+SELECT
+    (
+        SELECT count(*) FROM (SELECT FROM {schema}.entries WHERE queue_id = %(queue_id)s LIMIT 1000) AS counted
+    ) AS waiting,
+    (
+        SELECT count(*) FROM (
+            SELECT FROM {schema}.entries WHERE gate_id = %(gate_id)s AND gate_id <> queue_id LIMIT 1000
+        ) AS counted
+    ) + (
+        SELECT count(*) FROM (
+            SELECT FROM {schema}.entries WHERE queue_id = %(gate_id)s AND status = 'placed' LIMIT 1000
+        ) AS counted
+    ) AS open

@@ -1,0 +1,116 @@
+"""Gates in the definitions of a box: what can be one, what can be on the way to one, and when that may change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import seriatim as sq
+from seriatim.box.pipelines.feed import Feed
+from seriatim.operations import invariants
+from seriatim.pipeline.declared.queue import CONVERSATION_GROUP
+from tests.box.gates.test_origin import OUT, PRICE, WORK, gated, order, out
+
+__all__ = ["gated"]
+
+OTHER = replace(WORK, name="other", gate="other out", through=[])
+OTHER_OUT = replace(OUT, name="other out")
+DESK = sq.Service("desk", queue="desk")
+
+
+#: What is refused, beside what is defined already, and what is said of it.
+REFUSED = (
+    ([replace(WORK, gate="aud")], "there is no queue 'aud', which is to be its gate (did you mean 'audit'?)"),
+    ([replace(OUT, policy=sq.Fifo(), sequence=None)], "queue 'out' can't be a gate: it is fifo, and a gate is standard"),
+    ([replace(OUT, policy=sq.Standard(start=2))], "start is 2 and increment 1, and places are 1, 2, 3 …"),
+    ([replace(OUT, policy=sq.Standard(start="first"))], "start is first and increment 1"),
+    ([replace(OUT, policy=sq.Standard(increment=2))], "start is 1 and increment 2"),
+    ([replace(OUT, policy=sq.Standard(capacity=9))], "it has a capacity, which would reject what has a place"),
+    ([replace(OUT, group="kind")], "its group is kind and its sequence origin_ordinal, and not origin_group"),
+    ([replace(OUT, sequence="part")], "its group is origin_group and its sequence part"),
+    ([replace(OUT, default_group="x")], "it has a default_group"),
+    ([replace(OUT, closes="kind = 'last'")], "messages open or close its groups"),
+    ([replace(OUT, level="type")], "it puts each type in order by itself"),
+    ([replace(OTHER, gate="out")], "gate 'out' is that of queue "),
+    ([replace(OUT, gate="last"), replace(OUT, name="last", gate="out")], "gate 'out' is that of queue "),
+    ([replace(OUT, name="x", gate="y"), replace(OUT, name="y", gate="x")], "its gate leads to itself: x → y → x"),
+    ([replace(WORK, through=["prise"])], "there is no queue 'prise', which is to be on the way to its gate"),
+    ([OTHER_OUT, OTHER, replace(WORK, through=["other"])], "queue 'other' can't be on the way to a gate: it has a gate"),
+    ([OTHER_OUT, OTHER, replace(WORK, through=["other out"])], "it is the gate of queue 'other'"),
+    ([OTHER_OUT, replace(OTHER, through=["price"])], "queue 'price' is on the way of queue "),
+    ([DESK, replace(WORK, through=["desk"])], "queue 'desk' can't be on the way to a gate: it is the queue of a service"),
+    (
+        [sq.Queue("desk", sq.Fifo(), group=CONVERSATION_GROUP, gate="other out"), OTHER_OUT, DESK],
+        "a queue with a gate can't be that of a service",
+    ),
+)  # fmt: skip
+
+
+def test_what_does_not_fit_is_refused(gated):
+    before = gated.definitions()
+    for defined, told in REFUSED:
+        with pytest.raises(sq.UsageError) as refused:
+            gated.define(*defined)
+        assert told in str(refused.value)
+    assert gated.definitions().version == before.version
+
+
+def test_a_gate_is_not_dropped_alone(gated):
+    with pytest.raises(sq.UsageError, match="there is no queue 'price', which is to be on the way"):
+        gated.drop(queue=["price"], subscription=["price"])
+    gated.drop(queue=["out", "price", "work"], subscription=["out", "price", "work"])
+
+
+def test_gates_stand_in_a_row(gated):
+    gated.define(replace(OUT, gate="last"), replace(OUT, name="last"))
+    assert {name: one.declared.name for name, one in gated.definitions().gates.items()} == {
+        "out": "work",
+        "last": "out",
+    }
+
+
+def test_the_way_changes_while_nothing_is_on_it(gated):
+    elsewhere = replace(WORK, gate="other out")
+    gated.publish(order())
+    for changed in (elsewhere, replace(WORK, gate=None, through=()), replace(WORK, through=[])):
+        with pytest.raises(
+            sq.ActionRefused, match="can't change: the queue has 1 message, whose places are at the gate"
+        ):
+            gated.define(changed, OTHER_OUT)
+    with gated.session() as tx:
+        for _ in tx.receive("work"):
+            tx.publish([sq.Message(type="priced"), out()])
+    with pytest.raises(
+        sq.ActionRefused, match="gate can't change: 2 messages of its places are on the way to gate 'out'"
+    ):
+        gated.define(elsewhere, OTHER_OUT)
+    with gated.session() as tx:
+        for _ in tx.receive("price"):
+            pass
+    with pytest.raises(sq.ActionRefused, match="gate and through can't change: 1 message of its places is on the way"):
+        gated.define(replace(WORK, gate=None, through=()))
+    with pytest.raises(sq.ActionRefused, match="gate and through can't change"):
+        gated.drop(queue=["work"], subscription=["work"])
+
+
+def test_a_way_begins_and_ends_while_the_queue_is_empty(gated):
+    gated.define(replace(WORK, gate=None, through=()))
+    gated.publish(order())
+    with pytest.raises(
+        sq.ActionRefused, match="gate and through can't change: the queue has 1 message, which have no places"
+    ):
+        gated.define(WORK)
+    with gated.session() as tx:
+        list(tx.receive("work"))
+    gated.define(WORK, replace(PRICE, priority=None))
+    assert invariants.broken(gated) == []
+
+
+def test_no_pipeline_reads_what_is_on_the_way(gated):
+    for queue in ("work", "price"):
+        with pytest.raises(
+            sq.UsageError, match=f"a pipeline can't read queue '{queue}'.*let the pipeline read the gate"
+        ):
+            Feed(gated.dsn, gated.schema, queue=queue)
+    Feed(gated.dsn, gated.schema, queue="out").close()
