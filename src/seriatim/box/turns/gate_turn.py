@@ -89,6 +89,8 @@ class GateTurn(Turn):
         gone = self._start.skipped.contain(np.zeros(len(ahead), np.int64), ahead)
         self._taken_back[0] = np.count_nonzero(gone)
         super().put_back(ahead)
+        # What waited may wait no more: the clock of a hole begins anew.
+        self._start = kernel.settle(self._standard, self._start, np.array([self._now], np.int64))[0]
 
     def hole_ends(self, *, due: bool) -> list[int | None] | None:
         """For each group the last number of its hole, None without one. `due`: of holes whose time to be skipped is over; None for all

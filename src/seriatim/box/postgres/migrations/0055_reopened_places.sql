@@ -44,7 +44,8 @@ DECLARE
     again bigint;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_gate]);
-    UPDATE {schema}.entries AS entry SET status = 'placed', arrival = NULL
+    UPDATE {schema}.entries AS entry SET
+        status = 'placed', arrival = NULL, gate_id = of_gate, origin_number = entry.sequence
     WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'held' AND NOT entry.late
         AND entry.sequence = ANY (numbers);
     GET DIAGNOSTICS again = ROW_COUNT;
