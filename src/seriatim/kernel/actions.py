@@ -261,8 +261,8 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
 
 
 def skip_holes(policy: Standard, state: State, now: int, group: str, through: int) -> Outcome:
-    """Like `skip_hole`, for all holes up to that number: messages may wait between them, which leave in their places."""
-    outcome = skip_hole(policy, state, now, group, _end_of_hole(policy, state, through))
+    """Like `skip_hole`, for all holes up to that number, if there are any: messages may wait between them, which leave in their places."""
+    outcome = Outcome(state, no_messages(), no_events())
     while int(outcome.state.groups.next[0]) <= through and holes.holes(policy, outcome.state)[0][0]:
         end = _end_of_hole(policy, outcome.state, through)
         more = skip_hole(policy, outcome.state, now, group, end)

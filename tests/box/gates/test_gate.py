@@ -8,7 +8,7 @@ import pytest
 
 import seriatim as sq
 from seriatim import MessageBox
-from seriatim.operations import events, groups, invariants
+from seriatim.operations import dead_letters, events, groups, invariants
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.box.shop import rows
 
@@ -244,3 +244,57 @@ def test_places_of_an_unordered_queue_pass_in_order(gated):
         first.publish(result("a"), cause=one)
         first.delivery.done()
     assert received(gated) == [("a", 1, False), ("b", 2, False), ("c", 3, False)]
+
+
+def killed(box, queue, *fatal):
+    """Work on all that a queue hands out; messages with these results become dead letters, the others give them."""
+
+    def handle(message, tx):
+        name = message.context.get("of") or f"x{message.context['n']}"
+        if name in fatal:
+            raise sq.Business("no")
+        return result(name.replace("p", "x"))
+
+    sq.Worker(box, queue, handle).run(until_idle=True)
+
+
+@pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
+def test_a_requeued_message_goes_back_to_its_place(gated, policy):
+    gated.define(WAY, replace(WORK, policy=policy, through=["price"]))
+    publish(gated, 1)
+    work(gated, "p1")  # the first place is open
+    publish(gated, 2)
+    killed(gated, "work", "x2")
+    gated.tick()
+    (dead,) = dead_letters.dead_letters(gated, "work")
+    dead_letters.requeue(gated, dead.entry_id, **BY)
+    publish(gated, 1)
+    work(gated, "x1", queue="price")
+    assert received(gated) == [("x1", 1, False), ("x1", 2, False)]
+    work(gated, "again", "after")
+    assert received(gated) == [("again", 3, False), ("after", 4, False)]
+
+
+@pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
+def test_a_requeued_message_whose_place_has_passed_goes_to_the_end(gated, policy):
+    gated.define(replace(WORK, policy=policy))
+    publish(gated, 3)
+    killed(gated, "work", "x2")
+    assert received(gated) == [("x1", 1, False), ("x3", 2, False)]
+    (dead,) = dead_letters.dead_letters(gated, "work")
+    dead_letters.requeue(gated, dead.entry_id, **BY)
+    publish(gated, 1)
+    work(gated, "again", "after")
+    assert [name for name, _, _ in received(gated)] == ["again", "after"]
+
+
+def test_a_message_on_the_way_is_requeued(gated):
+    gated.define(replace(WAY, errors="continue", attempts=1), replace(WORK, through=["price"]))
+    publish(gated, 2)
+    work(gated, "p1 x1", "x2")
+    killed(gated, "price", "p1")
+    (dead,) = dead_letters.dead_letters(gated, "price")
+    dead_letters.requeue(gated, dead.entry_id, **BY)
+    assert received(gated) == []
+    killed(gated, "price")
+    assert received(gated) == [("x1", 1, False), ("x1", 2, False), ("x2", 3, False)]

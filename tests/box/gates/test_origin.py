@@ -258,7 +258,6 @@ def test_what_comes_back_into_the_queue_keeps_its_place(gated):
 
 
 def test_results_of_what_a_gate_gives_carry_no_origin_or_the_place_at_its_own_gate(gated):
-    """The gate's turn is left out here: what is closed is judged like any other message."""
     then = (sq.Queue("then", sq.Unordered()), sq.Subscription("then", where="type = 'done'", to="then"))
     last = (sq.Queue("last", **vars_of(OUT)), sq.Subscription("last", where="type = 'done'", to="last"))
     gated.define(sq.MessageType("done"), *then)
@@ -267,7 +266,6 @@ def test_results_of_what_a_gate_gives_carry_no_origin_or_the_place_at_its_own_ga
             gated.define(replace(OUT, gate=gate), *last)
         gated.publish(order())
         work_off(gated, "work", lambda message, tx: out())
-        rows(gated, "UPDATE {schema}.entries SET status = 'arrived', gate_id = NULL WHERE status = 'placed'")
         work_off(gated, "out", lambda message, tx: sq.Message(type="done"))
     assert entries(gated, "last") == [("placed", "a", 2, "last", None, 2)]
     done = rows(gated, "SELECT context FROM {schema}.spool WHERE type = 'done' ORDER BY arrival_id")

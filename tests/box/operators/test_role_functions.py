@@ -209,7 +209,8 @@ class Calls:
             "entry_groups": ["c1"] * 2, "entry_sequences": [number, "5"], "entry_sizes": [None] * 2,
             "entry_priorities": ["5"] * 2, "entry_problems": [None] * 2, "entry_subscriptions": ["{}"] * 2,
             "part_counts": ["1", None], "part_places": ["1"], "part_names": ["a"], "part_content_types": [None],
-            "part_bodies": ["x"], "by_itself": "false", "flushed": "false",
+            "part_bodies": ["x"], "by_itself": "false", "flushed": "false", "on_way": "true",
+            "numbered_queues": None,
         }  # fmt: skip
         publish = {
             "type": "order", "body": "x", "context": '{"customer": "c1", "version": 4}', "message_id": f"{number}c",

@@ -497,7 +497,10 @@ def _passed_over(asked: ActionRequest, policy: Policy, acted: ActionResult) -> d
     """The first and the last skipped number, for the operator log; empty if none was skipped."""
     if asked.action is Action.SKIP_HOLE:
         events = acted.judged.events
-        at = np.flatnonzero(events.kind == EventKind.HOLE_SKIPPED)[-1]  # others before it were due before the action
+        skipped = np.flatnonzero(events.kind == EventKind.HOLE_SKIPPED)
+        if not len(skipped):  # of a gate, where results were there under all numbers of the hole
+            return {}
+        at = skipped[-1]  # others before it were due before the action
         return {"skipped": [int(events.first[at]), int(events.last[at])]}
     following = asked.following if asked.action is Action.RESET else None
     if following is not None and isinstance(policy, Standard) and following > acted.next:

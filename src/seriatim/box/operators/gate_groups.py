@@ -5,11 +5,11 @@ from __future__ import annotations
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
-from seriatim.box.turns.turns import Turns
+from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.errors import ActionRefused, Unavailable, shown
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["check_passed", "refuse_own"]
+__all__ = ["check_passed", "locked_at_gate", "refuse_own"]
 
 #: Somebody may work on the group, and goes on as long as the handler takes.
 _PATIENCE_MS = 10_000
@@ -28,24 +28,36 @@ def check_passed(transaction: Transaction, queue: BoxQueue, group: str) -> BoxQu
     if queue.declared.gate is None:
         return None
     gate = read_definitions(transaction).queue(queue.declared.gate)
-    where = f"queue {gate.declared.name!r}, group {shown(group)}"
     turns = Turns(transaction)
-    locked = turns.lock(gate, 1, group, _PATIENCE_MS)
-    if not locked.keys:
-        raise Unavailable(
-            "another session has the lock of the group at the gate",
-            where=where,
-            remedy="try again after that session has ended",
-        )
-    turns.judge_all(gate, locked)  # what has ended passes
+    turns.judge_all(gate, locked_at_gate(turns, gate, group))  # what has ended passes
     left = transaction.value("places_left", of_gate=gate.queue_id, of_origin=queue.queue_id, of_group=group)
     if left:
         raise ActionRefused(
             f"{counted(left, 'place')} of it {'is' if left == 1 else 'are'} open or waiting at the gate",
-            where=where,
+            where=_where(gate, group),
             remedy=f"let the messages leave, or skip the places: seriatim group show {gate.declared.name} {group}",
         )
     return gate
+
+
+def locked_at_gate(turns: Turns, gate: BoxQueue, group: str) -> LockedGroups:
+    """Lock a group of a gate, for an action on its origin queue.
+
+    Raises:
+        Unavailable: a receiver keeps it locked.
+    """
+    locked = turns.lock(gate, 1, group, _PATIENCE_MS)
+    if not locked.keys:
+        raise Unavailable(
+            "another session has the lock of the group at the gate",
+            where=_where(gate, group),
+            remedy="try again after that session has ended",
+        )
+    return locked
+
+
+def _where(queue: BoxQueue, group: str) -> str:
+    return f"queue {queue.declared.name!r}, group {shown(group)}"
 
 
 def refuse_own(queue: BoxQueue, group: str, doing: str) -> None:
@@ -57,6 +69,6 @@ def refuse_own(queue: BoxQueue, group: str, doing: str) -> None:
     if queue.origin_id is not None:
         raise ActionRefused(
             f"a gate's group can't be {doing} by itself: its numbers are those of the origin queue's group",
-            where=f"queue {queue.declared.name!r}, group {shown(group)}",
+            where=_where(queue, group),
             remedy="forget the group of the origin queue",
         )

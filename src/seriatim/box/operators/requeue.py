@@ -14,6 +14,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.operators.actions import require_of
 from seriatim.box.operators.operator_log import Operator
+from seriatim.box.operators.reopen import Reopening
 from seriatim.box.turns.turns import LockedGroups, Turns
 from seriatim.box.views.groups import group_of
 from seriatim.errors import Unavailable, shown
@@ -74,7 +75,8 @@ def requeue(
         ActionRefused: the group is closed.
         Unavailable: another session keeps the group locked.
     """
-    found = read_definitions(transaction).queue(queue)
+    definitions = read_definitions(transaction)
+    found = definitions.queue(queue)
     turns = Turns(transaction)
     locked = _locked(turns, found, group)
     facts = transaction.rows(
@@ -85,8 +87,13 @@ def requeue(
         return []
     if locked is not None and facts[0].is_known:
         require_of(group_of(transaction, queue, group), Action.REQUEUE)
-    places = [_place(found, group, one, ordered=locked is not None) for one in facts]
-    transaction.do("requeue_entries", of_queue=found.queue_id, of_group=group, **_rows(facts, places))
+    its_ids = [one.entry_id for one in facts]
+    reopening = Reopening.of(transaction, turns, definitions, found, its_ids)
+    places = [
+        _place(found, group, one, ordered=locked is not None, passed=one.entry_id in reopening.passed) for one in facts
+    ]
+    transaction.do("requeue_entries", of_queue=found.queue_id, of_group=group, **_rows(found, facts, places))
+    reopening.apply(transaction, turns)
     if locked is not None:
         # A message that was taken out comes back: its number isn't skipped any more.
         out = [one.sequence for one in facts if one.disposition == Disposition.DEAD.word and one.sequence is not None]
@@ -115,27 +122,40 @@ def _locked(turns: Turns, queue: BoxQueue, group: str) -> LockedGroups | None:
     return locked
 
 
-def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool) -> Place:
+def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool, passed: bool) -> Place:
+    """The place of a message that is put back. `passed`: the gate has passed its place there."""
+    if not ordered and queue.numbers:
+        return Place.END if passed or one.ordinal is None else Place.ORDINAL
     if not ordered or not one.is_known:
         return Place.ARRIVAL
-    intact = not one.forgotten and one.ordinal is not None and one.last_ordinal - one.ordinal == one.undelivered
+    passed = passed and queue.gate_id is not None
+    intact = (
+        not passed
+        and not one.forgotten
+        and one.ordinal is not None
+        and one.last_ordinal - one.ordinal == one.undelivered
+    )
     rejected = one.disposition == Disposition.REJECTED.word
     policy = queue.declared.policy_of(group)
     return place(policy, one.following, one.sequence, one.ordinal, intact=intact, rejected=rejected)
 
 
 def _rows(
-    facts: Sequence[_Facts], places: Sequence[Place]
+    queue: BoxQueue, facts: Sequence[_Facts], places: Sequence[Place]
 ) -> dict[str, list[int] | list[int | None] | list[str] | list[bool]]:
     """The entries for ``requeue``: entries that go to the end get the next ordinals, one after another."""
     ordinals: list[int | None] = []
     following = facts[0].last_ordinal + 1
     for one, where in zip(facts, places, strict=True):
-        ordinals.append({Place.ARRIVAL: None, Place.ORDINAL: one.ordinal, Place.END: following}[where])
+        # Of an unordered queue the numbers are given at the commit.
+        end = following if queue.has_groups else None
+        ordinals.append({Place.ARRIVAL: None, Place.ORDINAL: one.ordinal, Place.END: end}[where])
         following += where is Place.END
+    arrival = "arrived" if queue.origin_id is None else "placed"
+    released = "queued" if queue.has_groups else "arrived"
     return {
         "of_entries": [one.entry_id for one in facts],
-        "its_statuses": ["arrived" if where is Place.ARRIVAL else "queued" for where in places],
+        "its_statuses": [arrival if where is Place.ARRIVAL else released for where in places],
         "its_ordinals": ordinals,
         "to_the_end": [where is Place.END for where in places],
     }

@@ -81,6 +81,16 @@ class GateTurn(Turn):
         self._standard = replace(policy, remember=0, restart_after=0)
         super().__init__(self._standard, keys, known, entries, now, at_most, requests, incarnation)
         self._goes_in_parts = False
+        self._taken_back: Ints = np.zeros(len(keys), np.int64)
+
+    def put_back(self, numbers: Ints) -> None:
+        """Take back that places of the turn's one group are closed without results: they count as voids no more."""
+        ahead = numbers[numbers >= self._start.groups.next[0]]
+        gone = self._start.skipped.contain(np.zeros(len(ahead), np.int64), ahead)
+        self._taken_back[0] = np.count_nonzero(gone)
+        super().put_back(ahead)
+        # What waited may wait no more: the clock of a hole begins anew.
+        self._start = kernel.settle(self._standard, self._start, np.array([self._now], np.int64))[0]
 
     def hole_ends(self, *, due: bool) -> list[int | None] | None:
         """For each group the last number of its hole, None without one. `due`: of holes whose time to be skipped is over; None for all
@@ -183,6 +193,7 @@ class GateTurn(Turn):
         # A place without results is a void from the moment it comes, and once.
         each = np.where(decided.disposition == Disposition.VOID, 1, self._weights[self._rows[decided.ref]])
         np.add.at(counts, (decided.group, decided.disposition), each)
+        counts[:, Disposition.VOID] -= self._taken_back
         return counts
 
     @property

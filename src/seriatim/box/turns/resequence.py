@@ -289,6 +289,8 @@ class Turn:
         #: The row of each message that the kernel is told of: a ref of its is a place in here.
         self._rows = np.concatenate([held, self._arrived])
         self._held = len(held)
+        #: For each group how many arrivals are taken back.
+        self._taken_back: Ints | int = 0
         self._arrivals = np.array([row.arrivals if (row := self._known.get(key)) else 0 for key in keys], np.int64)
         arrived = np.bincount(entries.place[self._arrived], minlength=len(keys))
         self._come = ArrivedNumbers(arrived, _told(entries.take(self._arrived), len(keys)))
@@ -687,7 +689,7 @@ class Turn:
             "remembered": _written_down(after.remembered, len(rows)),
             "states": state_rows(groups).ravel().tolist(),
             "skipped": [numbers(each) for each in pairs],
-            "arrivals": (self._arrivals + new).tolist(),
+            "arrivals": (self._arrivals + new - self._taken_back).tolist(),
             "decided": [numbers(each) for each in counts.tolist()],
         }
 

@@ -36,6 +36,10 @@ DECLARE
     waiting bigint;
     behind bigint;
     goes_on boolean;
+    -- A gate may have a gate itself: there the places are its own numbers.
+    next_gate integer := (
+        SELECT way.gate_id FROM {schema}.ways AS way WHERE way.queue_id = of_gate AND way.is_origin
+    );
     found bigint[];
     voids bigint[];
 BEGIN
@@ -51,7 +55,9 @@ BEGIN
         WHERE one.queue_id = of_gate AND one.group_key = of_group;
         IF known.flags & 2 <> 0 THEN
             -- A closed group takes nothing in: all of it is late.
-            UPDATE {schema}.entries AS entry SET status = 'arrived'
+            UPDATE {schema}.entries AS entry SET
+                status = 'arrived', gate_id = coalesce(next_gate, gate_id),
+                origin_number = CASE WHEN next_gate IS NULL THEN origin_number END
             WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'placed';
             CONTINUE;
         END IF;
@@ -82,17 +88,19 @@ BEGIN
         END IF;
         -- Likewise.
         WITH came AS (
-            UPDATE {schema}.entries AS entry SET status = 'arrived'
+            UPDATE {schema}.entries AS entry SET
+                status = 'arrived', gate_id = coalesce(next_gate, gate_id),
+                origin_number = CASE WHEN next_gate IS NULL THEN origin_number END
             WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'placed'
                 AND entry.origin_number <= greatest(last, following - 1, forced[place])
-            RETURNING entry.origin_number
+            RETURNING entry.sequence
         )
-        SELECT coalesce(array_agg(DISTINCT origin_number), '{{}}') INTO found FROM came;
+        SELECT coalesce(array_agg(DISTINCT sequence), '{{}}') INTO found FROM came;
         voids := ARRAY(
             SELECT number FROM generate_series(following, last) AS number
             EXCEPT SELECT unnest(found)
             EXCEPT SELECT entry.sequence FROM {schema}.entries AS entry
-            WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'held'
+            WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status IN ('held', 'arrived')
                 AND NOT entry.late AND entry.sequence >= following AND entry.sequence <= last
             ORDER BY number
         );
@@ -118,7 +126,9 @@ BEGIN
                 ORDER BY entry.origin_number LIMIT 1
             );
             IF behind IS NOT NULL THEN
-                UPDATE {schema}.entries AS entry SET status = 'arrived'
+                UPDATE {schema}.entries AS entry SET
+                    status = 'arrived', gate_id = coalesce(next_gate, gate_id),
+                    origin_number = CASE WHEN next_gate IS NULL THEN origin_number END
                 WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'placed'
                     AND entry.origin_number = behind;
             END IF;
@@ -131,9 +141,9 @@ BEGIN
                         AND coalesce(entry.origin_group, entry.group_key) = of_group
                         AND coalesce(entry.origin_number, entry.ordinal) >= alive
                         AND coalesce(entry.origin_number, entry.ordinal) < behind
-                    EXCEPT SELECT entry.origin_number FROM {schema}.entries AS entry
+                    EXCEPT SELECT entry.sequence FROM {schema}.entries AS entry
                     WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status IN ('placed', 'arrived')
-                        AND entry.origin_number >= alive AND entry.origin_number < behind
+                        AND entry.sequence >= alive AND entry.sequence < behind
                     ORDER BY number
                 );
             END IF;

@@ -1,0 +1,73 @@
+"""Open places at a gate again, because messages on the way to it are put back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.operators.gate_groups import locked_at_gate
+from seriatim.box.turns.turns import LockedGroups, Turns
+
+__all__ = ["Reopening"]
+
+
+class _Place(NamedTuple):
+    """A row of the function ``aside_places``."""
+
+    entry_id: int
+    origin_group: str
+    origin_number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reopening:
+    """Places that are to be opened again. The gate's groups are locked until the transaction ends.
+
+    `passed`: the entries whose places the gate has passed.
+    `places`: for each group of the gate its lock, and the numbers of its places.
+    """
+
+    gate: BoxQueue | None = None
+    passed: frozenset[int] = frozenset()
+    places: list[tuple[LockedGroups, list[int]]] = field(default_factory=list)
+
+    @classmethod
+    def of(
+        cls,
+        transaction: Transaction,
+        turns: Turns,
+        definitions: Definitions,
+        queue: BoxQueue,
+        entry_ids: Sequence[int],
+    ) -> Reopening:
+        """Lock the gate's groups of entries that are set aside in a queue on the way.
+
+        Raises:
+            Unavailable: a receiver keeps a group of the gate locked.
+        """
+        origin = definitions.ways.get(queue.declared.name)
+        gate = None if origin is None else definitions.queues.get(str(origin.declared.gate))
+        if gate is None:
+            return cls()
+        rows = transaction.rows("aside_places", _Place, of_queue=queue.queue_id, of_entries=list(entry_ids))
+        passed: set[int] = set()
+        places = []
+        for group in sorted({one.origin_group for one in rows}):
+            locked = locked_at_gate(turns, gate, group)
+            following = transaction.value("next_at_gate", of_gate=gate.queue_id, of_group=group)
+            mine = [one for one in rows if one.origin_group == group]
+            passed.update(one.entry_id for one in mine if one.origin_number < following)
+            places.append((locked, [one.origin_number for one in mine if one.origin_number >= following]))
+        return cls(gate, frozenset(passed), places)
+
+    def apply(self, transaction: Transaction, turns: Turns) -> None:
+        """Open the places, after the messages were put back: what the gate knew as void is taken back."""
+        for locked, numbers in self.places:
+            if self.gate is not None and numbers:
+                named = {"of_gate": self.gate.queue_id, "of_group": locked.keys[0], "numbers": numbers}
+                transaction.do("reopen_places", **named)
+                judged = turns.judge(self.gate, locked, 0, put_back=numbers)
+                transaction.notice(*judged.notices(self.gate, locked.keys))
