@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -113,4 +114,14 @@ def test_no_pipeline_reads_what_is_on_the_way(gated):
             sq.UsageError, match=f"a pipeline can't read queue '{queue}'.*let the pipeline read the gate"
         ):
             Feed(gated.dsn, gated.schema, queue=queue)
+    gated.publish(order())
+    with gated.session() as tx:
+        for _ in tx.receive("work"):
+            tx.publish(sq.Message(type="out", context={"kind": "x", "to": "audit"}))
+    with Feed(gated.dsn, gated.schema, queue="audit") as feed:
+        reader, batch, count = feed.next("", 0, None)
+        (part,) = feed.parts(reader, 0, batch)
+        (read,) = feed.read(0, batch, part, {"kind": "string"})
+    assert count == 1
+    assert json.loads(read["context"][0].as_py()).keys() == {"kind", "to", "parent_id", "correlation_id"}
     Feed(gated.dsn, gated.schema, queue="out").close()
