@@ -6,9 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
+from seriatim.cli.check import check
 from seriatim.operations import invariants
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP
 from tests.box.gates.test_origin import OUT, PRICE, WORK, gated, order, out
@@ -125,3 +127,27 @@ def test_no_pipeline_reads_what_is_on_the_way(gated):
     assert count == 1
     assert json.loads(read["context"][0].as_py()).keys() == {"kind", "to", "parent_id", "correlation_id"}
     Feed(gated.dsn, gated.schema, queue="out").close()
+
+
+def test_check_tells_which_queues_a_pipeline_cannot_read(gated, tmp_path):
+    file = tmp_path / "pipeline.yaml"
+    written = """
+name: reading
+checkpoint: state
+box: {{dsn: "{dsn}", schema: {schema}}}
+receive: [{{queue: {queue}}}]
+route: box
+"""
+    for queue, dsn, faults in (
+        ("work", gated.dsn, 1),
+        ("out", gated.dsn, 0),
+        ("work", "postgresql://nowhere.invalid/x", 0),
+    ):
+        file.write_text(written.format(dsn=dsn, schema=gated.schema, queue=queue), encoding="utf-8")
+        result = CliRunner().invoke(check, [str(file), "--json"])
+        found = json.loads(result.stdout)["faults"]
+        assert (len(found), result.exit_code) == (faults, 2 * faults)
+        if found:
+            assert found[0]["what"].startswith(
+                "a pipeline can't read queue 'work': its messages are on the way to gate 'out'"
+            )

@@ -188,8 +188,8 @@ class Feed(Closing):
         """The messages of a part, groups one after another and each in order."""
         name = "read_batch_unordered" if self._is_unordered() else "read_batch"
         # An origin ends where a pipeline begins.
-        origins = {"with_gates": bool(self._access.known.definitions.ways), "origin": list(ORIGIN)}
-        return self._rows(name, part, properties, after=after, through=through, **origins)
+        with_gates, origin = bool(self._access.known.definitions.ways), list(ORIGIN)
+        return self._rows(name, part, properties, after=after, through=through, with_gates=with_gates, origin=origin)
 
     def done(self, reader: str, through: int) -> None:
         """Note that the batches up to this one are processed. Earlier batches are deleted; this one stays until the next is done.
