@@ -12,6 +12,7 @@ from seriatim.box.faults.faults import Fault, fail
 from seriatim.cli.main import main
 from seriatim.kernel.fault import FaultKind
 from seriatim.operations import find, groups, invariants, messages, queues, trace, work_findings
+from tests.box import roles
 from tests.box.gates.test_gate import ALL, BY, OUT, WAY, WORK, publish, received, work
 from tests.box.shop import rows
 from tests.databases import box_with
@@ -172,3 +173,20 @@ def test_a_gate_that_nobody_receives_from(seen):
         "nobody has looked yet at what has ended before the gate: nobody receives from the queue: seriatim work out"
         " --handler MODULE:FUNCTION, or seriatim serve"
     )
+
+
+def test_a_role_sees_the_places_of_a_gate_and_the_messages_of_the_queues_that_it_sees(seen):
+    publish(seen, 2)
+    work(seen, "p1", "x2")
+    roles.make(seen, "watcher")
+    seen.grant("watcher", see=["out"])
+    with roles.as_role(seen, "watcher") as own:
+        (view,) = groups.groups(own, "out")
+        assert (view.places, view.open_places, view.open_number) == (2, 1, 1)
+        assert counts(own).open_places == 1
+        assert (
+            groups.standing(own, "out", "a").why == "place 1 is open: a message of it is in a queue that you don't see"
+        )
+        seen.grant("watcher", see=["price"])
+        (on_way,) = groups.standing(own, "out", "a").place.waits_for
+        assert on_way.queue == "price"

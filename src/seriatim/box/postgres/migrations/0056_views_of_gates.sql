@@ -4,6 +4,10 @@
 CREATE OR REPLACE VIEW {schema}.seen_entries WITH (security_barrier) AS
 SELECT * FROM {schema}.entries WHERE queue_id = ANY ((SELECT {schema}.sees('see'))::integer[]);
 
+-- Which queues are gates, to those who see them.
+CREATE VIEW {schema}.seen_ways WITH (security_barrier) AS
+SELECT * FROM {schema}.ways WHERE gate_id = ANY ((SELECT {schema}.sees('see'))::integer[]);
+
 -- Which places of a gate's group are open: `places`: how many numbers were given from the next one on: they are open, or wait for one
 -- that is. `open_places`: how many of them are open; `open_number`: the first; `open_us`: since when its oldest message is where it
 -- is. NULL: the queue is no gate, or the caller doesn't see it; the last two: no place is open.

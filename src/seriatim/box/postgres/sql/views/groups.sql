@@ -11,7 +11,8 @@
 WITH place AS MATERIALIZED (
     SELECT
         known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*,
-        coalesce((kind.one ->> 'restart_after')::bigint, 8) AS restart_after
+        coalesce((kind.one ->> 'restart_after')::bigint, 8) AS restart_after,
+        EXISTS (SELECT FROM {schema}.ways AS way WHERE way.gate_id = known.queue_id AND way.is_origin) AS is_gate
     FROM {schema}.queues AS known
     CROSS JOIN LATERAL (
         -- Of a queue by types a row for each that has a policy of its own, and one, without a type, for the others.
@@ -51,7 +52,7 @@ WITH place AS MATERIALIZED (
     ) AS judged ON TRUE
 ), shown AS (
     SELECT
-        place.queue_id, place.queue, known.group_key, known.suspects, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
+        place.queue_id, place.queue, place.is_gate, known.group_key, known.suspects, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
         known.last, known.touched_at, known.skipped, known.flags & 256 <> 0 AS closing,
         known.flags & 512 <> 0 AS unopened, to_timestamp(known.due_at / 1e6) AS due_at,
@@ -189,5 +190,7 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT min(ahead) AS lowest FROM unnest(page.skipped) AS ahead WHERE page.hole AND ahead >= page.next
 ) AS marker ON TRUE
-LEFT JOIN LATERAL {schema}.open_places(page.queue_id, page.group_key) AS gate ON TRUE
+LEFT JOIN LATERAL (
+    SELECT * FROM {schema}.open_places(page.queue_id, page.group_key) AS one WHERE page.is_gate LIMIT 1
+) AS gate ON TRUE
 ORDER BY page.queue, page.group_key

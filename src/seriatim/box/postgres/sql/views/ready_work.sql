@@ -31,7 +31,7 @@ WITH locked AS MATERIALIZED (
                 -- At a gate nobody has looked yet at what has ended before it.
                 SELECT min(asked.rank) FROM {schema}.requests AS asked
                 WHERE asked.queue_id = place.queue_id AND asked.action = 'look' AND EXISTS (
-                    SELECT FROM {schema}.queues AS origin WHERE origin.definition ->> 'gate' = place.queue
+                    SELECT FROM {schema}.ways AS way WHERE way.gate_id = place.queue_id AND way.is_origin
                 )
             )
         ) AS one
