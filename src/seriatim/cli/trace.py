@@ -49,7 +49,7 @@ def trace(
 ) -> None:  # fmt: skip
     """Trace a message, or all messages of a group, step by step with timestamps.
 
-    MESSAGE is a message id. The trace is read from the tables of the box; steps that the box doesn't keep are marked.
+    MESSAGE is a message id. The messages from which it results, and that result from it, are traced, too. The trace is read from the tables of the box; steps that the box doesn't keep are marked.
     """
     from seriatim.operations import groups, trace as operations  # noqa: I001, PLC0415 -- the driver, when it is needed
 
@@ -60,5 +60,6 @@ def trace(
             steps = operations.trace_message(box, str(message_id), id_space=id_space)
         else:
             steps = operations.trace_group(box, queue or groups.only_group(box, group), group, limit=limit)
-    shown = STEPS.without("message") if group is None else STEPS
+    is_one = len({step.message_id for step in steps} - {None}) == 1
+    shown = STEPS.without("message") if group is None and is_one else STEPS
     shown.print(steps, json_=json_)

@@ -190,3 +190,35 @@ def test_a_role_sees_the_places_of_a_gate_and_the_messages_of_the_queues_that_it
         seen.grant("watcher", see=["price"])
         (on_way,) = groups.standing(own, "out", "a").place.waits_for
         assert on_way.queue == "price"
+
+
+def test_a_trace_goes_through_the_hops_and_the_gate(seen):
+    seen.define(replace(WORK, through=["price"], keep="everything"))
+    publish(seen, 3)
+    work(seen, "p1 x1", "", "x3")
+    work(seen, "y1", queue="price", group="p1")
+    publish(seen, 1)
+    work(seen, "p4")
+    (x1, x3, y1) = [
+        rows(seen, "SELECT message_id, context FROM {schema}.spool WHERE context ->> 'of' = %s", of)[0]
+        for of in ("x1", "x3", "y1")
+    ]
+    steps = trace.trace_message(seen, y1.message_id)
+    told = [(step.message_id, step.queue) for step in steps if step.kind == "routed"]
+    assert (x1.message_id, "out") in told
+    assert (y1.message_id, "out") in told
+    assert x3.message_id not in {one for one, _ in told}
+    own = next(step for step in steps if step.message_id == y1.message_id and step.kind == "received")
+    assert own.text.endswith(f", result of {y1.context['parent_id']}, place 1 of queue work, group a")
+    assert run(seen, f"trace {x1.message_id}").splitlines()[0].split()[:3] == ["at", "step", "message"]
+    root = x1.context["parent_id"]
+    assert (root, "work") in told
+    price = y1.context["parent_id"]  # it is done, and its queue keeps nothing of it
+    assert {step.message_id for step in trace.trace_message(seen, price)} == {price, y1.message_id, x1.message_id, root}
+    assert {x1.message_id, y1.message_id} <= {step.message_id for step in trace.trace_message(seen, root)}
+    assert received(seen) == [("x1", 1, False), ("y1", 2, False), ("x3", 3, False)]
+    steps = trace.trace_group(seen, "out", "a")
+    assert [step.text.partition(":")[0] for step in steps if step.kind in ("event", "waits")] == [
+        "void",
+        "place 4 is open",
+    ]

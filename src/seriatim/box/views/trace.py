@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Any, NamedTuple
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
@@ -17,6 +18,7 @@ from seriatim.box.views.events import EventView, events_of_group, skips_of
 from seriatim.box.views.faults import FaultFilter, FaultView, faults_of
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.box.views.message_places import check_one_space
+from seriatim.box.views.open_places import first_open_place
 from seriatim.box.views.operations_done import Logged, logged
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import EventKind
@@ -27,6 +29,8 @@ __all__ = ["Step", "StepKind", "trace_group", "trace_message"]
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 #: So much of the operator log and of the faults is looked at.
 _MOST = 1000
+#: So many messages are told of that come before a message, or result from it.
+_MOST_RELATED = 100
 
 
 class StepKind(StrEnum):
@@ -93,22 +97,45 @@ class _Known:
     since: datetime | None
     id_space: str
     done_by: str | None
+    parent_id: str | None = None
+    origin_queue: str | None = None
+    origin_group: str | None = None
+    origin_ordinal: int | None = None
+
+    @property
+    def origin(self) -> _Place | None:
+        """The place at a gate that the message carries."""
+        return _Place.of(self.origin_queue, self.origin_group, self.origin_ordinal)
+
+
+class _Place(NamedTuple):
+    """A place at the gate of a queue."""
+
+    queue: str
+    group: str
+    number: int
+
+    @classmethod
+    def of(cls, queue: str | None, group: str | None, number: int | None) -> _Place | None:
+        """The place, if it is one."""
+        return None if queue is None or group is None or number is None else cls(queue, group, number)
 
 
 def trace_message(transaction: Transaction, message_id: str, id_space: str | None = None) -> list[Step]:
-    """The steps of one message, in order.
+    """The steps of one message, in order; and those of the messages from which it results, and that result from it.
 
     Raises:
         UsageError: the box doesn't know the message; or several id spaces have the id, and none is named.
     """
     named: dict[str, object] = {
-        "message_id": message_id, "id_space": id_space, "queue_id": None, "group_key": None,
+        "message_ids": [message_id], "id_space": id_space, "queue_id": None, "group_key": None,
     }  # fmt: skip
     places = _places(transaction, named)
     check_one_space(message_id, {one.id_space for one in places})
     faults = faults_of(transaction, FaultFilter(message_id=message_id), limit=_MOST)
     if not places:
-        return [*_gone(transaction, message_id, id_space, faults), *map(_fault, reversed(faults))]
+        gone = [*_gone(transaction, message_id, id_space, faults), *map(_fault, reversed(faults))]
+        return gone + _in_time(_related(transaction, message_id, places))
     first = places[0]
     lines = [_received(first)]
     for one in places:
@@ -128,7 +155,37 @@ def trace_message(transaction: Transaction, message_id: str, id_space: str | Non
     if missing > 0:
         text = f"{counted(missing, 'more queue')} had it, and kept nothing of what was done there"
         lines.append([Step(None, StepKind.UNKNOWN, text, message_id)])
-    return _in_time(lines)
+    return _in_time(lines + _related(transaction, message_id, places))
+
+
+def _related(transaction: Transaction, message_id: str, places: Sequence[_Known]) -> list[list[Step]]:
+    """The steps of the messages from which a message results, and that result from it."""
+    queues = read_definitions(transaction).queues
+    place, parent_id = (places[0].origin, places[0].parent_id) if places else (None, None)
+    for one in places:
+        if place is None and one.queue in queues and queues[one.queue].has_gate:
+            place = _Place.of(one.queue, one.group, one.ordinal)
+    found = _results(transaction, message_id, parent_id, place)
+    if place is None:  # the message is done, and its place is known from what results from it
+        carried = (_Place.of(row.origin_queue, row.origin_group, row.origin_ordinal) for row in found)
+        place = next((one for one in carried if one is not None), None)
+        found = found if place is None else _results(transaction, message_id, parent_id, place)
+    ids = [row.message_id for row in found if row.message_id != message_id]
+    if not ids:
+        return []
+    wanted = {"message_ids": ids, "id_space": None, "queue_id": None, "group_key": None}
+    return [
+        [*_received(one), *(_unplaced(one) if one.queue is None or one.group is None else _way(one, None, {}))]
+        for one in _places(transaction, wanted)
+    ]
+
+
+def _results(transaction: Transaction, message_id: str, parent_id: str | None, place: _Place | None) -> Sequence[Any]:
+    queue, group, number = (None, None, None) if place is None else place
+    return transaction.rows(
+        "trace_results", message_id=message_id, parent_id=parent_id, origin_queue=queue, origin_group=group,
+        origin_ordinal=number, limit=_MOST_RELATED,
+    )  # fmt: skip
 
 
 def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 100) -> list[Step]:
@@ -141,7 +198,7 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
     view = group_of(transaction, queue, group)
     places = _places(
         transaction,
-        {"message_id": None, "id_space": None, "queue_id": found.queue_id, "group_key": group},
+        {"message_ids": [], "id_space": None, "queue_id": found.queue_id, "group_key": group},
         limit=limit,
     )
     faults = faults_of(transaction, FaultFilter(queue=queue, group=group), limit=_MOST)
@@ -151,6 +208,8 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
     lines += [[_event(one)] for one in reversed(happened)] + _open_hole(view, happened)
     lines.append([_fault(one) for one in reversed(faults)])
     lines.append([_operation(one) for one in reversed(logged(transaction, queue=queue, group=group, limit=_MOST))])
+    if (place := first_open_place(transaction, found.queue_id, view, lambda *_: None)) is not None:
+        lines.append([Step(place.since, StepKind.WAITS, place.told, None, queue, group)])
     gone = view.ordinal - sum(one.ordinal is not None for one in places)
     if gone > 0:
         keep = {"nothing": "keeps nothing of what is done", "faults": "keeps only what had failed before it was done"}
@@ -195,7 +254,13 @@ def _gone(
 
 def _received(one: _Known) -> list[Step]:
     ticket = f"{one.location}/{one.epoch}/{one.number}"
-    text = f"at location {one.location} as {one.type}, ticket {ticket}"
+    parent = "" if one.parent_id is None else f", result of {one.parent_id}"
+    place = (
+        ""
+        if one.origin is None
+        else f", place {one.origin.number} of queue {one.origin.queue}, group {one.origin.group}"
+    )
+    text = f"at location {one.location} as {one.type}, ticket {ticket}{parent}{place}"
     return [Step(one.received_at, StepKind.RECEIVED, text, one.message_id)]
 
 

@@ -1,4 +1,4 @@
--- Purpose: what is known of a message, or of the messages of a group, newest first: a row for each queue that has one or
+-- Purpose: what is known of messages, or of the messages of a group, newest first: a row for each queue that has one or
 -- kept it, for each that nobody wanted or that waits to be routed, and for one that is there and in no queue any more.
 -- Caller: trace.py.
 -- Locks: none.
@@ -6,7 +6,7 @@
 -- a look; then entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey.
 WITH message AS MATERIALIZED (
     SELECT arrival_id, position FROM {schema}.spool
-    WHERE message_id = %(message_id)s AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
+    WHERE message_id = ANY (%(message_ids)s::text[]) AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
 ), place AS (
     SELECT
         arrival_id, position, queue_id, group_key, entry_id,
@@ -57,7 +57,11 @@ SELECT
     ) AS subscriptions,
     last.since,
     stored.id_space,
-    last.done_by
+    last.done_by,
+    stored.context ->> 'parent_id' AS parent_id,
+    stored.context ->> 'origin_queue' AS origin_queue,
+    stored.context ->> 'origin_group' AS origin_group,
+    (stored.context ->> 'origin_ordinal')::bigint AS origin_ordinal
 FROM (
     SELECT arrival_id, position FROM message UNION SELECT arrival_id, position FROM last
 ) AS known
