@@ -163,7 +163,8 @@ def _related(transaction: Transaction, message_id: str, places: Sequence[_Known]
     queues = read_definitions(transaction).queues
     place, parent_id = (places[0].origin, places[0].parent_id) if places else (None, None)
     for one in places:
-        if place is None and one.queue in queues and queues[one.queue].has_gate:
+        queue = queues.get(one.queue or "")
+        if place is None and queue is not None and queue.has_gate:
             place = _Place.of(one.queue, one.group, one.ordinal)
     found = _results(transaction, message_id, parent_id, place)
     if place is None:  # the message is done, and its place is known from what results from it
@@ -173,7 +174,7 @@ def _related(transaction: Transaction, message_id: str, places: Sequence[_Known]
     ids = [row.message_id for row in found if row.message_id != message_id]
     if not ids:
         return []
-    wanted = {"message_ids": ids, "id_space": None, "queue_id": None, "group_key": None}
+    wanted: dict[str, object] = {"message_ids": ids, "id_space": None, "queue_id": None, "group_key": None}
     return [
         [*_received(one), *(_unplaced(one) if one.queue is None or one.group is None else _way(one, None, {}))]
         for one in _places(transaction, wanted)
