@@ -56,11 +56,16 @@ def check(context: click.Context, file_: Path, *, json_: bool) -> None:
     """Validate a pipeline file.
 
     Reports all faults of FILE at once, each with its line, and starts nothing. Exits with 2 if there are faults. Warns of
-    folders that can't be written now, because messages for them would wait, and of durations without a unit.
+    folders that can't be written now, because messages for them would wait, and of durations without a unit. Where the
+    message box can be reached, queues that a pipeline can't read are faults.
     """
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
     pipeline, faults = pipeline_file.examine(file_)
+    if pipeline is not None and not faults and any(one.source.format == BOX for one in pipeline.receive):
+        from seriatim.operations.unreadable_queues import unreadable_queues  # noqa: PLC0415 -- what reaches a box, likewise
+
+        faults = unreadable_queues(pipeline, file_)
     if json_:
         ports = [] if faults or pipeline is None else _ports(pipeline)
         warnings = [] if faults or pipeline is None else list(_warnings(pipeline))

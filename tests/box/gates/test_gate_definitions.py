@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
+from seriatim.cli.check import check
 from seriatim.operations import invariants
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP
 from tests.box.gates.test_origin import OUT, PRICE, WORK, gated, order, out
@@ -113,4 +116,38 @@ def test_no_pipeline_reads_what_is_on_the_way(gated):
             sq.UsageError, match=f"a pipeline can't read queue '{queue}'.*let the pipeline read the gate"
         ):
             Feed(gated.dsn, gated.schema, queue=queue)
+    gated.publish(order())
+    with gated.session() as tx:
+        for _ in tx.receive("work"):
+            tx.publish(sq.Message(type="out", context={"kind": "x", "to": "audit"}))
+    with Feed(gated.dsn, gated.schema, queue="audit") as feed:
+        reader, batch, count = feed.next("", 0, None)
+        (part,) = feed.parts(reader, 0, batch)
+        (read,) = feed.read(0, batch, part, {"kind": "string"})
+    assert count == 1
+    assert json.loads(read["context"][0].as_py()).keys() == {"kind", "to", "parent_id", "correlation_id"}
     Feed(gated.dsn, gated.schema, queue="out").close()
+
+
+def test_check_tells_which_queues_a_pipeline_cannot_read(gated, tmp_path):
+    file = tmp_path / "pipeline.yaml"
+    written = """
+name: reading
+checkpoint: state
+box: {{dsn: "{dsn}", schema: {schema}}}
+receive: [{{queue: {queue}}}]
+route: box
+"""
+    for queue, dsn, faults in (
+        ("work", gated.dsn, 1),
+        ("out", gated.dsn, 0),
+        ("work", "postgresql://nowhere.invalid/x", 0),
+    ):
+        file.write_text(written.format(dsn=dsn, schema=gated.schema, queue=queue), encoding="utf-8")
+        result = CliRunner().invoke(check, [str(file), "--json"])
+        found = json.loads(result.stdout)["faults"]
+        assert (len(found), result.exit_code) == (faults, 2 * faults)
+        if found:
+            assert found[0]["what"].startswith(
+                "a pipeline can't read queue 'work': its messages are on the way to gate 'out'"
+            )

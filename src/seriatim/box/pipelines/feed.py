@@ -36,6 +36,7 @@ from seriatim.kernel.policy import Policy, UnitOfWork
 from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import DIALOG, declared
+from seriatim.pipeline.types.origin import ORIGIN
 
 __all__ = ["Feed", "Part"]
 
@@ -186,7 +187,9 @@ class Feed(Closing):
     def read(self, after: int, through: int, part: Part, properties: Mapping[str, str]) -> Iterator[pa.RecordBatch]:
         """The messages of a part, groups one after another and each in order."""
         name = "read_batch_unordered" if self._is_unordered() else "read_batch"
-        return self._rows(name, part, properties, after=after, through=through)
+        # An origin ends where a pipeline begins.
+        with_gates, origin = bool(self._access.known.definitions.ways), list(ORIGIN)
+        return self._rows(name, part, properties, after=after, through=through, with_gates=with_gates, origin=origin)
 
     def done(self, reader: str, through: int) -> None:
         """Note that the batches up to this one are processed. Earlier batches are deleted; this one stays until the next is done.

@@ -84,7 +84,8 @@ BEGIN
                 $q$    LEFT JOIN LATERAL (
         SELECT known.* FROM {schema}.spool AS stored
         CROSS JOIN LATERAL {schema}.place_at_gate(entry.queue_id, stored.context) AS known
-        WHERE on_way AND stored.arrival_id = arrival_ids[entry.place] AND stored.position = positions[entry.place]
+        WHERE on_way AND stored.arrival_id = ANY (ARRAY[arrival_ids[entry.place]])
+            AND stored.position = ANY (ARRAY[positions[entry.place]])
     ) AS way ON TRUE
     WHERE problem IS NULL AND arrival_ids[place] > 0;$q$
             ),
@@ -113,13 +114,15 @@ $q$),
             gate_id, queue_id,$q$),
             ('merge_parts', FALSE, $q$        SELECT
             queue_id, group_key, moment_us$q$, $q$        SELECT
-            way.gate_id, queue_id, group_key, moment_us$q$),
+            CASE WHEN has_gates THEN (
+                SELECT known.gate_id FROM {schema}.ways AS known
+                WHERE known.queue_id = entry.queue_id AND known.is_origin
+            ) END,
+            queue_id, group_key, moment_us$q$),
             -- What comes from a pipeline carries no origin.
-            ('merge_parts', FALSE, $q$        WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NULL
-$q$, $q$        LEFT JOIN (
-            SELECT known.queue_id AS of_queue, known.gate_id FROM {schema}.ways AS known WHERE known.is_origin
-        ) AS way ON way.of_queue = entry.queue_id
-        WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NULL
+            ('merge_parts', FALSE, $q$    moment_us bigint := {schema}.now_us();
+$q$, $q$    moment_us bigint := {schema}.now_us();
+    has_gates boolean := EXISTS (SELECT FROM {schema}.ways);
 $q$),
             ('requeue', FALSE, $q$            entry_id, queue_id, group_key, status, rank,$q$,
             $q$            gate_id, origin_group, origin_number, entry_id, queue_id, group_key, status, rank,$q$),
