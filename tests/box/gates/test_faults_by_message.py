@@ -120,7 +120,7 @@ def test_as_the_action_of_a_group_it_names_the_message(stopped):
             refused()
 
 
-def test_taken_out_it_is_a_dead_letter_and_put_back_it_has_its_number(stopped):
+def test_taken_out_it_is_a_dead_letter_and_put_back_it_has_its_place_again(stopped):
     messages.take_out(stopped, "b", queue="work", **WHO)
     (dead,) = dead_letters.dead_letters(stopped, "work")
     dead_letters.requeue(stopped, dead.entry_id, **WHO)

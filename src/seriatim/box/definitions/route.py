@@ -38,7 +38,7 @@ from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.queue_level import TYPE, group_of_type
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.pipeline.text.section import likely
-from seriatim.pipeline.types.box_properties import UNFIT, UNIQUE_KEY, clashes, misfits
+from seriatim.pipeline.types.box_properties import UNFIT, UNIQUE_KEY, by_ticket, clashes, misfits
 from seriatim.pipeline.types.failure_message import FAILURE, asks_for_failures
 from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.origin import ORIGIN, Origin
@@ -74,7 +74,8 @@ class _Bound:
 class Routed:
     """A batch with its entries, routed by the definitions of that version.
 
-    `numbered`: the queues of the box that number their entries by group, as `BoxQueue.numbers`.
+    `numbered`: the queues of the box whose entries get a number when they are stored: a place, as `BoxQueue.numbers`, or their sequence
+    from their tickets.
     `on_way`: whether an entry is in a queue on the way to a gate, or in a gate.
     """
 
@@ -144,7 +145,7 @@ class Router:
         by_name = {name: number for number, name in enumerate(definitions.queues)}
         self._destinations = list(definitions.queues.values())
         self._queues_by_id = {one.queue_id: one.declared for one in self._destinations}
-        self._numbered = frozenset(one.queue_id for one in self._destinations if one.numbers)
+        self._numbered = frozenset(one.queue_id for one in self._destinations if one.numbers or by_ticket(one.declared))
         self._queue_of = np.array([by_name[one.declared.to] for one in enlisted], np.int64)
         self._id_of = np.array([one.subscription_id for one in enlisted], np.int64)
         self._check_queues(definitions)
@@ -533,7 +534,7 @@ class Router:
             keys = [one.default_group if why else key for key, why in zip(keys, reasons, strict=True)]
             reasons = [Reason.NONE] * n
         sequences: list[int | None] = [None] * n
-        if not isinstance(one.policy, Fifo | Unordered):
+        if not isinstance(one.policy, Fifo | Unordered) and not by_ticket(one):
             sequences = _picked(found, one.sequence, rows)
             reasons = [
                 why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)

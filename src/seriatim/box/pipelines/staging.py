@@ -40,6 +40,7 @@ from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.types.box_properties import by_ticket
 from seriatim.pipeline.types.message import Message, Part
 from seriatim.pipeline.types.typed_message import Typed
 
@@ -337,7 +338,7 @@ class Staging(Closing):
         keys = [placed.groups[place] for place in entries.places]
         reasons = [key_problem(key) for key in keys]
         sequences = entries.sequences
-        if not isinstance(policy, Fifo | Unordered):
+        if not isinstance(policy, Fifo | Unordered) and not by_ticket(queue):
             sequences = [placed.sequences[place] for place in entries.places]
             reasons = [
                 why or (Reason.SEQUENCE_MISSING if number is None else Reason.NONE)

@@ -182,7 +182,8 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
     """
     message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
     problem = entries.problems[mine.start] if mine.stop > mine.start else None
-    has_place = routed.on_way or routed.typed.carried
+    numbered = bool(routed.numbered) and not routed.numbered.isdisjoint(entries.queue_ids[mine.start : mine.stop])
+    has_place = routed.on_way or routed.typed.carried or numbered
     part = RoutedPart(end - begin, message, mine.stop - mine.start, problem, entries.keys is not None, has_place)
     if not SINGLE_MESSAGE.applies(part):
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from seriatim.errors import UsageError
 from seriatim.kernel.filter import type_from
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, UnitOfWork, Unordered
+from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.filters.syntax import named, parsed
 from seriatim.pipeline.text.section import likely
@@ -25,6 +25,7 @@ __all__ = [
     "UNIQUE_KEY",
     "Clash",
     "Misfit",
+    "by_ticket",
     "clashes",
     "declared",
     "misfits",
@@ -137,16 +138,16 @@ def misfits(queue: Queue, types: Mapping[str, str], *, whole: bool = True) -> It
             yield from _wrong_filter(field, text, types, whole=whole)
 
 
+def by_ticket(queue: Queue) -> bool:
+    """Whether the sequence of a queue of a box is the position of a message's ticket, which it gets when its transaction commits."""
+    return queue.sequence == "ticket" and isinstance(queue.policy, Standard)
+
+
 def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: bool) -> Iterator[Misfit]:
-    needed: list[tuple[str, str | None, str]] = []
-    if not isinstance(policy, Unordered) or queue.gate is not None:
-        needed = [] if queue.group == CONVERSATION_GROUP else [("group", queue.group, "")]
-        if not isinstance(policy, Fifo | Unordered):
-            by_time = isinstance(policy, BestEffort) and policy.by == "time"
-            needed.append(("sequence", queue.sequence, "timestamp" if by_time else "long"))
-    if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
-        needed.append(("size", policy.size, "long"))
-    for field, name, fitting in [*needed, ("priority", queue.priority, "long")]:
+    if by_ticket(queue) and (queue.group != "location" or queue.level != "queue"):
+        what = "tickets are numbered by location, so they are a sequence of the groups of 'location' alone"
+        yield Misfit("sequence", what, 'group="location", or another sequence')
+    for field, name, fitting in [*_needed(queue, policy), ("priority", queue.priority, "long")]:
         if name in _AT_COMMIT:
             yield _too_early(field, name)
             continue
@@ -164,6 +165,21 @@ def _misfits(queue: Queue, policy: Policy, types: Mapping[str, str], *, whole: b
             yield Misfit(field, f"{name!r} is {found}, but has to be {fitting}", f"name a property of type {fitting}")
     if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
         yield from _wrong_filter("last", policy.last, types, whole=whole)
+
+
+def _needed(queue: Queue, policy: Policy) -> list[tuple[str, str | None, str]]:
+    """The properties that order messages by a policy: what each is for, its name, and its type, empty: any."""
+    if isinstance(policy, Unordered) and queue.gate is None:
+        return []
+    needed: list[tuple[str, str | None, str]] = []
+    if queue.group != CONVERSATION_GROUP:
+        needed.append(("group", queue.group, ""))
+    if not isinstance(policy, Fifo | Unordered) and not by_ticket(queue):
+        by_time = isinstance(policy, BestEffort) and policy.by == "time"
+        needed.append(("sequence", queue.sequence, "timestamp" if by_time else "long"))
+    if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
+        needed.append(("size", policy.size, "long"))
+    return needed
 
 
 def _too_early(field: str, name: str) -> Misfit:
