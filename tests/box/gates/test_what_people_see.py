@@ -222,3 +222,23 @@ def test_a_trace_goes_through_the_hops_and_the_gate(seen):
         "void",
         "place 4 is open",
     ]
+
+
+def test_pages_of_a_gates_groups(seen):
+    keys = ["a", "ab", "b", "b%", "c", "d"]
+    for key in keys:
+        publish(seen, 2, key)
+    for key in keys[:5]:  # of the last no place is open: nobody has judged its messages
+        work(seen, *{"a": ("x1", "x2"), "b": ("p1", "x2")}.get(key, ("p1", "")), group=key)
+    received(seen)
+    pages, after = [], None
+    while found := groups.groups(seen, "out", after=after, limit=2):
+        pages += found
+        after = ("out", found[-1].group)
+    assert [(one.group, one.open_number) for one in pages] == [
+        ("a", None), ("ab", 1), ("b", 1), ("b%", 1), ("c", 1)
+    ]  # fmt: skip
+    assert [one.group for one in groups.groups(seen, "out", key="b*")] == ["b", "b%"]
+    assert groups.count(seen, "out") == 5
+    assert groups.count(seen, "out", key="b*") == 2
+    assert [one.group for one in groups.named(seen, ["ab"], "out")] == ["ab"]

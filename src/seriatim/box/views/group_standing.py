@@ -206,7 +206,8 @@ def _why(
         return f"the handler failed, and tries it again at {_moment(view.retry_at)}: {view.error}"
     open_place = "" if place is None else place.told
     if view.state is not GroupState.READY:
-        return _what_stops(view, view.state) + (f"; {open_place}" if open_place else "")
+        is_hole = open_place and view.state in (GroupState.WAITING, GroupState.TIMED_OUT)
+        return _what_stops(view, view.state) + (f"; {open_place}" if is_hole else "")
     if view.places and (following is None or following.status == "held"):
         unseen = f"nobody has looked yet at what has ended before the gate: {_who_gets_it(transaction, queue)}"
         return open_place or unseen

@@ -12,6 +12,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.groups import GroupView
 from seriatim.box.views.not_done import REASONS
+from seriatim.kernel.states import GroupState
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["OnWay", "OpenPlace", "command", "first_open_place"]
@@ -104,7 +105,7 @@ def command(*words: str, group: str | None = None, queue: str | None = None) -> 
 def first_open_place(
     transaction: Transaction, gate_id: int, view: GroupView, action_in: Callable[[str, str], str | None]
 ) -> OpenPlace | None:
-    """The first open place of a gate's group; None: none is open.
+    """The first open place of a gate's group; None: none is open, or the group is closed.
 
     Args:
         transaction: the transaction.
@@ -112,7 +113,7 @@ def first_open_place(
         view: the group.
         action_in: tells of a queue and a group the action that lets the group go on; None: there is none.
     """
-    if view.open_number is None:
+    if view.open_number is None or view.state is GroupState.CLOSED:
         return None
     rows = transaction.rows("open_place", gate_id=gate_id, group_key=view.group, number=view.open_number, most=_SHOWN)
     waits_for = tuple(
