@@ -15,12 +15,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from sybil import Example, Sybil
+from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipParser
 
 from seriatim import MessageBox
 from seriatim.pipeline.files import pipeline_file
-from tests.box.embedding import data_of, has_gone
+from tests.box.embedding import data_of, has_gone, put_box
 
 
 class _PipelineFiles(CodeBlockParser):
@@ -50,11 +50,24 @@ def _folder() -> Iterator[Path]:
             os.chdir(before)
 
 
+class _Page(Document):
+    """A document whose code knows whether it opens a box in its folder, which takes long where there is none yet.
+
+    In a tutorial there is none: its readers have done nothing before.
+    """
+
+    def __init__(self, text: str, path: str) -> None:
+        super().__init__(text, path)
+        self.namespace["_opens_a_box"] = "MessageBox.open()" in text and "tutorials" not in Path(path).parts
+
+
 @contextmanager
 def _place(namespace: dict[str, Any]) -> Iterator[None]:
-    """Where a document's code runs: nothing is there, and the embedded PostgreSQL that it starts goes with it."""
+    """Where a document's code runs: at most an empty box is there, and the embedded PostgreSQL that it starts goes with it."""
     with _folder() as folder, pytest.MonkeyPatch.context() as environment:
         environment.delenv("SERIATIM_DSN", raising=False)
+        if namespace["_opens_a_box"]:
+            put_box(folder)
         yield
         for box in [value for value in namespace.values() if isinstance(value, MessageBox)]:
             box.close()
@@ -76,6 +89,7 @@ _documents = Sybil(
     teardown=_leave,
     parsers=[_PipelineFiles(), PythonCodeBlockParser(), SkipParser()],
     patterns=["README.md", "docs/**/*.md", "docs/*.md"],
+    document_types={".md": _Page},
 ).pytest()
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import seriatim
+from tests.classes import sharing
 
 #: Small queries gain nothing from code that is optimised well; to optimise it takes a quarter of the processor's time, and
 #: to start a collector of several threads some more.
@@ -23,7 +24,8 @@ def environment() -> dict[str, str]:
     """Where the call finds this seriatim. Options of pytest are those of the run that calls, not of one that it starts."""
     java = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {_QUICK_JAVA}".strip()
     ours = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    return {**ours, "PYTHONPATH": str(Path(seriatim.__file__).parents[1]), "JAVA_TOOL_OPTIONS": java}
+    shared = f"{java} {sharing(java)}".strip()
+    return {**ours, "PYTHONPATH": str(Path(seriatim.__file__).parents[1]), "JAVA_TOOL_OPTIONS": shared}
 
 
 def called(folder: Path, *arguments: str | Path, deadline_s: float = 300.0) -> subprocess.CompletedProcess[str]:

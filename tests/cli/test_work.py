@@ -9,20 +9,35 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from seriatim.cli.main import main
 from seriatim.operations.queues import set_queue
 from seriatim.operations.workers import workers
 from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command, environment
+from tests.databases import box_with
 
 ROOT = Path(__file__).parents[2]
 
 
-def ended(box, *words):
-    return subprocess.run(
-        command("work", *words, "--dsn", box.dsn, "--schema", box.schema),
-        cwd=ROOT, env=environment(), capture_output=True, text=True, check=False, timeout=60,
-    )  # fmt: skip
+#: What is refused before anything begins changes nothing.
+shop = box_with(define, "module")
+
+
+@pytest.fixture
+def assert_refused(shop, monkeypatch, capfd):
+    """Runs the command in this process, which has imported all that it needs; its own processes write to the same terminal."""
+    monkeypatch.chdir(ROOT)
+
+    def run(told, *words):
+        found = CliRunner().invoke(main, ["work", *words, "--dsn", shop.dsn, "--schema", shop.schema])
+        said = capfd.readouterr().err + found.stderr
+        assert found.exit_code == 2, said
+        assert told in said
+        assert "Traceback" not in said
+
+    return run
 
 
 @pytest.mark.parametrize(
@@ -46,12 +61,8 @@ def ended(box, *words):
         (["shop", "--handler", "tests.runtime.started:step", "--turn-limit", "soon"], "not a duration"),
     ],
 )
-def test_what_is_wrong_is_said(box, words, told):
-    define(box)
-    found = ended(box, *words)
-    assert found.returncode == 2
-    assert told in found.stderr
-    assert "Traceback" not in found.stderr
+def test_what_is_wrong_is_said(assert_refused, words, told):
+    assert_refused(told, *words)
 
 
 def children(pid):
@@ -172,12 +183,8 @@ def test_a_queue_that_is_dropped_ends_processes_that_have_worked(box):
         ),
     ],
 )
-def test_a_port_that_is_wrong_is_said(box, words, told):
-    define(box)
-    found = ended(box, "shop", *words)
-    assert found.returncode == 2
-    assert told in found.stderr
-    assert "Traceback" not in found.stderr
+def test_a_port_that_is_wrong_is_said(assert_refused, words, told):
+    assert_refused(told, "shop", *words)
 
 
 def test_a_port(box, tmp_path):

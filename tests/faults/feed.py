@@ -36,7 +36,7 @@ class Truth:
         return [message for found in self.arrived.values() for message, _ in found if message not in firsts]
 
 
-def write_feed(folder: Path, seed: int, groups: int = GROUPS) -> Truth:
+def write_feed(folder: Path, seed: int, groups: int = GROUPS, files: int = FILES) -> Truth:
     """Write a feed as JSON lines in many files: scrambled, repeated, with holes that heal and rows that are broken."""
     chance = random.Random(seed)
     rows = []
@@ -51,14 +51,14 @@ def write_feed(folder: Path, seed: int, groups: int = GROUPS) -> Truth:
                 rows.append((place + chance.uniform(0, NUMBERS), row, f"g{group}", number))
     rows += [(chance.uniform(0, NUMBERS), f'{{"group": "g{n}"', None, 0) for n in range(20)]
     rows.sort(key=lambda row: row[0])
-    return _write(folder, [row[1:] for row in rows])
+    return _write(folder, [row[1:] for row in rows], files)
 
 
-def _write(folder: Path, rows: list[tuple[str, str | None, int]]) -> Truth:
+def _write(folder: Path, rows: list[tuple[str, str | None, int]], files: int) -> Truth:
     folder.mkdir()
     truth = Truth()
-    size = -(-len(rows) // FILES)
-    for file in range(FILES):
+    size = -(-len(rows) // files)
+    for file in range(files):
         name = f"{file:03d}.json"
         mine = rows[file * size : (file + 1) * size]
         (folder / name).write_text("".join(f"{text}\n" for text, _, _ in mine))

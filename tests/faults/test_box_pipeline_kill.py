@@ -8,10 +8,13 @@ from __future__ import annotations
 import subprocess
 from collections import defaultdict
 
+import pytest
+
 import seriatim as sq
 from seriatim.box.server.binaries import find_binaries
 from tests.faults.process import running
 from tests.faults.watch import GROUPS, MESSAGES, Watch, publish_backwards
+from tests.soak import full
 
 PASSWORD = "hush-hush-4711"
 
@@ -34,7 +37,7 @@ route:
 
 
 def moments(watch, waiting):
-    """By name: when to kill."""
+    """When to kill: at each moment once, or at one of them again."""
     before = watch.last("commits")
 
     def reading(_run):
@@ -47,9 +50,10 @@ def moments(watch, waiting):
         done = watch.one("SELECT coalesce(max(batch), -1) FROM {schema}.writers")
         return any(int(one.name.removeprefix("batch=")) <= done for one in waits)
 
-    return (watch.is_in_hand, reading, watch.is_staged, merged, watch.is_staged)
+    return (watch.is_in_hand, reading, watch.is_staged, merged, *[watch.is_staged] * full())
 
 
+@pytest.mark.soak
 def test_killed_again_and_again_each_message_is_there_once_and_in_order(box, tmp_path, monkeypatch):
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long", "shown": "long"}),

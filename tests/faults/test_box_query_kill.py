@@ -5,23 +5,27 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 
+import pytest
+
 import seriatim as sq
 from tests.faults import box_query
 from tests.faults.process import started
 from tests.faults.watch import GROUPS, MESSAGES, Watch, publish_backwards
+from tests.soak import full
 
 
 def moments(watch):
-    """When to kill."""
+    """When to kill: at each moment once, or at one of them again."""
 
     def merged(after):
         """A batch is in the box, and Spark doesn't know it yet."""
         done = "SELECT coalesce(max(batch), -1) FROM {schema}.writers"
         return lambda _run: watch.one(done) > max(watch.last("commits"), after)
 
-    return (watch.is_in_hand, watch.is_staged, merged(1), merged(3))
+    return (watch.is_in_hand, watch.is_staged, merged(1), *[merged(3)] * full())
 
 
+@pytest.mark.soak
 def test_killed_again_and_again_a_query_writes_each_row_once_and_in_order(box, tmp_path, monkeypatch):
     box.define(
         sq.MessageType("order", properties={"customer": "string", "version": "long"}),

@@ -15,7 +15,7 @@ import pytest
 from tests.faults.disk import Disk, check, check_conservation
 from tests.faults.feed import LOCATION, write_feed
 from tests.faults.process import Run, running
-from tests.soak import full, seed
+from tests.soak import full, seed, sized
 
 FILE = f"""
 name: orders
@@ -98,7 +98,8 @@ def test_killed_at_each_moment_a_pipeline_loses_repeats_and_reorders_nothing(
     tmp_path: Path, figures: Callable[[str], None]
 ) -> None:
     disk = Disk(tmp_path)
-    truth = write_feed(tmp_path / "in", seed())
+    # A file is a batch. A kill has waited for four batches at most, so that some are left for the last run.
+    truth = write_feed(tmp_path / "in", seed(), files=sized(32, 20))
     file = tmp_path / "pipeline.yaml"
     file.write_text(FILE)
     killed: Counter[str] = Counter()

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from examples.kraken.scramble import read
 from pyarrow import dataset
 
-from tests.command import called
+from seriatim.cli.main import main
 
 EXAMPLE = Path(__file__).parents[2] / "examples/kraken"
 
@@ -44,10 +45,10 @@ def scrambled(shared: Path, folder: Path) -> dict[str, str]:
     }
 
 
-def run(folder: Path, how: str) -> dict[str, Any]:
-    """The account of a run of the example's pipeline."""
-    done = called(folder, "run", EXAMPLE / "pipeline.yaml", how, "--json")
-    assert done.returncode == 0, done.stderr
+def run(how: str) -> dict[str, Any]:
+    """The account of a run of the example's pipeline in the present folder."""
+    done = CliRunner().invoke(main, ["run", str(EXAMPLE / "pipeline.yaml"), how, "--json"])
+    assert done.exit_code == 0, done.output
     (account,) = json.loads(done.stdout.splitlines()[-1])["accounts"]
     return account
 
@@ -58,7 +59,10 @@ def files(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for path in paths for line in Path(path).read_text().splitlines()]
 
 
-def test_a_scrambled_feed_is_put_in_order(shared: Path, recording: dict[str, dict[int, str]], tmp_path: Path) -> None:
+def test_a_scrambled_feed_is_put_in_order(
+    shared: Path, recording: dict[str, dict[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spark: object
+) -> None:
+    monkeypatch.chdir(tmp_path)
     lines = scrambled(shared, tmp_path)
     total = sum(map(len, recording.values()))
     times = Counter(lines.values())
@@ -74,7 +78,7 @@ def test_a_scrambled_feed_is_put_in_order(shared: Path, recording: dict[str, dic
         arrived[update["product_id"]].append(update["seq"])
     assert all(numbers != sorted(numbers) for numbers in arrived.values())
 
-    account = run(tmp_path, "--finish")
+    account = run("--finish")
 
     books = defaultdict(list)
     for row in files(tmp_path / "out/books"):
@@ -95,7 +99,7 @@ def test_a_scrambled_feed_is_put_in_order(shared: Path, recording: dict[str, dic
 
     # What was skipped shows when it comes after all: late if something had left behind it; else its book goes on.
     (tmp_path / "inbox/afterwards.json").write_text("".join(f"{text}\n" for text in dropped.values()))
-    run(tmp_path, "--once")
+    run("--once")
     last = {product: rows[-1][1] for product, rows in books.items()}
     late = {text for (product, n), text in dropped.items() if n < last[product]}
     now = files(tmp_path / ".seriatim/pipelines/kraken/set-aside")

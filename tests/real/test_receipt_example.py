@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from examples.receipt import feed, plots
 from examples.receipt.measure import Measured, delivered, measure
 from examples.receipt.rounds import WINDOWS, behind, leave
 
 from seriatim import BestEffort, Sequencer
-from tests.command import called
+from seriatim.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/receipt"
@@ -61,11 +62,16 @@ def test_the_second_opinion_agrees_with_the_kernel(log: list[feed.Event]) -> Non
 
 
 def test_a_longer_window_leaves_fewer_inversions(
-    log: list[feed.Event], outcome: dict[str, Measured], tmp_path: Path
+    log: list[feed.Event],
+    outcome: dict[str, Measured],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    spark: object,
 ) -> None:
     feed.write(log, tmp_path / "inbox")
-    done = called(tmp_path, "run", EXAMPLE / "pipeline.yaml", "--finish", "--json", deadline_s=600)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(main, ["run", str(EXAMPLE / "pipeline.yaml"), "--finish", "--json"])
+    assert done.exit_code == 0, done.output
     end = json.loads(done.stdout.splitlines()[-1])
     assert measure(tmp_path) == outcome
     left = [outcome[name].inversions for name in ("recorded", *WINDOWS)]

@@ -8,7 +8,7 @@ import pytest
 
 import seriatim as sq
 from seriatim import MessageBox
-from seriatim.operations import dead_letters, events, groups, invariants
+from seriatim.operations import dead_letters, events, groups, invariants, messages
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.box.shop import rows
 
@@ -285,7 +285,8 @@ def test_a_requeued_message_whose_place_has_passed_goes_to_the_end(gated, policy
     dead_letters.requeue(gated, dead.entry_id, **BY)
     publish(gated, 1)
     work(gated, "again", "after")
-    assert [name for name, _, _ in received(gated)] == ["again", "after"]
+    left = {name: late for name, _, late in received(gated)}
+    assert left == {"again": True, "after": False}
 
 
 def test_a_message_on_the_way_is_requeued(gated):
@@ -298,3 +299,24 @@ def test_a_message_on_the_way_is_requeued(gated):
     assert received(gated) == []
     killed(gated, "price")
     assert received(gated) == [("x1", 1, False), ("x1", 2, False), ("x2", 3, False)]
+
+
+def test_one_result_that_waits_is_taken_out(gated):
+    gated.define(WAY, replace(WORK, through=["price"]))
+    publish(gated, 4)
+    work(gated, "p1 x1", "x2 y2", "x3", "x4")
+    gated.tick()
+    waiting = rows(
+        gated,
+        """SELECT message_id FROM {schema}.entries JOIN {schema}.spool USING (arrival_id, position)
+        WHERE status IN ('placed', 'held') ORDER BY entry_id""",
+    )
+    for place, left in ((1, 1), (3, 0)):  # x2 is one of two that are held for the first place, and x3 is alone
+        messages.take_out(gated, [waiting[place].message_id], queue="out", **BY)
+        assert len(rows(gated, "SELECT FROM {schema}.entries WHERE sequence = %s", place // 2 + 2)) == left
+    assert received(gated) == []
+    work(gated, "", queue="price")
+    assert received(gated) == [("x1", 1, False), ("y2", 2, False), ("x4", 3, False)]
+    assert [one.reason for one in rows(gated, "SELECT reason FROM {schema}.aside")] == [
+        "an operator skipped the message"
+    ] * 2

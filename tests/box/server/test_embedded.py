@@ -23,7 +23,16 @@ import seriatim as sq
 from seriatim.box.server.binaries import NEWEST, Owner, find_binaries
 from seriatim.box.server.embedded import EmbeddedServer, serving
 from seriatim.operations import queues
-from tests.box.embedding import User, data_of, has_gone, has_no_supervisor, is_root, servers_in, supervisor_of
+from tests.box.embedding import (
+    User,
+    data_of,
+    has_gone,
+    has_no_supervisor,
+    is_root,
+    put_box,
+    servers_in,
+    supervisor_of,
+)
 from tests.command import command, environment
 
 DEADLINE_S = 30.0
@@ -32,7 +41,8 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def empty(tmp_path, monkeypatch):
+    """The present folder: there is nothing in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SERIATIM_DSN", raising=False)
     yield tmp_path
@@ -40,7 +50,14 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def user(folder):
+def folder(empty):
+    """The present folder: there is a box in it, which nobody has used."""
+    put_box(empty)
+    return empty
+
+
+@pytest.fixture
+def user(empty):
     """Starts processes that use the server; none is left behind."""
     started = []
 
@@ -59,15 +76,15 @@ def taken(folder: Path) -> list[tuple[int, int]]:
 
 
 @linux
-def test_the_last_of_three_processes_stops_it_though_one_was_killed(folder, user):
-    users = [user(folder) for _ in range(3)]
+def test_the_last_of_three_processes_stops_it_though_one_was_killed(empty, user):
+    users = [user(empty) for _ in range(3)]
     firsts = sorted(one.ready().first for one in users)
     assert firsts == [1, 11, 21]
     killed, *others = users
     killed.kill()
     assert [one.end() for one in others] == [0, 0]
-    assert has_gone(folder)
-    assert taken(folder) == [(1, 10), (11, 10), (21, 10)]
+    assert has_gone(empty)
+    assert taken(empty) == [(1, 10), (11, 10), (21, 10)]
 
 
 @linux
@@ -80,12 +97,12 @@ def test_it_stops_when_all_its_users_were_killed(folder, user):
 
 
 @linux
-def test_it_stops_with_a_user_that_was_killed_while_starting_it(folder, user):
-    one = user(folder)
-    while not (folder / ".seriatim/postgres/supervisor.lock").exists() and one.process.poll() is None:
+def test_it_stops_with_a_user_that_was_killed_while_starting_it(empty, user):
+    one = user(empty)
+    while not (empty / ".seriatim/postgres/supervisor.lock").exists() and one.process.poll() is None:
         pass
     one.kill()
-    assert taken(folder) in ([], [(1, 10)])
+    assert taken(empty) in ([], [(1, 10)])
 
 
 @linux
@@ -275,11 +292,11 @@ def test_a_note_that_names_somebody_else_is_not_believed(folder):
         assert taken(folder) == []
 
 
-def test_permissions_of_folders_that_were_there_stay(folder):
-    before = {place: place.stat().st_mode for place in (folder, *folder.parents)}
-    assert taken(folder) == []
+def test_permissions_of_folders_that_were_there_stay(empty):
+    before = {place: place.stat().st_mode for place in (empty, *empty.parents)}
+    assert taken(empty) == []
     assert {place: place.stat().st_mode for place in before} == before
-    assert data_of(folder).stat().st_mode & 0o777 == 0o700
+    assert data_of(empty).stat().st_mode & 0o777 == 0o700
 
 
 def test_boxes_of_one_process_share_it(folder):
@@ -298,20 +315,20 @@ def test_tables_of_the_application_are_not_put_into_the_box(folder):
     assert found == [("public",)]
 
 
-def test_the_path_may_be_long(folder, monkeypatch):
-    long = folder.joinpath(*["a folder with a name that goes on and on"] * 4)
+def test_the_path_may_be_long(empty, monkeypatch):
+    long = empty.joinpath(*["a empty with a name that goes on and on"] * 4)
     long.mkdir(parents=True)
     monkeypatch.chdir(long)
     assert taken(long) == []
     assert has_gone(long)
-    monkeypatch.chdir(folder)
-    assert taken(folder) == []
+    monkeypatch.chdir(empty)
+    assert taken(empty) == []
 
 
-def test_what_it_says_when_it_cannot_start(folder):
-    assert taken(folder) == []
-    assert has_gone(folder)
-    (data_of(folder) / "postgresql.conf").write_text("no_such_setting = 1\n")
+def test_what_it_says_when_it_cannot_start(empty):
+    assert taken(empty) == []
+    assert has_gone(empty)
+    (data_of(empty) / "postgresql.conf").write_text("no_such_setting = 1\n")
     with pytest.raises(sq.EnvironmentProblem, match="doesn't start") as caught:
         sq.MessageBox.open()
     assert "server.log" in str(caught.value)
@@ -374,7 +391,7 @@ def test_root_copies_programs_that_another_user_cannot_reach(tmp_path):
 
 @linux
 @pytest.mark.skipif(not is_root(), reason="the other tests run without root already")
-def test_without_root(folder, user):
+def test_without_root(empty, user):
     """In a user namespace, where this user is another one, who may still read this Python."""
     nobody = pwd.getpwnam("nobody")
     other = ["unshare", "--user", f"--map-user={nobody.pw_uid}", f"--map-group={nobody.pw_gid}"]
@@ -382,7 +399,7 @@ def test_without_root(folder, user):
         subprocess.run([*other, "true"], check=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("this machine makes no user namespaces")
-    one = user(folder, *other).ready()
-    server = next(iter(servers_in(data_of(folder))))
-    assert data_of(folder).stat().st_uid == Path(f"/proc/{server}").stat().st_uid == os.geteuid()
+    one = user(empty, *other).ready()
+    server = next(iter(servers_in(data_of(empty))))
+    assert data_of(empty).stat().st_uid == Path(f"/proc/{server}").stat().st_uid == os.geteuid()
     assert one.end() == 0

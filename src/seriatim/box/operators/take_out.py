@@ -113,7 +113,11 @@ def take_out_of_group(
     judged = turns.act(queue, locked, _nothing, all_arrived=True, all_held=True)
     transaction.notice(*judged.judged.notices(queue, locked.keys))
     found = waiting_message(transaction, queue, message_id, group)
-    if found.status == "held":
+    if found.status == "held" and not found.late and queue.origin_id is not None:
+        # One of several results, perhaps: the others are taken up again without it.
+        named = {"of_gate": queue.queue_id, "of_group": group, "numbers": [found.sequence]}
+        transaction.do("reopen_places", **named)
+    elif found.status == "held":
         acted = turns.act(
             queue,
             locked,

@@ -31,6 +31,7 @@ class ClosedPlaces(NamedTuple):
     """Closed places without results, by the place of their group in the turn.
 
     `more`: whether a group has more closed places; it is looked at again.
+    `late`: pairs of a group and a number: results under it leave flagged as late.
     `full`: the groups with so many places that messages of the origin queue aren't handed out.
     """
 
@@ -38,11 +39,13 @@ class ClosedPlaces(NamedTuple):
     numbers: Sequence[int]
     more: bool
     full: Sequence[str]
+    late: frozenset[tuple[int, int]]
 
     @classmethod
     def of(cls, row: Any) -> ClosedPlaces:
         """From the row of the statement."""
-        return cls(row.void_places or (), row.void_numbers or (), bool(row.more), row.full_groups or ())
+        late = frozenset(zip(row.late_places or (), row.late_numbers or (), strict=True))
+        return cls(row.void_places or (), row.void_numbers or (), bool(row.more), row.full_groups or (), late)
 
 
 class GateTurn(Turn):
@@ -169,7 +172,11 @@ class GateTurn(Turn):
         reason = np.where(passed, int(Reason.PLACE_PASSED), decided.reason)
         released = decided.disposition == Disposition.RELEASED
         ordinal = np.where(released, decided.ordinal + at, decided.ordinal)
-        return decided.with_columns(reason=reason, ordinal=ordinal), rows[its] + at
+        late = decided.late
+        if self._closed.late:
+            pairs = zip(decided.group.tolist(), decided.sequence.tolist(), strict=True)
+            late = late | (released & np.array([pair in self._closed.late for pair in pairs], np.bool_))
+        return decided.with_columns(reason=reason, ordinal=ordinal, late=late), rows[its] + at
 
     def _stored(self, held: Held) -> tuple[Held, Ints]:
         held = held.messages()

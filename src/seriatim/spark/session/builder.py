@@ -58,6 +58,9 @@ _SQL: Mapping[str, str] = {
     # How soon an idle query says that it is idle; `--once` waits for that.
     "spark.sql.streaming.noDataProgressEventInterval": "1000ms",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # Spark keeps workers apart by this setting, and those with a state never have it: with it every pipeline would have
+    # two parents of workers, of 100 MB and a second of CPU each, and no worker would do both. An error's line is the same.
+    "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     # Bytes are bounded too, so that a batch of large bodies stays below Arrow's 2 GiB.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",
     "spark.sql.execution.arrow.maxBytesPerBatch": str(64 * 2**20),

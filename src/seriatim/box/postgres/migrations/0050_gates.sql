@@ -20,6 +20,15 @@ CREATE INDEX entries_on_way
 ON {schema}.entries (gate_id, coalesce(origin_group, group_key), coalesce(origin_number, ordinal)) WHERE gate_id <> queue_id;
 CREATE INDEX entries_placed ON {schema}.entries (queue_id, group_key, origin_number) WHERE status = 'placed';
 
+-- The places of messages that left their queue late, as a requeued one does that couldn't go back to its place: their results leave
+-- the gate flagged as late, too. Gone when they have passed.
+CREATE TABLE {schema}.late_places (
+    gate_id integer NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    number bigint NOT NULL,
+    PRIMARY KEY (gate_id, group_key, number)
+);
+
 -- A message on the way ends, in whatever way: the gate's group is looked at. Whoever ends it neither asks nor waits for anybody.
 CREATE FUNCTION {schema}.look_at_gate() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
@@ -28,6 +37,10 @@ AS $function$
 BEGIN
     INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
     VALUES (OLD.gate_id, coalesce(OLD.origin_group, OLD.group_key), 'look', {schema}.now_us());
+    IF OLD.late AND OLD.origin_number IS NULL AND OLD.ordinal IS NOT NULL THEN
+        INSERT INTO {schema}.late_places (gate_id, group_key, number)
+        VALUES (OLD.gate_id, OLD.group_key, OLD.ordinal) ON CONFLICT DO NOTHING;
+    END IF;
     PERFORM {schema}.call_waiters(ARRAY[OLD.gate_id], 1);
     RETURN NULL;
 END

@@ -5,6 +5,7 @@
 -- whose numbers are below the next one come, too: they are late. Of the groups `forced` (as long as `of_groups`; NULL: of none) all
 -- results up to that number come: their places are closed by force.
 --
+-- `late_places`, `late_numbers`: likewise those whose results leave flagged as late.
 -- `full_groups`: the groups of which `open_at_most` numbers, or more, were given from the next one on.
 -- `void_places`, `void_numbers`: the closed places that have no result, by group (from 0) and number. `more`: whether a group has
 -- more closed places, for which it is looked at again.
@@ -14,7 +15,8 @@
 -- are there in the third. The caller has locked the groups.
 CREATE FUNCTION {schema}.close_places(
     of_gate integer, of_origin integer, of_groups text[], most integer, open_at_most integer, forced bigint[] DEFAULT NULL,
-    OUT group_keys text[], OUT void_places bigint[], OUT void_numbers bigint[], OUT more boolean, OUT full_groups text[]
+    OUT group_keys text[], OUT void_places bigint[], OUT void_numbers bigint[], OUT more boolean, OUT full_groups text[],
+    OUT late_places bigint[], OUT late_numbers bigint[]
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
@@ -49,6 +51,8 @@ BEGIN
     void_numbers := ARRAY[]::bigint[];
     more := FALSE;
     full_groups := ARRAY[]::text[];
+    late_places := ARRAY[]::bigint[];
+    late_numbers := ARRAY[]::bigint[];
     FOR place IN 1 .. cardinality(of_groups) LOOP
         of_group := of_groups[place];
         SELECT one.next, one.flags INTO known FROM {schema}.known_groups AS one
@@ -67,6 +71,8 @@ BEGIN
             WHERE request.queue_id = of_gate AND request.group_key = of_group AND request.action = 'resume'
         );
         following := coalesce(known.next, 1);
+        DELETE FROM {schema}.late_places AS late
+        WHERE late.gate_id = of_gate AND late.group_key = of_group AND late.number < following;
         given := {schema}.place_numbers_given(of_origin, of_group);
         IF given >= following + open_at_most THEN
             full_groups := full_groups || of_group;
@@ -148,6 +154,12 @@ BEGIN
                 );
             END IF;
         END IF;
+        -- After the look at what is alive: of what has ended it is there.
+        found := ARRAY(
+            SELECT late.number FROM {schema}.late_places AS late WHERE late.gate_id = of_gate AND late.group_key = of_group
+        );
+        late_numbers := late_numbers || found;
+        late_places := late_places || array_fill(place::bigint - 1, ARRAY[cardinality(found)]);
         void_numbers := void_numbers || voids;
         void_places := void_places || array_fill(place::bigint - 1, ARRAY[cardinality(voids)]);
     END LOOP;

@@ -5,7 +5,8 @@
 -- Index: those of lock_next.sql and turn.sql.
 SELECT
     locked.group_keys AS locked_keys, locked.now_us, locked.isolation, locked.version, locked.unrouted AS locked_unrouted,
-    locked.many, closed.void_places, closed.void_numbers, closed.more, closed.full_groups, entries.*, known.*, asked.*
+    locked.many, closed.void_places, closed.void_numbers, closed.more, closed.full_groups,
+    closed.late_places, closed.late_numbers, entries.*, known.*, asked.*
 FROM {schema}.lock_groups(
     %(queue_id)s, %(group_key)s, 1, %(now_us)s, %(from_rank)s, %(settled)s::xid8, %(unsettled)s::xid8[]
 ) AS locked

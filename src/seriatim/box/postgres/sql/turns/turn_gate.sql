@@ -2,7 +2,8 @@
 -- Caller: turns.py, after it has locked the groups, so that what it reads is younger than the lock.
 -- Locks: none.
 -- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_of_queue (next to empty).
-SELECT closed.void_places, closed.void_numbers, closed.more, closed.full_groups, entries.*, known.*, asked.*
+SELECT closed.void_places, closed.void_numbers, closed.more, closed.full_groups,
+    closed.late_places, closed.late_numbers, entries.*, known.*, asked.*
 FROM {schema}.close_places(
     %(queue_id)s, %(origin_id)s, %(group_keys)s::text[], %(most_places)s, %(open_at_most)s, %(forced)s::bigint[]
 ) AS closed
