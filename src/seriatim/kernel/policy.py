@@ -70,7 +70,9 @@ _LATE = ("set_aside", "deliver", "suspend")
 
 @dataclass(frozen=True, slots=True)
 class Unordered:
-    """No order: messages have no group and no ordinal, and none waits for another message."""
+    """No order: messages have no ordinal and no state, and none waits for another message. A queue of a box that has a gate counts
+    them by group.
+    """
 
     name: ClassVar[str] = "unordered"
 

@@ -135,7 +135,7 @@ CASES: dict[str, dict[str, Case]] = {
         "the queue hands out": Case(refused_when_off),
         "the queue serves no dialogs": Case(of_a_service, TALK),
         "the queue has groups": Case(one_after_another, (sq.Queue("shop", policy=sq.Unordered()), ALL)),
-        "the queue has no gate": Case(one_after_another, (replace(FIFO, gate="out"), sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal"))),
+        "the queue has no gate": Case(one_after_another, (replace(FIFO, gate="out"), ALL, sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal"))),
         "the delivery has no instance": Case(
             of_instances, (FIFO, sq.Subscription("all", "type = 'order'", "shop", starts="a:b", correlate=["customer"]))
         ),

@@ -16,6 +16,7 @@ from seriatim.kernel.fault import FaultKind
 from seriatim.operations import dead_letters, edits, faults, groups, messages, queues, work_findings
 from seriatim.testing.work import work_off
 from tests.box.gates.test_numbers import WORK, message, numbers, prepare
+from tests.box.roles import as_role, make
 from tests.databases import box_with
 
 ONCE = replace(WORK, attempts=1)
@@ -237,6 +238,36 @@ def test_the_log_names_the_message_and_what_helps(box, caplog):
     with caplog.at_level(logging.ERROR, "seriatim.failures"):
         work(box)
     assert "message faulted: it waits for an operator (seriatim messages retry b --queue work)" in caplog.text
+
+
+def test_a_role_that_operates_retries_and_takes_out(stopped):
+    make(stopped, "watcher", "mender", "worker")
+    stopped.grant("watcher", see=["work"])
+    stopped.grant("mender", operate=["work"])
+    stopped.grant("worker", receive=["work"], see=["work"])
+    with as_role(stopped, "watcher") as own:
+        assert [one.message_id for one in messages.messages(own, status="faulted")] == ["b"]
+        for action in (messages.retry, messages.take_out):
+            with pytest.raises(sq.EnvironmentProblem, match='the role "watcher" may not operate on the queue "work"'):
+                action(own, "b", queue="work", **WHO)
+    with as_role(stopped, "mender") as own:
+        assert len(messages.retry(own, "b", queue="work", **WHO)) == 1
+    with as_role(stopped, "worker") as own:
+        assert work(own) == ["b2"]
+    with as_role(stopped, "mender") as own:
+        assert len(messages.take_out(own, "b", queue="work", **WHO)) == 1
+    assert numbers(stopped) == []
+
+
+def test_a_role_that_publishes_gives_places_like_the_owner(box):
+    make(box, "publisher")
+    box.grant("publisher", publish=["work"])
+    with as_role(box, "publisher") as own:
+        publish(own, "a", "b")
+        own.publish(message("c"))
+        with own.session() as tx:
+            tx.publish(message("d"))
+    assert numbers(box) == [("c", n, name) for n, name in enumerate("abcd", 1)]
 
 
 def test_by_commands(box, tmp_path):

@@ -194,6 +194,23 @@ def test_many_groups_take_few_locks(box):
     assert all((int(name[1:]) >= 3000) == (n == 2) for _, n, name in found)
 
 
+def test_who_needs_many_groups_and_who_needs_few_never_wait_for_each_other_crosswise(box):
+    def publishes(nth):
+        for n in range(6):
+            many = range(100) if nth % 2 else range(3)
+            keys = [f"c{k}" for k in (many if n % 2 else reversed(many))]
+            with box.session() as tx:
+                tx.publish([message(f"{nth} {n} {key}", key, ("crm", "erp")[nth % 3 % 2]) for key in keys])
+
+    with ThreadPoolExecutor(4) as threads:
+        for one in [threads.submit(publishes, nth) for nth in range(4)]:
+            one.result(timeout=60)
+    found = numbers(box)
+    for key in ("c0", "c2", "c3", "c99"):
+        own = [n for its, n, _ in found if its == key]
+        assert own == list(range(1, (24 if key in ("c0", "c2") else 12) + 1))
+
+
 def test_the_clean_up_leaves_the_newest_run_of_a_group(box):
     for n in range(5):
         box.publish(message(f"a{n}"))
