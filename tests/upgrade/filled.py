@@ -24,7 +24,7 @@ from seriatim.box.pipelines.feed import Feed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.workers.heartbeat import Process, Report, beat
-from seriatim.operations import groups, instances, queues, retention
+from seriatim.operations import dead_letters, groups, instances, messages, queues, retention
 from tests.box.given_up import given_up
 
 __all__ = ["DEFINED", "ROLES", "SCHEMA", "empty_tables", "filled", "make_roles"]
@@ -58,6 +58,8 @@ DEFINED = (
     sq.Queue("work", policy=sq.Fifo(), group="customer"),
     sq.Queue("idle", policy=sq.Fifo(), group="customer"),
     sq.Queue("off", policy=sq.Fifo(), group="customer", enabled=False),
+    sq.Queue("gate", sq.Standard(), "origin_group", "origin_ordinal"),
+    sq.Queue("gated", policy=sq.Unordered(), group="customer", gate="gate"),
     sq.Subscription("large", where="type = 'order' AND amount >= 1000", to="fifo"),
     sq.Subscription("large-too", where="type = 'order' AND amount >= 1000", to="loose"),
     sq.Subscription("stopped", where="type = 'order' AND customer = 'late'", to="fifo", state="stopped"),
@@ -106,6 +108,7 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         box.grant(_RECEIVER, receive=["idle"])
         retention.purge(box)
         numbers = _Numbers()
+        _place(box, numbers)
         _publish(box, numbers)
         _judge(box)
         _fail(box, numbers)
@@ -208,6 +211,20 @@ def _fail(box: sq.MessageBox, numbers: _Numbers) -> None:
         thread.join()
     groups.retry(box, "failing", "edited", body=given[0].body, **_BY)
     groups.skip_message(box, "failing", "dead", **_BY)
+
+
+def _place(box: sq.MessageBox, numbers: _Numbers) -> None:
+    """Places at a gate: one that has passed, one that is open, and behind it that of a message that came back too late for its own."""
+    first, second = (numbers.order("gated", "a") for _ in range(2))
+    box.publish([first, second])
+    messages.take_out(box, [first.message_id], queue="gated", **_BY)
+    box.tick()
+    (dead,) = dead_letters.dead_letters(box, "gated")
+    dead_letters.requeue(box, dead.entry_id, **_BY)
+    with box.session() as tx:
+        (one,) = tx.receive("gated", limit=1)
+        assert one.message_id == first.message_id
+        tx.publish(numbers.order("gate", "a"), cause=one)
 
 
 def _start(box: sq.MessageBox, numbers: _Numbers) -> None:
