@@ -15,7 +15,7 @@ import threading
 import time
 import traceback
 from collections import Counter, defaultdict
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -106,7 +106,8 @@ class Script(threading.Thread):
             groups.skip_message(self._box, queue, group, **BY)
         else:
             if its_cure == "skip the hole":
-                with suppress(sq.ActionRefused):
+                # The gate may not know the group yet: nothing has left it, and nothing waits there.
+                with suppress(sq.ActionRefused, sq.UsageError):
                     groups.skip_hole(self._box, f"out_{way}", location if way == "l" else group, **BY)
                     self.done["hole skipped"] += 1
             groups.retry(self._box, queue, group, body=f"{location}-{number}".encode() + MENDED, **BY)
@@ -163,8 +164,13 @@ class Asked:
                 self.connection = psycopg.connect(self.box.dsn, autocommit=True)
             return self.connection.execute(query.replace("{schema}", self.box.schema)).fetchall()
         except psycopg.OperationalError:
-            self.connection = None
+            self.close()
             return None
+
+    def close(self):
+        if self.connection is not None:
+            self.connection.close()
+        self.connection = None
 
 
 def tables(box):
@@ -210,9 +216,8 @@ def test_results_leave_in_order_whatever_is_killed(server, tmp_path, figures):
                     crews.append(subprocess.Popen(words, cwd=FOLDER, env=environment(), stdout=told, stderr=told))
             script.start()
             killer = Killer(crews, folder)
-            asked = Asked(box)
-            until_done(asked, publishers, crews, script, killer, tmp_path)
-            script.end()
+            with closing(Asked(box)) as asked:
+                until_done(asked, publishers, crews, script, killer, tmp_path)
         finally:
             script.end()
             publishers.kill_all()
@@ -251,6 +256,9 @@ def until_done(asked, publishers, crews, script, killer, folder):
             killer(left[0][0], expected)
         if ended == set(LOCATIONS) and asked.rows(OPEN) == [(0,)] and not waiting(asked):
             return
+        if os.environ.get("DEBUG_SOAK") and int(time.monotonic()) % 5 == 0:  # DEBUG
+            with open("/tmp/proof_prog", "a") as f:  # DEBUG
+                print(round(time.monotonic() - begun), left, killer.workers, len(killer.servers), asked.rows("SELECT queue, status, count(*) FROM {schema}.entries JOIN {schema}.queues USING (queue_id) group by 1,2 order by 1,2"), asked.box.dsn, file=f)  # DEBUG
         assert all(crew.poll() is None for crew in crews), (folder / "errors").read_text()[-3000:]
         assert script.is_alive(), script.error
         assert time.monotonic() - begun < DEADLINE_S, (left, asked.rows(OPEN), waiting(asked), script.done)

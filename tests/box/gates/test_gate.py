@@ -320,3 +320,16 @@ def test_one_result_that_waits_is_taken_out(gated):
     assert [one.reason for one in rows(gated, "SELECT reason FROM {schema}.aside")] == [
         "an operator skipped the message"
     ] * 2
+
+
+def test_a_dead_letter_of_an_unordered_queue_closes_its_place(gated):
+    gated.define(replace(WORK, policy=sq.Unordered()))
+    publish(gated, 3)
+
+    def handle(message, _tx):
+        if message.context["n"] == 2:
+            raise sq.Business("for good")
+        return result(f"r{message.context['n']}")
+
+    sq.Worker(gated, "work", handle, workers=1).run(until_idle=True)
+    assert received(gated) == [("r1", 1, False), ("r3", 2, False)]
