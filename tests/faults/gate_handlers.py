@@ -44,8 +44,8 @@ def fails_at(number, way):
 
 
 def is_dead(number, way):
-    """Whether the queue where a job fails makes it a dead letter by itself: the queues without groups do."""
-    return fails_at(number, way) == ("work" if way == "l" else "price")
+    """Whether the queue where a job fails makes it a dead letter by itself."""
+    return way == "e" and fails_at(number, way) == "price"
 
 
 def cure(location, number):

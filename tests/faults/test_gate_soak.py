@@ -49,7 +49,7 @@ DEFINITIONS = (
     sq.MessageType("job", {"number": "long", "entity": "string"}),
     *(sq.MessageType(f"{kind}_{way}", OWN) for kind in ("price", "result") for way in WAYS),
     sq.Queue("work_l", sq.Unordered(), group="location", gate="out_l", through=["price_l"], open_at_most=300,
-             errors="continue", **PATIENT),
+             **PATIENT),
     sq.Queue("price_l", sq.Fifo(), group="entity", **PATIENT),
     sq.Queue("out_l", **OUT),
     sq.Queue("work_e", sq.Fifo(), group="entity", gate="out_e", through=["price_e"], open_at_most=20, **PATIENT),
@@ -87,8 +87,13 @@ class Script(threading.Thread):
                 for queue, way in (("price_l", "l"), ("work_e", "e")):
                     with suppress(sq.Unavailable, sq.EnvironmentProblem):
                         for view in groups.groups(self._box, queue, state="faulted"):
+                            (fault,) = faults.faults(self._box, queue, group=view.group, limit=1)
                             with suppress(sq.ActionRefused):
-                                self._help(queue, way, view.group)
+                                self._help(queue, way, view.group, fault.message_id)
+                with suppress(sq.Unavailable, sq.EnvironmentProblem):
+                    for one in message_operations.messages(self._box, queue="work_l", status="faulted"):
+                        with suppress(sq.ActionRefused):
+                            self._help("work_l", "l", None, one.message_id)
         except BaseException:
             self.error = traceback.format_exc()
             raise
@@ -97,20 +102,28 @@ class Script(threading.Thread):
         self._ending.set()
         self.join()
 
-    def _help(self, queue, way, group):
-        (fault,) = faults.faults(self._box, queue, group=group, limit=1)
-        message, _ = message_operations.message(self._box, fault.message_id)
-        number, location = int(message.context["number"]), group.rpartition("-")[0]
+    def _help(self, queue, way, group, message_id):
+        """Of a stopped group, or None: of a message that has stopped itself alone."""
+        message, _ = message_operations.message(self._box, message_id)
+        number, entity = int(message.context["number"]), message.context["entity"]
+        location = entity.rpartition("-")[0]
         its_cure = cure(location, number)
         if its_cure == "skip":
-            groups.skip_message(self._box, queue, group, **BY)
+            if group is None:
+                message_operations.take_out(self._box, message_id, queue=queue, **BY)
+            else:
+                groups.skip_message(self._box, queue, group, **BY)
         else:
             if its_cure == "skip the hole":
                 # The gate may not know the group yet: nothing has left it, and nothing waits there.
                 with suppress(sq.ActionRefused, sq.UsageError):
-                    groups.skip_hole(self._box, f"out_{way}", location if way == "l" else group, **BY)
+                    groups.skip_hole(self._box, f"out_{way}", location if way == "l" else entity, **BY)
                     self.done["hole skipped"] += 1
-            groups.retry(self._box, queue, group, body=f"{location}-{number}".encode() + MENDED, **BY)
+            body = f"{location}-{number}".encode() + MENDED
+            if group is None:
+                message_operations.retry(self._box, message_id, queue=queue, body=body, **BY)
+            else:
+                groups.retry(self._box, queue, group, body=body, **BY)
         self.done[its_cure] += 1
 
 
@@ -256,9 +269,6 @@ def until_done(asked, publishers, crews, script, killer, folder):
             killer(left[0][0], expected)
         if ended == set(LOCATIONS) and asked.rows(OPEN) == [(0,)] and not waiting(asked):
             return
-        if os.environ.get("DEBUG_SOAK") and int(time.monotonic()) % 5 == 0:  # DEBUG
-            with open("/tmp/proof_prog", "a") as f:  # DEBUG
-                print(round(time.monotonic() - begun), left, killer.workers, len(killer.servers), asked.rows("SELECT queue, status, count(*) FROM {schema}.entries JOIN {schema}.queues USING (queue_id) group by 1,2 order by 1,2"), asked.box.dsn, file=f)  # DEBUG
         assert all(crew.poll() is None for crew in crews), (folder / "errors").read_text()[-3000:]
         assert script.is_alive(), script.error
         assert time.monotonic() - begun < DEADLINE_S, (left, asked.rows(OPEN), waiting(asked), script.done)
@@ -288,7 +298,9 @@ def check(box, lost):
         left = connection.execute(
             f"SELECT gate, origin_group, origin_ordinal, ordinal, number, part FROM public.{box.schema}_left ORDER BY left_id"
         ).fetchall()
-        lost_jobs = sum(json.loads(line)["jobs"] for one in lost.values() if one.exists() for line in one.open())
+        lost_jobs = sum(
+            json.loads(line)["jobs"] for one in lost.values() if one.exists() for line in one.read_text().splitlines()
+        )
         gone = Counter(one for one, *_ in connection.execute(f"SELECT disposition FROM {box.schema}.aside"))
     places = {way: defaultdict(list) for way in WAYS}  # the numbers of each group by its places
     for location, entity, number in sent:
