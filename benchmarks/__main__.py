@@ -26,6 +26,7 @@ from benchmarks.dialogs import talking
 from benchmarks.fast_paths import fast_paths
 from benchmarks.feed import Feed, Part
 from benchmarks.filters import filtering
+from benchmarks.gate import gates
 from benchmarks.measure import Claim, identity, measure
 from benchmarks.peer import by_group
 from benchmarks.stamp import stamping
@@ -99,6 +100,7 @@ OFF_SPARK = {
     "box-size": sizes,
     "dialogs": talking,
     "fast-paths": fast_paths,
+    "gate": gates,
     "tuning": tuning,
     "workers": working,
 }

@@ -1,6 +1,7 @@
 """Races: the same messages through the publishers and workers of a contender, each a process of its own.
 
-Bodies have 1,024 random bytes, printable, so that a contender who keeps JSON needn't encode them. The clock runs from
+Bodies have 1,024 random bytes, or that many in the mean, printable, so that a contender who keeps JSON needn't encode
+them. The clock runs from
 the moment at which all workers have handled fifty messages, for some seconds or until nine tenths of what waits is
 handled, whichever is first: neither the start of the processes nor the last worker's tail is measured. Where publishers
 and workers run together it begins when every group has been handed out once, for there it goes on as it is from then on.
@@ -16,6 +17,7 @@ import base64
 import itertools
 import math
 import os
+import random
 import statistics
 import threading
 import time
@@ -42,6 +44,8 @@ _WARM = 50
 #: Who pauses looks that often whether the race has ended; an event loop, whether it may go on.
 _LOOK_S, _LOOP_S = 0.1, 0.0005
 _STAMP = 20  # digits of a time in nanoseconds
+#: Random bytes of a body, which get four thirds of that in print; and of the smallest and the largest one of a skewed race.
+_BYTES, _LEAST, _MOST = 768, 384, 13_824
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,7 @@ class Race:
         publishers: processes; together with workers as much is published as is handled.
         pause_s: what handling one message takes.
         seconds: at most so long.
+        skewed: bodies of half a kilobyte to 18, most of them small, in place of one kilobyte each.
     """
 
     groups: int = 1_000
@@ -79,6 +84,7 @@ class Race:
     publishers: int = 0
     pause_s: float = 0.0
     seconds: float = 5.0
+    skewed: bool = False
 
     @property
     def slack(self) -> int:
@@ -272,9 +278,11 @@ _NUMBERS = itertools.count(1)
 
 def _parcels(race: Race, place: int, places: int, run: int) -> Iterator[Parcel]:
     """Messages without end: those of every group whose number is the publisher's, `run` of them at a time."""
+    chance = random.Random(place)
     for group in itertools.cycle(range(place, race.groups, places)):
         for _ in range(run):
-            yield Parcel(f"g{group:04}", base64.b64encode(os.urandom(768)))
+            size = _BYTES if not race.skewed else int(min(_LEAST * chance.paretovariate(2), _MOST))
+            yield Parcel(f"g{group:04}", base64.b64encode(os.urandom(size)))
 
 
 def _fill(contender: Contender, dsn: str, race: Race) -> None:

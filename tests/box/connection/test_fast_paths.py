@@ -174,9 +174,9 @@ CASES: dict[str, dict[str, Case]] = {
         ),
         "the entry is valid": Case(published([sq.Message(type="order", context={"version": 1})])),
         "no unique key": Case(lambda box: [len(box.publish(orders(1), unique="k").waiting) for _ in range(2)]),
-        "no place at a gate": Case(
+        "no number of a place": Case(
             SINGLE,
-            (replace(FIFO, gate="out"), ALL, sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal")),
+            (replace(FIFO, policy=sq.Unordered(), gate="out"), ALL, sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal")),
         ),
     },
 }  # fmt: skip

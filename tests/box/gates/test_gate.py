@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import psycopg
 import pytest
 
 import seriatim as sq
@@ -320,3 +321,44 @@ def test_one_result_that_waits_is_taken_out(gated):
     assert [one.reason for one in rows(gated, "SELECT reason FROM {schema}.aside")] == [
         "an operator skipped the message"
     ] * 2
+
+
+def test_a_dead_letter_of_an_unordered_queue_closes_its_place(gated):
+    gated.define(replace(WORK, policy=sq.Unordered()))
+    publish(gated, 3)
+
+    def handle(message, _tx):
+        if message.context["n"] == 2:
+            raise sq.Business("for good")
+        return result(f"r{message.context['n']}")
+
+    sq.Worker(gated, "work", handle, workers=1).run(until_idle=True)
+    assert received(gated) == [("r1", 1, False), ("r3", 2, False)]
+
+
+def test_a_transaction_asks_for_a_group_once_and_again_after_its_turn(gated):
+    gated.define(replace(WORK, policy=sq.Unordered()))
+    publish(gated, 4)
+    with gated.session() as tx:
+        for message in tx.receive("work", limit=2):
+            tx.publish(result(f"r{message.context['n']}"))
+        (asked,) = tx.connection.execute(
+            f"SELECT count(*) FROM {gated.schema}.requests WHERE action = 'look'"
+        ).fetchone()
+        assert asked == 1
+        assert tx.receive("out") is None  # its own results have no stamps yet
+        for message in tx.receive("work", limit=2):
+            tx.publish(result(f"r{message.context['n']}"))
+    assert received(gated) == [(f"r{n}", n, False) for n in (1, 2, 3, 4)]
+
+
+def test_what_is_asked_for_behind_a_savepoint_goes_with_it(gated):
+    gated.define(replace(WORK, policy=sq.Unordered()))
+    publish(gated, 1)
+    with gated.session() as tx:
+        with tx.connection.transaction() as savepoint:
+            tx.connection.execute(f"DELETE FROM {gated.schema}.entries")
+            raise psycopg.Rollback(savepoint)
+        for message in tx.receive("work"):
+            tx.publish(result(f"r{message.context['n']}"))
+    assert received(gated) == [("r1", 1, False)]

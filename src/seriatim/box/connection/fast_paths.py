@@ -101,7 +101,7 @@ class RoutedPart(NamedTuple):
     `entries`: the number of their entries in queues.
     `problem`: the reason why the first entry is set aside.
     `has_keys`: whether messages of the call have unique keys.
-    `has_place`: whether the message carries an origin, or a queue of its leads to a gate, or is one.
+    `is_numbered`: whether it gets the number of its place at a gate when it comes in.
     """
 
     messages: int
@@ -109,7 +109,7 @@ class RoutedPart(NamedTuple):
     entries: int
     problem: str | None
     has_keys: bool
-    has_place: bool = False
+    is_numbered: bool = False
 
 
 class HeadOfQueue(NamedTuple):
@@ -164,7 +164,7 @@ SINGLE_MESSAGE = FastPath[RoutedPart](
         "one entry in one queue": lambda one: one.entries == 1,
         "the entry is valid": lambda one: one.problem is None,
         "no unique key": lambda one: not one.has_keys,
-        "no place at a gate": lambda one: not one.has_place,
+        "no number of a place": lambda one: not one.is_numbered,
     },
 )
 QUEUE_HEAD = FastPath[HeadOfQueue](

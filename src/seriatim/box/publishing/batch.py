@@ -175,7 +175,7 @@ def keys_of(routed: Routed, begin: int, end: int) -> list[str | None] | None:
 
 
 def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | None:
-    """The parameters of ``take_in_one``; None unless it is one message without parts for one queue.
+    """The parameters of ``take_in_one``, and of ``take_in_one_on_way``; None unless it is one message without parts for one queue.
 
     Raises:
         UsageError: as for `parameters_of`.
@@ -183,8 +183,7 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
     message, entries, mine = routed.typed.messages[begin], routed.entries, _entries_of(routed, begin, end)
     problem = entries.problems[mine.start] if mine.stop > mine.start else None
     numbered = bool(routed.numbered) and not routed.numbered.isdisjoint(entries.queue_ids[mine.start : mine.stop])
-    has_place = routed.on_way or routed.typed.carried or numbered
-    part = RoutedPart(end - begin, message, mine.stop - mine.start, problem, entries.keys is not None, has_place)
+    part = RoutedPart(end - begin, message, mine.stop - mine.start, problem, entries.keys is not None, numbered)
     if not SINGLE_MESSAGE.applies(part):
         return None
     context = _context(routed, begin)

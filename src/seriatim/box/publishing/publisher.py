@@ -180,6 +180,8 @@ class Publisher:
             if (keys := keys_of(routed, begin, end)) is not None:
                 name, parameters = "take_in_unique", parameters | {"entry_keys": keys}
             parameters = written(parameters)
+        elif routed.on_way or routed.typed.carried:
+            name = "take_in_one_on_way"
         tells = router_of(self._access.known.definitions).wants_failures
         own = transaction.connection if isinstance(transaction.connection, OwnConnection) else None
         call = PublishCall(own, self._once, runs, tells)

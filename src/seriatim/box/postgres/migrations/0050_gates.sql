@@ -30,18 +30,32 @@ CREATE TABLE {schema}.late_places (
 );
 
 -- A message on the way ends, in whatever way: the gate's group is looked at. Whoever ends it neither asks nor waits for anybody.
+--
+-- A transaction asks for each group once: the setting `seriatim.looked` has those that it has asked for, as far as it has room. They
+-- go with the savepoint after which they were asked for, as the requests do; and a turn of a gate in the same transaction, which
+-- answers requests, forgets them.
 CREATE FUNCTION {schema}.look_at_gate() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 AS $function$
+DECLARE
+    of_group text := coalesce(OLD.origin_group, OLD.group_key);
+    own text := OLD.gate_id || ' ' || of_group;
+    looked jsonb := coalesce(nullif(current_setting('seriatim.looked', TRUE), ''), '[]')::jsonb;
 BEGIN
-    INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
-    VALUES (OLD.gate_id, coalesce(OLD.origin_group, OLD.group_key), 'look', {schema}.now_us());
     IF OLD.late AND OLD.origin_number IS NULL AND OLD.ordinal IS NOT NULL THEN
         INSERT INTO {schema}.late_places (gate_id, group_key, number)
         VALUES (OLD.gate_id, OLD.group_key, OLD.ordinal) ON CONFLICT DO NOTHING;
     END IF;
+    IF looked ? own THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+    VALUES (OLD.gate_id, of_group, 'look', {schema}.now_us());
     PERFORM {schema}.call_waiters(ARRAY[OLD.gate_id], 1);
+    PERFORM set_config('seriatim.looked', CASE
+        WHEN jsonb_array_length(looked) < 100 THEN looked || to_jsonb(own) ELSE jsonb_build_array(own)
+    END::text, TRUE);
     RETURN NULL;
 END
 $function$;

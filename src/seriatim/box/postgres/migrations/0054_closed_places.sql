@@ -53,6 +53,10 @@ BEGIN
     full_groups := ARRAY[]::text[];
     late_places := ARRAY[]::bigint[];
     late_numbers := ARRAY[]::bigint[];
+    -- What this transaction has asked for is answered now: see `look_at_gate`.
+    IF current_setting('seriatim.looked', TRUE) <> '' THEN
+        PERFORM set_config('seriatim.looked', '', TRUE);
+    END IF;
     FOR place IN 1 .. cardinality(of_groups) LOOP
         of_group := of_groups[place];
         SELECT one.next, one.flags INTO known FROM {schema}.known_groups AS one
