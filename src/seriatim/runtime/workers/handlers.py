@@ -18,7 +18,7 @@ from seriatim.pipeline.types.message import Message, Received
 from seriatim.runtime.workers.coroutines import HandlerLoop, loop_of_process, plain
 from seriatim.runtime.workers.dialog_ends import ends_dialog
 
-__all__ = ["OTHERS", "Answer", "Consumed", "GivenHandler", "Handler", "Handlers", "answered", "called"]
+__all__ = ["OTHERS", "Consumed", "GivenHandler", "Handler", "Handlers", "Returned", "answered", "called"]
 
 #: In a mapping, the handler of all types that it doesn't name.
 OTHERS = "*"
@@ -48,15 +48,15 @@ class Consumed:
             )
 
 
-Answer: TypeAlias = Message | Sequence[Message] | Consumed | None
+Returned: TypeAlias = Message | Sequence[Message] | Consumed | None
 #: Takes a message, or a `Delivery`, and the open session.
-Handler: TypeAlias = Callable[[Any, Session], Answer]
+Handler: TypeAlias = Callable[[Any, Session], Returned]
 #: What a user gives as a handler: a plain function, or an ``async def``.
 GivenHandler: TypeAlias = (
-    Callable[[Received, Session], Answer]
-    | Callable[[Delivery, Session], Answer]
-    | Callable[[Received, AsyncSession], Awaitable[Answer]]
-    | Callable[[AsyncDelivery, AsyncSession], Awaitable[Answer]]
+    Callable[[Received, Session], Returned]
+    | Callable[[Delivery, Session], Returned]
+    | Callable[[Received, AsyncSession], Awaitable[Returned]]
+    | Callable[[AsyncDelivery, AsyncSession], Awaitable[Returned]]
 )
 
 
