@@ -76,7 +76,7 @@ def test_apply_warns_of_durations_without_a_unit(box, call, file):
 
 def test_apply_tells_all_faults_with_lines_and_applies_nothing(box, call, file):
     before = box.definitions().version
-    file.write_text(FILE.replace("to: fulfilment", "to: fulfilmnt").replace("sequence: version", "sequence: ticket"))
+    file.write_text(FILE.replace("to: fulfilment", "to: fulfilmnt").replace("sequence: version", "sequence: epoch"))
     errors = call("box", "apply", file, code=2).stderr
     assert "box.yaml:6:" in errors
     assert "numbered when its transaction commits" in errors

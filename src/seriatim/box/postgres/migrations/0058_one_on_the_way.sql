@@ -3,6 +3,9 @@
 -- `take_in_one`, for a message that carries an origin, or comes into a queue that leads to a gate, or is one: its entry gets its place.
 -- The properties of a message from a role are looked at without an origin that it may carry, as in `permit_incoming`. Messages that are
 -- numbered when they come in go by `take_in`.
+--
+-- It is made of that one's text; what is made first has its name only, by which a box is known to have the function.
+CREATE FUNCTION {schema}.take_in_one_on_way() RETURNS void LANGUAGE sql AS '';
 DO $all$
 DECLARE
     body text := pg_get_functiondef('{schema}.take_in_one'::regproc);
@@ -32,6 +35,7 @@ BEGIN
         END IF;
         body := replace(body, one.old, one.new);
     END LOOP;
+    EXECUTE 'DROP FUNCTION {schema}.take_in_one_on_way()';
     EXECUTE body;
 END
 $all$;

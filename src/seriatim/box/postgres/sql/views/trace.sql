@@ -6,7 +6,8 @@
 -- a look; then entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey.
 WITH message AS MATERIALIZED (
     SELECT arrival_id, position FROM {schema}.spool
-    WHERE message_id = ANY (%(message_ids)s::text[]) AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
+    WHERE cardinality(%(message_ids)s::text[]) > 0 AND message_id = ANY (%(message_ids)s::text[])
+        AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
 ), place AS (
     SELECT
         arrival_id, position, queue_id, group_key, entry_id,
