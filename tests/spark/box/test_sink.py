@@ -164,7 +164,12 @@ def test_a_first_batch_is_not_compared_with_itself(queue):
         for setting in settings or ():
             connection.execute("SELECT set_config(%s, %s, TRUE)", setting.split("=", 1))
         body = source[source.index("WITH ") : source.index("SELECT count(*) INTO")] + "SELECT count(*) FROM placed"
-        for name, value in {"of_parts": f"ARRAY[{part}]::bigint[]", "repeat": "FALSE", "moment_us": "0"}.items():
+        for name, value in {
+            "of_parts": f"ARRAY[{part}]::bigint[]",
+            "repeat": "FALSE",
+            "moment_us": "0",
+            "has_gates": "FALSE",
+        }.items():
             body = re.sub(rf"\b{name}\b", value, body)
         (((plan,),),) = connection.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {body}").fetchall()
         connection.rollback()
