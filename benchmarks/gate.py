@@ -39,7 +39,7 @@ from seriatim.box.server.embedded import serving
 __all__ = ["RACE", "Passing", "gates", "ratios"]
 
 _WORK, _OUT, _INPUT, _RESULT, _MARKER = "work", "out", "input", "result", "consumed"
-#: One input in so many has no result.
+#: The handler consumes one of so many inputs: it publishes no result for it.
 _CONSUMED = 100
 _ROUNDS = 3
 RACE = Race(groups=4, waiting=6_000, limit=50, seconds=60, skewed=True)

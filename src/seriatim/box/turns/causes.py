@@ -56,7 +56,7 @@ class Causes:
             UsageError: a message has no cause, or a cause that isn't in hand, or carries another origin.
         """
         return [
-            # What isn't a message is refused by the publisher.
+            # The publisher refuses a value that is no message.
             self._stamped(one, one.cause if isinstance(one, Answer) else cause) if isinstance(one, Message) else one
             for one in results
         ]

@@ -32,7 +32,7 @@ class ClosedPlaces(NamedTuple):
 
     `more`: whether a group has more closed places; it is looked at again.
     `late`: pairs of a group and a number: results under it leave flagged as late.
-    `full`: the groups with so many places that messages of the origin queue aren't handed out.
+    `full`: the groups with so many places that the origin queue hands out no more of their messages.
     """
 
     groups: Sequence[int]

@@ -512,7 +512,7 @@ class Turn:
 
     @property
     def full(self) -> Sequence[str]:
-        """Of a gate the groups with so many places that messages of the origin queue aren't handed out; perhaps they are now."""
+        """Of a gate the groups with so many places that the origin queue handed out no more of their messages; now it may."""
         return ()
 
     @property
