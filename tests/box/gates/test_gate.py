@@ -9,7 +9,7 @@ import pytest
 
 import seriatim as sq
 from seriatim import MessageBox
-from seriatim.operations import dead_letters, events, groups, invariants, messages
+from seriatim.operations import dead_letters, events, groups, invariants, messages, retention
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.box.shop import rows
 
@@ -362,3 +362,17 @@ def test_what_is_asked_for_behind_a_savepoint_goes_with_it(gated):
         for message in tx.receive("work"):
             tx.publish(result(f"r{message.context['n']}"))
     assert received(gated) == [("r1", 1, False)]
+
+
+def test_an_expired_group_is_forgotten_with_its_group_at_the_gate(gated):
+    gated.define(replace(WORK, expire_after=0.001))
+    publish(gated, 2)
+    work(gated, "a", "b")
+    retention.purge(gated, forget_expired=True)
+    assert [one.queue for one in groups.groups(gated)] == ["out", "work"]  # results wait at the gate
+    assert received(gated) == [("a", 1, False), ("b", 2, False)]
+    assert retention.purge(gated, forget_expired=True).groups == 1
+    assert groups.groups(gated) == []
+    publish(gated, 1)
+    work(gated, "c")
+    assert received(gated) == [("c", 1, False)]
