@@ -77,7 +77,9 @@ class GateTurn(Turn):
     ) -> None:
         self._closed = closed
         self._skipped_through: Sequence[int | None] = ()
-        entries = _in_order(Entries.concat([entries, _voids(closed, known, keys, now)]))
+        if len(closed.numbers):
+            entries = Entries.concat([entries, _voids(closed, known, keys, now)])
+        entries = _in_order(entries)
         #: How many messages the first row of each number stands for: as many as follow on it, and itself.
         self._weights = _weights(entries)
         # What a gate passes on is compared with nothing: numbers are given by the box.
@@ -99,13 +101,17 @@ class GateTurn(Turn):
         """For each group the last number of its hole, None without one. `due`: of holes whose time to be skipped is over; None for all
         groups if there is none.
         """
-        policy, state = self._standard, self._called(clocked=False).state
-        has, _, last = holes.holes(policy, state)
+        policy, overdue = self._standard, NEVER
         if due:
             if policy.hole_timeout is None or policy.on_hole != "skip":
                 return None
-            period = micros(policy.hole_timeout) * (policy.hole_retries + 1)
-            has = has & (state.groups.since <= self._now - period)
+            overdue = self._now - micros(policy.hole_timeout) * (policy.hole_retries + 1)
+            if not self._held and (self._entries.time[self._arrived] > overdue).all():
+                return None  # a clock begins with a message
+        state = self._called(clocked=False).state
+        has, _, last = holes.holes(policy, state)
+        if due:
+            has = has & (state.groups.since <= overdue)
         ends = [end if one else None for one, end in zip(has.tolist(), last.tolist(), strict=True)]
         return ends if any(end is not None for end in ends) else None
 
@@ -244,6 +250,8 @@ def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str],
 def _in_order(entries: Entries) -> Entries:
     """The entries by group and status; what arrived by time and number, too: all messages of a number with the last of them."""
     arrived = np.flatnonzero(entries.status == ARRIVED)
+    if len(arrived) < 2:
+        return entries
     _, which = np.unique(np.stack([entries.place[arrived], entries.sequence[arrived]]), axis=1, return_inverse=True)
     latest = np.full(len(arrived), NEVER, np.int64)
     np.maximum.at(latest, which.ravel(), entries.time[arrived])
