@@ -15,7 +15,7 @@ from seriatim.box.turns.resequence import ARRIVED, Entries, GroupRow, Request, T
 from seriatim.kernel import actions, holes
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID
-from seriatim.kernel.columns import Ints, order_by
+from seriatim.kernel.columns import Bools, Ints, order_by
 from seriatim.kernel.outcome import Decided, Disposition, Reason, no_events, no_messages
 from seriatim.kernel.policy import Standard
 from seriatim.kernel.state import Held, Ranges, State
@@ -137,6 +137,19 @@ class GateTurn(Turn):
             )
         return one_after(outcome, super()._fired(outcome.state))
 
+    def _taken_in(self, state: State) -> kernel.Outcome:
+        """As in `Turn`; what was put back on the way, and whose place has passed, leaves late."""
+        group, number = self._entries.place[self._arrived], self._entries.sequence[self._arrived]
+        if not self._closed.late or not (back := self._is_late(group, number) & (number < state.groups.next[group])).any():
+            return super()._taken_in(state)
+        outcome = kernel.offer(self._policy, state, self._arrivals_in(self._arrived[~back]))
+        late = replace(self._standard, late="deliver")
+        return one_after(outcome, kernel.offer(late, outcome.state, self._arrivals_in(self._arrived[back])))
+
+    def _is_late(self, group: Ints, number: Ints) -> Bools:
+        pairs = zip(group.tolist(), number.tolist(), strict=True)
+        return np.fromiter((pair in self._closed.late for pair in pairs), np.bool_, len(group))
+
     @property
     def full(self) -> Sequence[str]:
         """As in `Turn`."""
@@ -180,8 +193,7 @@ class GateTurn(Turn):
         ordinal = np.where(released, decided.ordinal + at, decided.ordinal)
         late = decided.late
         if self._closed.late:
-            pairs = zip(decided.group.tolist(), decided.sequence.tolist(), strict=True)
-            late = late | (released & np.array([pair in self._closed.late for pair in pairs], np.bool_))
+            late = late | (released & self._is_late(decided.group, decided.sequence))
         return decided.with_columns(reason=reason, ordinal=ordinal, late=late), rows[its] + at
 
     def _stored(self, held: Held) -> tuple[Held, Ints]:
@@ -252,14 +264,14 @@ def _in_order(entries: Entries) -> Entries:
     arrived = np.flatnonzero(entries.status == ARRIVED)
     if len(arrived) < 2:
         return entries
-    _, which = np.unique(np.stack([entries.place[arrived], entries.sequence[arrived]]), axis=1, return_inverse=True)
-    latest = np.full(len(arrived), NEVER, np.int64)
-    np.maximum.at(latest, which.ravel(), entries.time[arrived])
-    time, number = entries.time.copy(), np.zeros(len(entries), np.int64)
-    time[arrived], number[arrived] = latest[which.ravel()], entries.sequence[arrived]
-    moment = np.zeros(len(entries), np.int64)
-    moment[arrived] = time[arrived]
-    order = np.lexsort((np.arange(len(entries)), number, moment, entries.status, entries.place))
+    place, number, time = entries.place[arrived], entries.sequence[arrived], entries.time.copy()
+    alike = order_by(place, number)
+    starts = np.flatnonzero(np.append(True, (np.diff(place[alike]) != 0) | (np.diff(number[alike]) != 0)))
+    latest = np.maximum.reduceat(time[arrived[alike]], starts)
+    time[arrived[alike]] = np.repeat(latest, np.diff(np.append(starts, len(alike))))
+    moments, numbers = np.zeros((2, len(entries)), np.int64)
+    moments[arrived], numbers[arrived] = time[arrived], number
+    order = np.lexsort((np.arange(len(entries)), numbers, moments, entries.status, entries.place))
     return entries.with_columns(time=time).take(order)
 
 

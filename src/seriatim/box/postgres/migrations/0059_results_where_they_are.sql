@@ -9,7 +9,7 @@ DROP FUNCTION {schema}.close_places;
 --
 -- `through`, `behind`: by group, the last number whose results leave their places, and the number of that first closed place behind
 -- (NULL: there is none, or it has no results). Results whose numbers are below the next one come, too: they are late.
--- `late_places`, `late_numbers`: groups (from 0) and numbers whose results leave flagged as late.
+-- `late_places`, `late_numbers`: groups (from 0) and numbers whose results leave flagged as late, also behind the next number.
 -- `full_groups`: the groups of which `open_at_most` numbers, or more, were given from the next one on.
 -- `void_places`, `void_numbers`: the closed places that have no result, by group (from 0) and number. `more`: whether a group has
 -- more closed places, for which it is looked at again.
@@ -168,8 +168,14 @@ BEGIN
             SELECT late.number FROM {schema}.late_places AS late WHERE late.gate_id = of_gate AND late.group_key = of_group
         );
         IF cardinality(found) > 0 THEN
+            -- Of what has passed, and has nothing on the way any more, all results are there.
             DELETE FROM {schema}.late_places AS late
-            WHERE late.gate_id = of_gate AND late.group_key = of_group AND late.number < following;
+            WHERE late.gate_id = of_gate AND late.group_key = of_group AND late.number < following AND NOT EXISTS (
+                SELECT FROM {schema}.entries AS entry
+                WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id
+                    AND coalesce(entry.origin_group, entry.group_key) = of_group
+                    AND coalesce(entry.origin_number, entry.ordinal) = late.number
+            );
             late_numbers := late_numbers || found;
             late_places := late_places || array_fill(place::bigint - 1, ARRAY[cardinality(found)]);
         END IF;
