@@ -72,11 +72,11 @@ class Reopening:
     def apply(self, transaction: Transaction, turns: Turns) -> None:
         """Open the places, after the messages were put back: what the gate knew as void is taken back."""
         if self.gate is not None and self.late:
-            named = {"of_groups": [group for group, _ in self.late], "numbers": [number for _, number in self.late]}
-            transaction.do("expect_late", of_gate=self.gate.queue_id, **named)
-        for locked, numbers in self.places:
-            if self.gate is not None and numbers:
-                named = {"of_gate": self.gate.queue_id, "of_group": locked.keys[0], "numbers": numbers}
+            groups, numbers = [group for group, _ in self.late], [number for _, number in self.late]
+            transaction.do("expect_late", of_gate=self.gate.queue_id, of_groups=groups, numbers=numbers)
+        for locked, again in self.places:
+            if self.gate is not None and again:
+                named = {"of_gate": self.gate.queue_id, "of_group": locked.keys[0], "numbers": again}
                 transaction.do("reopen_places", **named)
-                judged = turns.judge(self.gate, locked, 0, put_back=numbers)
+                judged = turns.judge(self.gate, locked, 0, put_back=again)
                 transaction.notice(*judged.notices(self.gate, locked.keys))

@@ -140,13 +140,16 @@ class GateTurn(Turn):
     def _taken_in(self, state: State) -> kernel.Outcome:
         """As in `Turn`; what was put back on the way, and whose place has passed, leaves late."""
         group, number = self._entries.place[self._arrived], self._entries.sequence[self._arrived]
-        if not self._closed.late or not (back := self._is_late(group, number) & (number < state.groups.next[group])).any():
+        back = (number < state.groups.next[group]) & self._is_late(group, number)
+        if not back.any():
             return super()._taken_in(state)
         outcome = kernel.offer(self._policy, state, self._arrivals_in(self._arrived[~back]))
         late = replace(self._standard, late="deliver")
         return one_after(outcome, kernel.offer(late, outcome.state, self._arrivals_in(self._arrived[back])))
 
     def _is_late(self, group: Ints, number: Ints) -> Bools:
+        if not self._closed.late:
+            return np.zeros(len(group), np.bool_)
         pairs = zip(group.tolist(), number.tolist(), strict=True)
         return np.fromiter((pair in self._closed.late for pair in pairs), np.bool_, len(group))
 
@@ -191,9 +194,7 @@ class GateTurn(Turn):
         reason = np.where(passed, int(Reason.PLACE_PASSED), decided.reason)
         released = decided.disposition == Disposition.RELEASED
         ordinal = np.where(released, decided.ordinal + at, decided.ordinal)
-        late = decided.late
-        if self._closed.late:
-            late = late | (released & self._is_late(decided.group, decided.sequence))
+        late = decided.late | (released & self._is_late(decided.group, decided.sequence))
         return decided.with_columns(reason=reason, ordinal=ordinal, late=late), rows[its] + at
 
     def _stored(self, held: Held) -> tuple[Held, Ints]:
