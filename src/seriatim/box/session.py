@@ -24,6 +24,7 @@ from seriatim.box.connection.wait_time import patience
 from seriatim.box.dialogs.delivery import accept, first_of
 from seriatim.box.dialogs.dialogs import handle_of
 from seriatim.box.dialogs.verbs import DialogVerbs
+from seriatim.box.faults.early_ends import EarlyEnds
 from seriatim.box.instances.instances import Instance, Instances
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.translate import translated
@@ -381,6 +382,7 @@ class Session(DialogVerbs):
                 if stray:
                     continue
             if delivery is not None:
+                delivery.early_ends = EarlyEnds(transaction)
                 if not accept(transaction, delivery, definitions, apart):
                     continue
                 begin_unique(transaction, definitions, delivery)

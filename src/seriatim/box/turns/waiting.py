@@ -19,6 +19,8 @@ __all__ = ["Waiter"]
 
 #: A call may be missed where a message and a waiter cross each other; a look that often finds it.
 _LOOK_S = 1.0
+#: A group whose timer is due, and that isn't handed out, is in somebody's hands; meanwhile it is looked at again, with a pause.
+_SHORT_S = 0.05
 
 
 class Waiter:
@@ -67,7 +69,7 @@ class Waiter:
         """
         due_s = self._transaction.value("next_due", of_queue=self._queue_id)
         self._transaction.connection.commit()
-        soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else max(due_s, 0.0))
+        soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else due_s if due_s > 0 else _SHORT_S)
         if self._is_deaf:
             time.sleep(soon)
             return False
