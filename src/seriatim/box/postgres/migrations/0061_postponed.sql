@@ -3,6 +3,7 @@
 -- `postponed`: how often it was postponed; NULL: never. `postponed_until`: until when it was postponed last; as long as that is also when
 -- it may be seen, nobody has changed that since. Nothing is written here when a message comes in.
 ALTER TABLE {schema}.entries ADD COLUMN postponed integer, ADD COLUMN postponed_until timestamptz;
+CREATE INDEX entries_postponed ON {schema}.entries (queue_id, group_key) WHERE postponed_until IS NOT NULL;
 
 -- With the columns that entries have now.
 CREATE OR REPLACE VIEW {schema}.seen_entries WITH (security_barrier) AS
@@ -95,8 +96,10 @@ WITH asked AS MATERIALIZED (
         ON known.queue_id = ANY (ARRAY[asked.queue_id]) AND known.group_key = ANY (ARRAY[asked.group_key])
     WHERE asked.suspends
     UNION
-    SELECT queue_id, group_key, flags, since, reports, touched_at, due_at FROM {schema}.known_groups
-    WHERE due_at IS NOT NULL
+    SELECT known.queue_id, known.group_key, known.flags, known.since, known.reports, known.touched_at, known.due_at
+    FROM {schema}.entries AS later JOIN {schema}.known_groups AS known
+        ON known.queue_id = ANY (ARRAY[later.queue_id]) AND known.group_key = ANY (ARRAY[later.group_key])
+    WHERE later.postponed_until IS NOT NULL AND later.status = 'queued'
 ), locked AS MATERIALIZED (
     SELECT DISTINCT (held.classid::bigint << 32) | held.objid::bigint AS lock
     FROM pg_locks AS held
@@ -330,15 +333,12 @@ DECLARE
                     -- An operator has asked$q$;
     new text := $q$                ) UNION (
                     -- Its first message may be postponed.
-                    SELECT known.group_key FROM {schema}.known_groups AS known
-                    WHERE known.queue_id = place.queue_id AND known.due_at IS NOT NULL
-                        AND known.group_key > later AND known.group_key >= lowest AND known.group_key < below
-                        AND (pattern IS NULL OR known.group_key LIKE pattern) AND (
-                            SELECT one.postponed_until = one.visible_at FROM {schema}.entries AS one
-                            WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key AND one.status = 'queued'
-                            ORDER BY one.ordinal LIMIT 1
-                        )
-                    ORDER BY known.group_key LIMIT most - taken
+                    SELECT entry.group_key FROM {schema}.entries AS entry
+                    WHERE entry.queue_id = place.queue_id AND entry.postponed_until IS NOT NULL AND entry.status = 'queued'
+                        AND entry.postponed_until = entry.visible_at AND entry.visible_at > clock_timestamp()
+                        AND entry.group_key > later AND entry.group_key >= lowest AND entry.group_key < below
+                        AND (pattern IS NULL OR entry.group_key LIKE pattern)
+                    ORDER BY entry.group_key LIMIT most - taken
                 ) UNION (
                     -- An operator has asked$q$;
 BEGIN

@@ -3,7 +3,7 @@
 -- and how many were; where none fits, there is one row without a group.
 -- Caller: groups.py.
 -- Locks: none.
--- Index: known_groups_pkey, groups_standing, groups_suspected or groups_faulted, entries_of_group, each for the groups that are read;
+-- Index: known_groups_pkey, groups_standing, groups_suspected, entries_postponed or groups_faulted, entries_of_group, each for the groups that are read;
 -- of groups of gates entries_on_way;
 -- operator_log_of_group for each suspended group, faults_of_group and entries_pkey for each that is faulted or has a timer.
 -- All entries of a group are counted at once, so that none is counted twice. `LIMIT 1`: looked up for each group, and never
