@@ -62,6 +62,7 @@ class Receiver:
         self._definitions = transaction.access.known.definitions
         #: When the wait is over; without a wait never, so that None says that there is nothing to hand out.
         self._deadline = math.inf
+        self._is_waiting = False
 
     def receive(self, wait_s: float) -> Delivery | None:
         """Return the next messages; if there are none, wait some seconds for messages.
@@ -76,6 +77,7 @@ class Receiver:
         """
         if wait_s:
             self._deadline = time.monotonic() + wait_s
+            self._is_waiting = True
         found = self._next()
         if found is not None or not wait_s or self._is_over():
             return found
@@ -86,11 +88,11 @@ class Receiver:
                 waiter.register()
                 found = self._next()
                 left = self._deadline - time.monotonic()
-                if found is not None or left <= 0:
+                if found is not None or self._is_over():
                     return found
                 self._transaction.commit()
                 # Whoever is called finds something, as a rule, and needn't ask to be called again before.
-                if waiter.wait(left):
+                if waiter.wait(max(left, 0.0)):
                     if (found := self._next()) is not None:
                         return found
                     if self._group is not None:  # what came may be for who waits for another one
@@ -211,6 +213,8 @@ class Receiver:
         return True
 
     def _is_over(self) -> bool:
+        if self._deadline == math.inf:
+            return self._is_waiting and self._transaction.access.ending.is_set()
         return time.monotonic() >= self._deadline
 
     def _turns_on(self, transaction: Transaction) -> Turns:
