@@ -11,6 +11,7 @@ import pytest
 import seriatim as sq
 from seriatim.kernel.states import Action
 from seriatim.operations import dead_letters, groups, invariants, messages, trace
+from tests.box import roles
 from tests.box.given_up import given_up
 from tests.box.shop import define, left, publish, rows
 
@@ -231,3 +232,41 @@ def test_a_dead_letter_counts_as_an_attempt_and_its_group_goes_on(box, policy, m
     assert received(box) == (None if is_set else [(3, 1)])
     assert left(box) == 0
     assert invariants.broken(box) == []
+
+
+def test_a_role_postpones_and_dead_letters_what_it_has_in_hand_and_nothing_else(box):
+    define(box)
+    define(box, "other")
+    publish(box, 1, 2)
+    roles.make(box, "receiver", "stranger")
+    box.grant("receiver", receive=["shop"])
+    box.grant("stranger", publish=["shop"], see=["shop"])
+    with roles.as_role(box, "receiver") as own:
+        with own.session() as tx:
+            tx.receive("shop").postpone("1h")
+        with pytest.raises(sq.EnvironmentProblem):  # that is for operators
+            groups.retry(own, "shop", "c1", **BY)
+        pass_time(box)
+        with own.session() as tx:
+            tx.receive("shop").dead_letter("no such customer")
+    assert len(dead_letters.dead_letters(box, "shop")) == 1
+    query = "SELECT queue_id, array_agg(entry_id) AS ids FROM {schema}.entries GROUP BY 1 ORDER BY 1"
+    (shop, mine), (other, others) = rows(box, query)
+    call = "SELECT box.postpone(%s, %s, %s, %s::interval) AS until"
+    denied = psycopg.errors.InsufficientPrivilege
+    for role, queue, ids, why in (
+        ("stranger", shop, mine, "may not receive from"),
+        ("receiver", other, others, "may not receive from"),
+        ("receiver", shop, others, "in another queue"),
+    ):
+        with pytest.raises(denied, match=why):
+            roles.in_sql(box, role, call, [queue, "c1", ids, "1h"])
+    for delay in (None, "-1s", "10001 days"):
+        with pytest.raises(psycopg.errors.InvalidParameterValue, match="cannot be postponed by"):
+            roles.in_sql(box, "receiver", call, [shop, "c1", mine, delay])
+    with box.session() as tx:
+        tx.receive("shop")
+        assert roles.in_sql(box, "receiver", call, [shop, "c1", mine, "1h"]) == [
+            (None,)
+        ]  # it is in another one's hands
+        assert roles.in_sql(box, "receiver", call, [shop, None, mine, "1h"]) == [(None,)]  # and its group has an order
