@@ -406,7 +406,7 @@ def _retry(
     dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
     **chosen: Any,
 ) -> None:  # fmt: skip
-    """Retry messages that are faulted by themselves, or wait for their next attempt: in unordered queues with a gate.
+    """Retry messages that are faulted by themselves, or are postponed or wait for their next attempt: in unordered queues.
 
     Give their IDs with --queue, or --all, or --edits FILE. In other queues a message stops its group: see `seriatim group
     retry`. To mend many messages, write them with `seriatim messages export --status faulted`, edit the file, and give it with

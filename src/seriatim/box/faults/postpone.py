@@ -14,13 +14,14 @@ from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.policy import UnitOfWork
 from seriatim.kernel.time import micros
+from seriatim.pipeline.declared.queue import LONGEST_DAYS
 
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Transaction
 
 __all__ = ["hide", "postpone", "postponement_us"]
 
-_LONGEST_US = 10_000 * 86_400 * 10**6
+_LONGEST_US = LONGEST_DAYS * 86_400 * 10**6
 
 
 def postponement_us(delay: float | str | timedelta) -> int:
@@ -35,7 +36,7 @@ def postponement_us(delay: float | str | timedelta) -> int:
     delay_us = delay // timedelta(microseconds=1) if isinstance(delay, timedelta) else micros(delay)
     if not 0 <= delay_us <= _LONGEST_US:
         raise UsageError(
-            f"a message can't be postponed by {shown(delay)}", remedy="from 0 s to 10,000 days, such as 15s"
+            f"a message can't be postponed by {shown(delay)}", remedy=f"from 0 s to {LONGEST_DAYS:,} days, such as 15s"
         )
     return delay_us
 
