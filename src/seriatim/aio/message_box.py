@@ -195,12 +195,12 @@ class AsyncMessageBox:
     revoke = counterpart(MessageBox.revoke)
     grants = counterpart(MessageBox.grants)
 
-    def stop(self) -> None:
+    def stop_receiving(self) -> None:
         """End each ``receive(wait="forever")`` of this object, and each later one: they return None. Everything else goes on.
 
-        As `MessageBox.stop`; an event loop may call it, and other threads.
+        As `MessageBox.stop_receiving`; an event loop may call it, and other threads.
         """
-        self.sync.stop()
+        self.sync.stop_receiving()
         self._lines.call_all()
 
     async def close(self) -> None:

@@ -342,7 +342,7 @@ class MessageBox(Closing):
         self._access.ending.set()
         self._connections.close()
 
-    def stop(self) -> None:
+    def stop_receiving(self) -> None:
         """End each ``receive(wait="forever")`` of this object within a second, and each later one at once: they return None.
 
         Everything else goes on. Threads may call it, and handlers of signals.

@@ -299,7 +299,7 @@ class Session(DialogVerbs):
             dialog: only messages of the dialog with this handle.
             wait: seconds (or ``"5s"``) to wait for a message. Judging a long backlog that has nothing to hand out
                 doesn't extend the wait; the next call goes on there. None: don't wait; the whole backlog is judged.
-                ``"forever"``: wait until there is a message, also while PostgreSQL is away or restarts; `MessageBox.stop` and
+                ``"forever"``: wait until there is a message, also while PostgreSQL is away or restarts; `MessageBox.stop_receiving` and
                 `MessageBox.close` end it. To wait, `receive` must be the first call of the session, because a waiting
                 transaction holds back others.
 

@@ -84,7 +84,7 @@ def test_it_outlives_restarts_of_the_server(tmp_path, end):
 @pytest.mark.parametrize("receiver", [sync_receiver, async_receiver])
 def test_stop_ends_it_and_nothing_else(box, receiver):
     with waiting(box, receiver) as results:
-        box.stop()
+        box.stop_receiving()
         assert results.get(timeout=PATIENCE_S) is None
     publish(box, 1)
     with box.session() as tx:
@@ -102,7 +102,7 @@ def test_stop_of_the_face_ends_all_that_wait_in_it(box):
 
             tasks = [asyncio.create_task(wait()) for _ in range(50)]
             await face.run(lambda box: until(lambda: waiters(box)))
-            face.stop()
+            face.stop_receiving()
             return await asyncio.gather(*tasks)
 
     assert asyncio.run(use()) == [None] * 50
@@ -123,7 +123,7 @@ def test_closing_the_box_ends_it(box, receiver):
 
 def test_a_signal_ends_it(box):
     """The handler of a signal stops the box; without one Python ends the wait by its exception."""
-    for handler, error in ((lambda *_: box.stop(), None), (signal.default_int_handler, KeyboardInterrupt)):
+    for handler, error in ((lambda *_: box.stop_receiving(), None), (signal.default_int_handler, KeyboardInterrupt)):
         before = signal.signal(signal.SIGINT, handler)
         thread = threading.Thread(target=lambda: (until(lambda: waiters(box)), os.kill(os.getpid(), signal.SIGINT)))
         results = Queue()
