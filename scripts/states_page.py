@@ -21,7 +21,7 @@ _MEANINGS = {
     GroupState.FAULTED: "the handler of its first message failed for good; a complete set whose handler failed is shown as that, too",
     GroupState.LOCKED: "a worker has it in hand",
     GroupState.TIMED_OUT: "it waits for a missing number whose time is over, and that nobody skips by itself",
-    GroupState.WAITING: "it waits for a missing number, or for a message that opens it",
+    GroupState.WAITING: "it waits for a missing number, or for a message that opens it; or its first message is [postponed](worker.md#not-now)",
     GroupState.READY: "nothing stops it",
 }  # fmt: skip
 _HAPPENINGS = {
@@ -68,7 +68,7 @@ def _lines() -> Iterator[str]:
         "somebody works on are obeyed at the end of the turn; until then the group shows what was asked for.",
         "`skip_message` of a message that is named takes it out, in any state but `locked`; without a name it is about the message that",
         "stopped the group, and is refused where none did: an operator's suspension isn't lifted by it. `retry` fits also a group whose",
-        "message waits for its next attempt, or whose [clock was ahead](box-definitions.md#times-of-arrival). A group that somebody works",
+        "message is postponed or waits for its next attempt, or whose [clock was ahead](box-definitions.md#times-of-arrival). A group that somebody works",
         "on and that is suspended only at the end of the turn takes no more than a `locked` one until then, and `resume`. See",
         "[weights, and taking messages out](weights.md).",
         "",

@@ -19,7 +19,9 @@
     │   ├── QueueFull           ... a queue is full
     │   └── LeaseLost           ... the lease of a handler is lost: another worker gets its message
     ├── Transient               nobody: a handler raises it, and gets the message again
+    ├── Postpone                nobody: a handler raises it, and gets the message later, without an attempt
     ├── Business                an operator: a handler raises it; the queue's `errors` decides, by default the group stops
+    ├── DeadLetter              an operator: a handler raises it, and its message is a dead letter
     └── InvariantBroken         the authors of seriatim: a bug
 
 An error has the fault, its place and the remedy. It has a stable ``code``. It can be pickled,
@@ -29,12 +31,14 @@ because Spark sends errors from its workers to the driver.
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 
 __all__ = [
     "ActionRefused",
     "Business",
     "CheckpointMismatch",
     "ColumnError",
+    "DeadLetter",
     "DeclarationError",
     "DeploymentError",
     "EnvironmentProblem",
@@ -43,6 +47,7 @@ __all__ = [
     "LeaseLost",
     "MissingExtra",
     "PolicyError",
+    "Postpone",
     "QueryFailed",
     "QueueFull",
     "SchemaMismatch",
@@ -237,6 +242,59 @@ def _rebuild_transient(
     kind: type[Transient], what: str, where: str, remedy: str, retry_after: float | str | None
 ) -> Transient:
     return kind(what, where=where, remedy=remedy, retry_after=retry_after)
+
+
+class Postpone(SeriatimError):
+    """A handler says "not now": its message, or batch, is handed out again after a delay, and nothing is counted.
+
+    What the handler wrote is rolled back; the messages of its turn before it stay done. The group waits with its message.
+
+    Args:
+        delay: seconds, ``"15s"``, or a `timedelta`, from 0 to 10,000 days.
+        what: why.
+        where: file:line, host, or another place; may be empty.
+        remedy: what to do about it; may be empty.
+    """
+
+    code = "postpone"
+
+    def __init__(
+        self,
+        delay: float | str | timedelta,
+        what: str = "the handler postponed its message",
+        *,
+        where: str = "",
+        remedy: str = "",
+    ) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.delay = delay
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_postpone, (type(self), self.delay, self.what, self.where, self.remedy))
+
+
+def _rebuild_postpone(
+    kind: type[Postpone], delay: float | str | timedelta, what: str, where: str, remedy: str
+) -> Postpone:
+    return kind(delay, what, where=where, remedy=remedy)
+
+
+class DeadLetter(SeriatimError):
+    """A handler makes its message a dead letter, whatever the queue's `errors` say; the attempt counts, and its group goes on.
+
+    What the handler wrote is rolled back. Of a batch of several messages it isn't known which one is meant: they are handed out
+    again one by one, at once.
+
+    Args:
+        what: why.
+        where: file:line, host, or another place; may be empty.
+        remedy: what to do about it; may be empty.
+    """
+
+    code = "dead-letter"
+
+    def __init__(self, what: str = "the handler set the message aside", *, where: str = "", remedy: str = "") -> None:
+        super().__init__(what, where=where, remedy=remedy)
 
 
 class Business(SeriatimError):

@@ -35,7 +35,7 @@ _WITHOUT = {
 }
 _PAIRS = [(sq.MessageBox, sq.AsyncMessageBox), (sq.Session, AsyncSession), (sq.Delivery, sq.AsyncDelivery)]
 #: What does nothing that takes time, and is no coroutine.
-_AT_ONCE = {"more", "session"}
+_AT_ONCE = {"more", "session", "stop_receiving"}
 
 
 def _public(kind):

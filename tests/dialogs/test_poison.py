@@ -174,3 +174,18 @@ def test_who_is_killed_by_it_has_rolled_back(talk, role):
         assert time.monotonic() < until
         assert taken(talk, "inventory", wait=0.1) == []
     assert shown(talk).suspended_because.endswith("rolled back 2 times in a row")
+
+
+def test_not_now_is_no_rollback(talk):
+    """However often it is postponed, also after a rollback."""
+    limit_to(talk, 2)
+    begun(talk, b"later", b"behind")
+    roll_back(talk, 1)
+    for _ in range(4):
+        with talk.session() as tx:
+            delivery = tx.receive("inventory")
+            assert delivery.messages[0].body == b"later"
+            delivery.postpone(0)
+    assert groups(talk, "inventory", state="suspended") == []
+    assert [body for _, body in taken(talk, "inventory")] == [b"later", b"behind"]
+    assert invariants.broken(talk) == []

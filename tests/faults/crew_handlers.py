@@ -8,6 +8,8 @@ import time
 
 import psycopg
 
+import seriatim
+
 
 def _seen(tx):
     return f"{tx.access.schema}_seen"
@@ -36,6 +38,14 @@ def slow_first(message, tx):
     _began(message, tx)
     if message.context["customer"] == "slow" and _first(message, tx):
         time.sleep(600)
+
+
+def not_now(message, tx):
+    """As long as no row says that it may go on, it isn't the time for it."""
+    note(message, tx)
+    _began(message, tx)
+    if not tx.connection.execute(f"SELECT FROM {tx.access.schema}_go").rowcount:
+        raise seriatim.Postpone("1h")
 
 
 def _first(message, tx):

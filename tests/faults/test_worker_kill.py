@@ -13,7 +13,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.server.embedded import EmbeddedServer
-from seriatim.operations import invariants
+from seriatim.operations import groups, invariants
 from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command, environment
 
@@ -198,3 +198,26 @@ def test_it_ends_when_it_is_told(box, crew):
     assert process.wait(DEADLINE_S) == 0
     count = in_order(box)
     assert left(box) == 100 - count
+
+
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_a_worker_that_is_killed_after_it_postponed_has_counted_nothing(box, crew, mode):
+    define(box, attempts=1)
+    rows(box, "CREATE TABLE {schema}_go ()")
+    crews = [crew("not_now", "--mode", mode) for _ in range(2)]
+    publish(box, 1, 2, customer="slow")
+    until(lambda: rows(box, "SELECT FROM {schema}.entries WHERE postponed = 1"))
+    for pid in began(box):
+        os.kill(pid, signal.SIGKILL)
+    for one in crews:
+        one.kill()
+        one.wait()
+    assert rows(box, "SELECT FROM {schema}.faults") == []
+    assert rows(box, "SELECT FROM {schema}.leases") == []
+    assert invariants.broken(box) == []
+    rows(box, "INSERT INTO {schema}_go DEFAULT VALUES")
+    crew("not_now", "--mode", mode)
+    groups.retry(box, "shop", "slow", actor="ann", reason="now")
+    until(lambda: not left(box))
+    assert in_order(box) == 2
+    assert rows(box, "SELECT FROM {schema}.faults") == []

@@ -74,6 +74,8 @@ class AsyncDelivery:
     done = counterpart(Delivery.done)
     done_through = counterpart(Delivery.done_through)
     put_back = counterpart(Delivery.put_back)
+    postpone = counterpart(Delivery.postpone)
+    dead_letter = counterpart(Delivery.dead_letter)
 
     def __repr__(self) -> str:
         return f"<AsyncDelivery of {len(self)} from {self.queue!r}, group {self.group!r}>"

@@ -194,6 +194,15 @@ class Lines:
                 del self._lines[place.queue]
                 self._stir()
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether nobody shall wait forever any more."""
+        return self._is_closed or self._box.access.ending.is_set()
+
+    def call_all(self) -> None:
+        """Have all coroutines look once more; from any thread."""
+        self._call_all()
+
     def close(self) -> None:
         """End the thread. All coroutines look once more, and find the box closed."""
         with self._lock:

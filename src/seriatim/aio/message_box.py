@@ -195,6 +195,14 @@ class AsyncMessageBox:
     revoke = counterpart(MessageBox.revoke)
     grants = counterpart(MessageBox.grants)
 
+    def stop_receiving(self) -> None:
+        """End each ``receive(wait="forever")`` of this object, and each later one: they return None. Everything else goes on.
+
+        As `MessageBox.stop_receiving`; an event loop may call it, and other threads.
+        """
+        self.sync.stop_receiving()
+        self._lines.call_all()
+
     async def close(self) -> None:
         """Close it, and the box if `open` opened it; coroutines that wait get `UsageError`. A second call does nothing."""
         await asyncio.to_thread(self._close)

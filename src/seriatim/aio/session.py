@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -16,14 +18,17 @@ from seriatim.aio.face import counterpart
 from seriatim.aio.lines import Lines
 from seriatim.aio.slots import Slots
 from seriatim.box.connection.round_trip import is_idle
-from seriatim.box.connection.wait_time import patience
+from seriatim.box.connection.wait_time import patience_of_receiver
 from seriatim.box.instances.instances import Instance
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
-from seriatim.errors import UsageError
+from seriatim.errors import Unavailable, UsageError
 
 __all__ = ["AsyncSession", "BegunSession", "LentSession"]
 
+_LOG = logging.getLogger("seriatim.aio")
+#: A coroutine that waits forever makes pauses while there is no connection, and looks from time to time.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _LONG_S = 0.1, 5.0, 3600.0
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -307,18 +312,31 @@ class BegunSession(AsyncSession):
         is_particular: bool = False,
     ) -> T | None:
         """What `look` finds; if it finds nothing in a session that has done nothing yet, it looks again when it is called."""
-        wait_s = 0.0 if wait is None else patience(wait)
+        wait_s = patience_of_receiver(wait)
         if not wait_s or not self._can_wait():
             return await self._do(lambda session: look(session, wait))
         loop = asyncio.get_running_loop()
-        until = loop.time() + wait_s
+        until, pause_s = loop.time() + wait_s, _FIRST_PAUSE_S
         with self._lines.place(queue, is_particular=is_particular) as place:
-            while True:
-                found = await self._call(lambda: self._looked(look))
-                left = until - loop.time()
+            while not (wait_s == math.inf and self._lines.is_ending):
+                try:
+                    found = await self._call(lambda: self._looked(look))
+                except Unavailable as error:
+                    if wait_s < math.inf:
+                        raise
+                    _LOG.warning("receiving is tried again: %s", error)
+                    await asyncio.sleep(pause_s)
+                    pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                    continue
+                except UsageError:
+                    if wait_s == math.inf and self._lines.is_ending:  # the box was closed at this moment
+                        return None
+                    raise
+                left, pause_s = until - loop.time(), _FIRST_PAUSE_S
                 if found is not None or left <= 0:
                     return found
-                await place.turn(left)
+                await place.turn(min(left, _LONG_S))
+        return None
 
     def _can_wait(self) -> bool:
         """Whether nothing is done yet in the transaction, so that a wait needs no connection."""
@@ -327,7 +345,11 @@ class BegunSession(AsyncSession):
 
     def _looked(self, look: Callable[[Session, float | str | None], T | None]) -> T | None:
         """In a thread: look; without a result the connection is given back."""
-        found = look(self._enter(), None)
+        try:
+            found = look(self._enter(), None)
+        except Unavailable as error:
+            self._leave(error)
+            raise
         if found is None:
             self._leave(None)
         return found

@@ -14,6 +14,7 @@ import psycopg
 from seriatim.box import notices
 from seriatim.box.connection.access import Access
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
+from seriatim.box.connection.renewable import RenewableTransaction
 from seriatim.box.connection.wait_time import patience
 from seriatim.box.definitions.apply import apply, drops_of
 from seriatim.box.definitions.change import Change, Definition
@@ -170,7 +171,10 @@ class MessageBox(Closing):
             with Session(self._access, checked_connection(connection), own=False) as session:
                 yield session
         else:
-            with self._access.connect() as own, Session(self._access, own, own=True) as session:
+            with (
+                RenewableTransaction(self._access.connect, self._connections.transaction_soon) as own,
+                Session(self._access, own.connection, own=True, renew=own.renew) as session,
+            ):
                 yield session
 
     @contextmanager
@@ -335,7 +339,15 @@ class MessageBox(Closing):
 
     def close(self) -> None:
         """Close the box; the embedded PostgreSQL stops with its last user. A second call does nothing."""
+        self._access.ending.set()
         self._connections.close()
+
+    def stop_receiving(self) -> None:
+        """End each ``receive(wait="forever")`` of this object within a second, and each later one at once: they return None.
+
+        Everything else goes on. Threads may call it, and handlers of signals.
+        """
+        self._access.ending.set()
 
     def tick(self, *, at_once: bool = False) -> Tick:
         """Do due work without receiving: route messages published through SQL, judge what has arrived, fire timers, retry

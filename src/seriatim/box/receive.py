@@ -66,6 +66,7 @@ class Receiver:
         self._definitions = transaction.access.known.definitions
         #: When the wait is over; without a wait never, so that None says that there is nothing to hand out.
         self._deadline = math.inf
+        self._is_waiting = False
 
     def receive(self, wait_s: float) -> Delivery | None:
         """Return the next messages; if there are none, wait some seconds for messages.
@@ -80,21 +81,22 @@ class Receiver:
         """
         if wait_s:
             self._deadline = time.monotonic() + wait_s
+            self._is_waiting = True
         found = self._next()
         if found is not None or not wait_s or self._is_over():
             return found
         self._transaction.commit()  # what was judged, at most
-        waiter = Waiter(self._transaction, self._queue().queue_id, self._ends_wait)
+        waiter = Waiter(self._transaction, self._queue().queue_id, self._ends)
         with waiter.listening():
             while True:
                 waiter.register()
                 found = self._next()
                 left = self._deadline - time.monotonic()
-                if found is not None or left <= 0 or self._ends_wait():
+                if found is not None or self._is_over():
                     return found
                 self._transaction.commit()
                 # Whoever is called finds something, as a rule, and needn't ask to be called again before.
-                if waiter.wait(left):
+                if waiter.wait(max(left, 0.0)):
                     if (found := self._next()) is not None:
                         return found
                     if self._group is not None:  # what came may be for who waits for another one
@@ -215,7 +217,11 @@ class Receiver:
         return True
 
     def _is_over(self) -> bool:
-        return time.monotonic() >= self._deadline
+        return time.monotonic() >= self._deadline or (self._is_waiting and self._ends())
+
+    def _ends(self) -> bool:
+        """Whether who waits shall wait no more: the caller says so, or the box does to whoever waits without end."""
+        return self._ends_wait() or (self._deadline == math.inf and self._transaction.access.ending.is_set())
 
     def _turns_on(self, transaction: Transaction) -> Turns:
         return Turns(transaction, heads=transaction.access.heads)

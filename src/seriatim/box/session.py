@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, suppress
 from datetime import datetime
@@ -20,10 +22,11 @@ from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event
 from seriatim.box.connection.round_trip import is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
-from seriatim.box.connection.wait_time import patience
+from seriatim.box.connection.wait_time import FOREVER, patience_of_receiver
 from seriatim.box.dialogs.delivery import accept, first_of
 from seriatim.box.dialogs.dialogs import handle_of
 from seriatim.box.dialogs.verbs import DialogVerbs
+from seriatim.box.faults.early_ends import EarlyEnds
 from seriatim.box.instances.instances import Instance, Instances
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.translate import translated
@@ -38,7 +41,7 @@ from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.held_delivery import held_on, hold
 from seriatim.box.turns.keys_in_hand import begin_unique
 from seriatim.box.turns.separate_transaction import SeparateTransaction
-from seriatim.errors import SeriatimError, UsageError, shown
+from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.box_settings import Unroutable
 from seriatim.pipeline.declared.location import checked_location
@@ -47,8 +50,11 @@ from seriatim.pipeline.types.message import Message, Received
 
 __all__ = ["Session", "SessionBlock", "Sessions", "checked_connection"]
 
+_LOG = logging.getLogger("seriatim.box")
 #: The most messages of one delivery.
 _MOST_MESSAGES = 1_000_000
+#: A receiver that waits forever makes pauses while there is no connection.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
 class Session(DialogVerbs):
@@ -59,10 +65,17 @@ class Session(DialogVerbs):
         connection: a psycopg connection; None before there is one.
         own: whether the session began its transaction; False: the caller did.
         instance: the instance of the message in hand, if another session received that message.
+        renew: replaces the connection of a transaction in which nothing was done, after an error; None: nothing does.
     """
 
     def __init__(
-        self, access: Access, connection: psycopg.Connection | None, *, own: bool, instance: Instance | None = None
+        self,
+        access: Access,
+        connection: psycopg.Connection | None,
+        *,
+        own: bool,
+        instance: Instance | None = None,
+        renew: Callable[[BaseException], psycopg.Connection] | None = None,
     ) -> None:
         self._access = access
         self._connection = connection
@@ -74,6 +87,7 @@ class Session(DialogVerbs):
         #: Says that a wait in `receive` shall end before its time; a worker sets it.
         self.ends_wait: Callable[[], bool] | None = None
         self._process = getpid()
+        self._renew = renew
         self._instance = instance
         self._notices: list[Notice] = []
         self._ended_dialogs: list[UUID] = []
@@ -286,11 +300,14 @@ class Session(DialogVerbs):
             group: only this group.
             dialog: only messages of the dialog with this handle.
             wait: seconds (or ``"5s"``) to wait for a message. Judging a long backlog that has nothing to hand out
-                doesn't extend the wait; the next call goes on there. None: don't wait; the whole backlog is judged. To
-                wait, `receive` must be the first call of the session, because a waiting transaction holds back others.
+                doesn't extend the wait; the next call goes on there. None: don't wait; the whole backlog is judged.
+                ``"forever"``: wait until there is a message, also while PostgreSQL is away or restarts; `MessageBox.stop_receiving` and
+                `MessageBox.close` end it. To wait, `receive` must be the first call of the session, because a waiting
+                transaction holds back others.
 
         Returns:
-            The messages in order, all of one group; None if there are none.
+            The messages in order, all of one group; None if there are none. After ``"forever"`` None says that the wait was
+            ended.
 
         Raises:
             UsageError: there is no such queue; a wait in the middle of a transaction; a dialog of another queue or group; a
@@ -301,9 +318,41 @@ class Session(DialogVerbs):
         self._check_own()
         _check_limit(limit)
         checked_text(queue, "a queue's name")
-        wait_s = 0.0 if wait is None else patience(wait)
+        wait_s = patience_of_receiver(wait)
         if group is not None and not isinstance(group, str | UUID):
             raise UsageError(f"{shown(group)} is not the key of a group", remedy="a string")
+        if wait_s == math.inf and self._renew is not None:
+            return self._received_at_last(lambda: self._received_now(queue, limit, group, dialog, wait_s), self._renew)
+        return self._received_now(queue, limit, group, dialog, wait_s)
+
+    def _received_at_last(
+        self, receive: Callable[[], Delivery | None], renew: Callable[[BaseException], psycopg.Connection]
+    ) -> Delivery | None:
+        """What is received, however often PostgreSQL is away meanwhile; None: the wait was ended."""
+        ending, pause_s = self._access.ending, _FIRST_PAUSE_S
+        why: Unavailable | None = None
+        while not ending.is_set():
+            try:
+                if why is not None or (self._connection is not None and self._connection.closed):
+                    self._connection = renew(why or Unavailable("the connection is lost"))
+                    why = None
+                if (found := receive()) is not None:
+                    return found
+                pause_s = _FIRST_PAUSE_S
+            except Unavailable as error:
+                _LOG.warning("receiving is tried again: %s", error)
+                why = error
+                self._notices.clear()
+                ending.wait(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+            except UsageError:
+                if why is None or not ending.is_set():  # else the box was closed while there was no connection
+                    raise
+        return None
+
+    def _received_now(
+        self, queue: str, limit: int, group: str | UUID | None, dialog: UUID | str | None, wait_s: float
+    ) -> Delivery | None:
         connection = self._ours
         if wait_s and not (self._own and is_idle(connection)):
             raise UsageError(
@@ -383,6 +432,7 @@ class Session(DialogVerbs):
                 if stray:
                     continue
             if delivery is not None:
+                delivery.early_ends = EarlyEnds(transaction)
                 if not accept(transaction, delivery, definitions, apart):
                     continue
                 begin_unique(transaction, definitions, delivery)
@@ -403,7 +453,8 @@ class Session(DialogVerbs):
             raise UsageError(f"the dialog {dialog} is elsewhere", where=where, remedy="receive it from there")
         if is_free:
             self._ours.commit()  # only looked
-        whole = self.receive(queue, limit=_MOST_MESSAGES, group=own_group, wait=wait_s or None)
+        wait = FOREVER if wait_s == math.inf else wait_s or None
+        whole = self.receive(queue, limit=_MOST_MESSAGES, group=own_group, wait=wait)
         if whole is None:
             return None
         self._put_back()

@@ -55,7 +55,7 @@ GROUP: Table[GroupView] = Table(
     Column("touched_at", "touched"),
     *json_only("suspended_by", "suspended_because", "error", "leased_by", "leased_until", "late", "retry_at", "obeyed"),
     *json_only("locked_name", "locked_host", "due_in_s", "suspects", "restart_suspected"),
-    *json_only("unopened"),
+    *json_only("unopened", "postponed", "postponed_until"),
     Column("places", None, optional=True),
     Column("open_places", "open places", after="missing", optional=True),
     Column("open_number", "oldest open", after="open places", optional=True),
@@ -64,7 +64,7 @@ GROUP: Table[GroupView] = Table(
     text_only(
         "reason",
         lambda one: one.reason,
-        "why it is suspended or faulted, or waits for its next attempt or its opening, or is due too late, or its producer seems "
+        "why it is suspended or faulted, or waits for its next attempt or its opening, or is postponed or due too late, or its producer seems "
         "to have begun anew",
     ),
     row="seriatim.box.views.groups:GroupView",

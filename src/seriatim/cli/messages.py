@@ -47,12 +47,12 @@ MESSAGES: Table[Placed] = Table(
     Column("queue"),
     Column("group"),
     Column("status", shown=lambda one: "waits" if one.waits else one.status, meaning="as `--status` takes it"),
-    Column("reason", shown=lambda one: one.reason or one.error, after="parts"),
+    Column("reason", shown=lambda one: one.reason or one.postponement or one.error, after="parts"),
     Column("sequence"),
     *json_only("ordinal", "priority", "attempt", "visible_at", "waits", "subscriptions", "received_at", "since"),
     *json_only("body_bytes"),
     Column("parts", shown=lambda one: one.parts or None),
-    *json_only("id_space", "error"),
+    *json_only("id_space", "error", "postponed", "postponed_until"),
     row="seriatim.box.views.message_places:Placed",
 )
 _PART: Table[Part] = Table(
@@ -406,7 +406,7 @@ def _retry(
     dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
     **chosen: Any,
 ) -> None:  # fmt: skip
-    """Retry messages that are faulted by themselves, or wait for their next attempt: in unordered queues with a gate.
+    """Retry messages that are faulted by themselves, or are postponed or wait for their next attempt: in unordered queues.
 
     Give their IDs with --queue, or --all, or --edits FILE. In other queues a message stops its group: see `seriatim group
     retry`. To mend many messages, write them with `seriatim messages export --status faulted`, edit the file, and give it with

@@ -21,8 +21,8 @@ __all__ = ["STANDING", "tell"]
 
 _HEAD: Table[Head] = Table(
     "A message at the head of a group",
-    *json_only("message_id", "type", "status", "sequence", "ordinal", "late", "attempt", "visible_at", "received_at"),
-    *json_only("entry_id", "failed", "stopped"),
+    *json_only("message_id", "type", "status", "sequence", "ordinal", "late", "attempt", "visible_at"),
+    *json_only("postponed", "postponed_until", "received_at", "entry_id", "failed", "stopped"),
     row="seriatim.box.views.group_standing:Head",
 )
 _PROCESSED: Table[Processed] = Table(
@@ -131,7 +131,8 @@ def _head(head: Head) -> str:
     facts += [] if head.sequence is None else [f"sequence {head.sequence}"]
     facts += [] if head.ordinal is None else [f"ordinal {head.ordinal}"]
     facts += [f"handed out {counted(head.attempt, 'time')}"] if head.attempt else []
-    facts += [f"not before {_moment(head.visible_at)}"] if head.visible_at else []
+    told = head.postponement
+    facts += [told] if told else [f"not before {_moment(head.visible_at)}"] if head.visible_at else []
     return f"{head.message_id} ({', '.join(facts)})"
 
 

@@ -16,7 +16,7 @@ from typing import assert_never
 
 import numpy as np
 
-from seriatim.errors import Business, Transient
+from seriatim.errors import Business, DeadLetter, Transient
 from seriatim.kernel.columns import empty_ints
 from seriatim.kernel.outcome import no_events, no_messages
 from seriatim.kernel.resequence import Outcome
@@ -98,7 +98,7 @@ class ErrorClasses:
         )[1]
 
     def _all(self) -> Iterator[tuple[FaultKind, type[BaseException]]]:
-        for one in (*self.business, Business):
+        for one in (*self.business, Business, DeadLetter):
             yield FaultKind.BUSINESS, one
         for one in (*self.transient, Transient):
             yield FaultKind.TRANSIENT, one

@@ -115,6 +115,7 @@ class Situation:
         leased: whether a worker has it under a lease.
         in_turn: whether it is in the hands of a receiver, and suspended only from the end of that turn on.
         unopened: whether it waits for a message that opens it: it has no hole and no next number, and nothing has begun in it.
+        postponed: whether it waits only because its first message is postponed: it has no hole.
     """
 
     state: GroupState
@@ -123,6 +124,7 @@ class Situation:
     leased: bool = False
     in_turn: bool = False
     unopened: bool = False
+    postponed: bool = False
 
     def allows(self, action: Action, *, named: bool = False) -> bool:
         """Whether the group allows an action now; `named`: on a message that is named, not on the one that stopped it."""
@@ -133,6 +135,8 @@ class Situation:
         if action is Action.SKIP_MESSAGE and not named and not self.by_message:
             return False
         if self.unopened and action in (Action.SKIP_HOLE, Action.RESET, Action.RESTART):
+            return False
+        if self.postponed and action is Action.SKIP_HOLE:
             return False
         now = not self.in_turn or GroupState.LOCKED in ALLOWED[action] or action is Action.RESUME
         return now and self.state in ALLOWED[action]

@@ -173,7 +173,7 @@ def retry(
     actor: str,
     reason: str,
 ) -> list[Operation]:
-    """Retry messages that stop themselves alone, in an `Unordered` queue with a gate: they are faulted, or wait for their next
+    """Retry messages that stop themselves alone, in an `Unordered` queue: they are faulted, postponed, or wait for their next
     attempt. All of them, or none, in one transaction. Where messages stop their groups, retry the groups.
 
     Args:
@@ -187,7 +187,7 @@ def retry(
     Raises:
         UsageError: there is no such queue, its messages stop their groups, the actor or the reason is missing, a new body is given for
             several messages, or it doesn't fit the message's type.
-        ActionRefused: a message isn't faulted, and waits for no attempt; or somebody has it in hand.
+        ActionRefused: a message isn't faulted or postponed, and waits for no attempt; or somebody has it in hand.
         Unavailable: the transaction has to be repeated.
     """
     ids = [message_ids] if isinstance(message_ids, str) else list(dict.fromkeys(message_ids))

@@ -112,9 +112,12 @@ def test_as_the_action_of_a_group_it_names_the_message(stopped):
         (lambda: groups.retry(stopped, "work", "c", message="a", **WHO), "does not wait there"),
         (lambda: groups.retry(stopped, "work", "c", **WHO), "stops by itself"),
         (lambda: groups.suspend(stopped, "work", "c", **WHO), "its groups have no state"),
-        (lambda: messages.retry(stopped, "x", queue="work", **WHO), "is not faulted, and waits for no attempt"),
+        (
+            lambda: messages.retry(stopped, "x", queue="work", **WHO),
+            "is not faulted or postponed, and waits for no attempt",
+        ),
         (lambda: messages.retry(stopped, ["a", "b"], queue="work", body=b"", **WHO), "a new body is for one message"),
-        (lambda: messages.retry(stopped, "b", queue="plain", **WHO), "queue 'plain' stops no message"),
+        (lambda: messages.retry(stopped, "b", queue="plain", **WHO), "is not faulted or postponed"),
         (lambda: messages.retry(stopped, "b", queue="out", **WHO), "a message of queue 'out' stops its group"),
     ):
         with pytest.raises(sq.UsageError, match=why):

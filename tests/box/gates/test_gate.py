@@ -416,3 +416,38 @@ def test_an_expired_group_is_forgotten_with_its_group_at_the_gate(gated):
     publish(gated, 1)
     work(gated, "c")
     assert received(gated) == [("c", 1, False)]
+
+
+@pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
+def test_a_dead_letter_in_hand_closes_its_place(gated, policy):
+    gated.define(replace(WORK, policy=policy, errors="suspend", attempts=5))
+    publish(gated, 3)
+    work(gated, "a", limit=1)
+    with gated.session() as tx:
+        tx.receive("work").dead_letter("no such customer")
+    work(gated, "c")
+    assert received(gated) == [("a", 1, False), ("c", 2, False)]
+    assert [(one.kind, one.first, one.last) for one in events.events(gated, queue="out")] == [("void", 2, 2)]
+    (dead,) = dead_letters.dead_letters(gated, "work")
+    assert dead.reason == "its handler made it a dead letter: no such customer"
+
+
+@pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
+def test_a_postponed_message_keeps_its_place_open(gated, policy):
+    gated.define(replace(WORK, policy=policy))
+    publish(gated, 3)
+    with gated.session() as tx:
+        tx.receive("work").postpone("1h")
+    if isinstance(policy, sq.Unordered):
+        work(gated, "b", "c")
+    assert received(gated) == []
+    place = groups.standing(gated, "out", "a").place
+    assert (place.number, place.waits_for[0].why) == (1, "postponed")
+    if isinstance(policy, sq.Unordered):
+        (waits,) = messages.messages(gated, queue="work")
+        messages.retry(gated, waits.message_id, queue="work", **BY)
+        work(gated, "a")
+    else:
+        groups.retry(gated, "work", "a", **BY)
+        work(gated, "a", "b", "c")
+    assert received(gated) == [("a", 1, False), ("b", 2, False), ("c", 3, False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ class Access:
         heads: the known beginnings of queues.
         told: what this process has logged of the messages of publishers.
         unrouted: what `publish` does with messages that reach no queue; None: what the box's settings say.
+        ending: set when no receiver shall wait forever any more.
     """
 
     schema: str
@@ -51,6 +53,7 @@ class Access:
     heads: Heads = field(default_factory=Heads)
     told: ToldOnce = field(default_factory=ToldOnce)
     unrouted: str | None = None
+    ending: threading.Event = field(default_factory=threading.Event)
 
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin a separate transaction: it commits at the end of the block; an exception rolls it back.

@@ -55,6 +55,8 @@ FOLDER = Path(".seriatim/postgres")
 _LONGEST_TURN_MS = 24 * 86_400 * 1000
 #: How long a session that needs a second transaction, and can't use its own, waits for a free connection.
 _SPARE_S = 0.5
+#: How long a receiver that waits forever waits for a connection, before it looks whether its wait was ended.
+_SOON_S = 1.0
 #: A connection that is idle for this time is closed after the same time again, for other processes: a server has few.
 _IDLE_S = 15.0
 #: For this time a pool tries to make a connection, less and less often, and then begins again if a user waits for one:
@@ -230,6 +232,11 @@ class Connections(Closing):
         """
         self._check_open()
         return _Transaction(self._shared.pool, self.place, self._limit_ms)
+
+    def transaction_soon(self) -> AbstractContextManager[OwnConnection]:
+        """Begin a transaction as `transaction` does, without a long wait for a connection: its caller tries again."""
+        self._check_open()
+        return _Transaction(self._shared.pool, self.place, self._limit_ms, _SOON_S)
 
     @contextmanager
     def spare(self) -> Iterator[OwnConnection | None]:

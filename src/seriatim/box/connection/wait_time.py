@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros, seconds
 
-__all__ = ["patience"]
+__all__ = ["FOREVER", "patience", "patience_of_receiver"]
+
+#: A receiver's wait without an end.
+FOREVER = "forever"
 
 
 def patience(wait: float | str) -> float:
@@ -17,3 +22,14 @@ def patience(wait: float | str) -> float:
     if (wait_us := micros(wait)) < 0:
         raise UsageError(f"cannot wait for {shown(wait)} seconds", remedy="0 or more")
     return seconds(wait_us)
+
+
+def patience_of_receiver(wait: float | str | None) -> float:
+    """Convert the `wait` of a receiver to seconds: 0 for None, infinity for ``"forever"``.
+
+    Raises:
+        UsageError: it isn't a duration.
+    """
+    if wait is None:
+        return 0.0
+    return math.inf if isinstance(wait, str) and wait.strip() == FOREVER else patience(wait)

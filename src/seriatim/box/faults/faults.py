@@ -43,6 +43,7 @@ class Fault:
         traceback: its traceback; may be empty.
         worker: the worker whose handler failed.
         retry_after: the delay that the handler requests, microseconds; None: the queue's delay.
+        is_dead: whether the handler wants a dead letter, whatever the queue says; no further attempt is made.
     """
 
     kind: FaultKind
@@ -51,6 +52,7 @@ class Fault:
     worker: str
     traceback: str = ""
     retry_after: int | None = None
+    is_dead: bool = False
 
 
 class Then(StrEnum):
@@ -232,6 +234,8 @@ class _Noting:
 
     def delay(self, what: Fault, attempt: int) -> int | None:
         """The pause before a retry, microseconds; None: there is none."""
+        if what.is_dead:
+            return None
         chance = random.random()  # noqa: S311 -- nobody gains by guessing it
         return retry_delay(self.queue.declared.retry(), what.kind, attempt, what.retry_after, chance)
 
@@ -280,8 +284,10 @@ class _Noting:
     def give_up(self, entry_ids: list[int], what: Fault, which: str) -> Then:
         """The handler has failed for good: do what the queue says."""
         errors = self.queue.declared.errors
-        if errors == "continue" or (errors == "suspend" and self._group is None and not self.queue.numbers):
-            why = f"{REASONS[Reason.DEAD_LETTERED]}: {what.error_class}: {what.error}"
+        leaves = errors == "continue" or (errors == "suspend" and self._group is None and not self.queue.numbers)
+        if leaves or what.is_dead:
+            failed = f"{REASONS[Reason.DEAD_LETTERED]}: {what.error_class}: {what.error}"
+            why = f"its handler made it a dead letter: {what.error}" if what.is_dead else failed
             self._transaction.do("set_dead", **self._named, of_entries=entry_ids, why=_kept(why))
             return Then.DEAD
         if self._group is not None:

@@ -172,6 +172,7 @@ def claim(
         lates=ends.lates, how_many=size, of_worker=worker, period=period,
     )  # fmt: skip
     delivery.happens(Event.TAKEN_OVER)  # from here on the lease's end is the delivery's
+    delivery.early_ends = None
     return Lease(transaction.access, token, queue, delivery, size, incarnation or 0)
 
 

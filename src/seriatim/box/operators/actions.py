@@ -188,7 +188,7 @@ def take_out(transaction: Transaction, queue: BoxQueue, message_id: str, by: Ope
 def retry_messages(
     transaction: Transaction, queue: BoxQueue, message_ids: Sequence[str], by: Operator, *, body: bytes | None = None
 ) -> dict[str, Operation | ActionRefused]:
-    """Retry messages of an `Unordered` queue with a gate that are faulted, or wait for their next attempt, in the transaction.
+    """Retry messages of an `Unordered` queue that are faulted or postponed, or wait for their next attempt, in the transaction.
 
     The number of statements doesn't depend on the number of messages.
 
@@ -206,11 +206,8 @@ def retry_messages(
         UsageError: the queue's messages stop their groups; or the new body is invalid.
     """
     name = queue.declared.name
-    if not queue.numbers:
-        raise UsageError(
-            f"a message of queue {name!r} stops its group" if queue.has_groups else f"queue {name!r} stops no message",
-            remedy="retry the group" if queue.has_groups else "only one with a gate does",
-        )
+    if queue.has_groups:
+        raise UsageError(f"a message of queue {name!r} stops its group", remedy="retry the group")
     found: dict[str, list[StoppedMessage]] = {}
     for one in stopped_messages(transaction, queue, message_ids=message_ids):
         found.setdefault(one.message_id, []).append(one)
@@ -234,7 +231,7 @@ def retry_messages(
             several = len(found.get(message_id, ())) > 1
             done[message_id] = ActionRefused(
                 f"messages of several id spaces have the id {shown(message_id)}" if several
-                else f"message {shown(message_id)} is not faulted, and waits for no attempt",
+                else f"message {shown(message_id)} is not faulted or postponed, and waits for no attempt",
                 where=f"queue {name!r}",
                 remedy="retry them with --edits" if several else "see seriatim messages show",
             )  # fmt: skip
@@ -437,6 +434,8 @@ def _mended(
     if not retries:
         set_dead(transaction, queue, asked.group, found)
         return _Mended(found.entry_ids, details=details)
+    if found.postponed is not None:
+        details["postponed"] = found.postponed
     see_now(transaction, queue, found.entry_ids)
     if asked.body is not None:
         edit(transaction, read_definitions(transaction), queue, found, asked.body, asked.actor)
@@ -454,7 +453,7 @@ def unlocked(view: GroupView) -> GroupState:
     """The state of a group apart from this transaction's own lock."""
     if view.state is not GroupState.LOCKED:
         return view.state
-    return GroupState.READY if view.hole_since is None else GroupState.WAITING
+    return GroupState.READY if view.hole_since is None and view.postponed_until is None else GroupState.WAITING
 
 
 def _told(events: Events, group: str) -> tuple[Event, ...]:

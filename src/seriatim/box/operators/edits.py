@@ -156,7 +156,7 @@ def plan(
             refused = (
                 None
                 if fact.entry_id in alone
-                else f"message {one.message_id!r} is not faulted, and waits for no attempt"
+                else f"message {one.message_id!r} is not faulted or postponed, and waits for no attempt"
             )
         else:
             refused = _why_not(one, views.get(fact.group), stopping.get(fact.group))

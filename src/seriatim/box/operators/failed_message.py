@@ -35,12 +35,14 @@ __all__ = [
 class FailedMessage:
     """The message or set that stops a group: its first message, all its entries, and whether it waits for a retry.
 
-    `message`: without its body. `waits`: it failed, and the time of its retry is in the future.
+    `message`: without its body. `waits`: it failed or was postponed, and the time at which it is handed out again is in the
+    future. `postponed`: how many times it was postponed; None: it isn't postponed now.
     """
 
     message: Message
     entry_ids: list[int]
     waits: bool
+    postponed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def failed(transaction: Transaction, queue: BoxQueue, group: str) -> FailedMessa
     message = Message(
         message_id=first.message_id, type=first.type, content_type=first.content_type, context=context, body=b""
     )
-    return FailedMessage(message, [row.entry_id for row in rows], first.waits)
+    return FailedMessage(message, [row.entry_id for row in rows], first.waits, first.postponed if first.waits else None)
 
 
 def failed_of(transaction: Transaction, queue: BoxQueue, groups: Sequence[str]) -> dict[str, Stopping]:

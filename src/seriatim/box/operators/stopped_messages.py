@@ -1,4 +1,4 @@
-"""Messages that stop themselves alone: of an `Unordered` queue with a gate, faulted or waiting for their next attempt."""
+"""Messages that stop themselves alone, in an `Unordered` queue: postponed, waiting for an attempt or, with a gate, faulted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StoppedMessage:
         entry_id: its entry.
         group: the key of its group.
         message_id: its id.
-        is_faulted: whether it failed for good; otherwise it waits for its next attempt.
+        is_faulted: whether it failed for good; otherwise it is postponed, or waits for its next attempt.
         type: its type.
         content_type: the media type of its body.
         context: its properties as the box stores them; None for a role that doesn't see them.

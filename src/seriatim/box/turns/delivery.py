@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from os import getpid
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event, InHand, State
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.causes import Causes
-from seriatim.errors import UsageError
+from seriatim.errors import UsageError, shown
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["Completion", "Delivery", "DeliveryStatus", "Mark"]
+__all__ = ["Completion", "Delivery", "DeliveryStatus", "EarlyEnds", "Mark"]
 
 
 class Completion(NamedTuple):
@@ -45,6 +46,23 @@ class DeliveryStatus(NamedTuple):
     is_put: bool
 
 
+class EarlyEnds(Protocol):
+    """How a receiver ends a delivery other than by completing it or putting it back."""
+
+    def postponement_us(self, delay: float | str | timedelta) -> int:
+        """The delay in microseconds.
+
+        Raises:
+            UsageError: it isn't a delay.
+        """
+
+    def postpone(self, delivery: Delivery, done: int, delay_us: int) -> None:
+        """Complete the first `done` messages, and postpone the others."""
+
+    def dead_letter(self, delivery: Delivery, done: int, reason: str) -> None:
+        """Complete the first `done` messages, dead-letter the next one (of a set all), and put the others back."""
+
+
 class Delivery(InHand):
     """Messages of one group of a queue, in order; the group is locked until the transaction ends.
 
@@ -61,6 +79,7 @@ class Delivery(InHand):
         mark: see `Mark`; None before it was looked up.
         holder: the session that received the delivery.
         causes: which of the messages is at work, in a queue whose messages are on the way to a gate; None: nobody asks.
+        early_ends: what postpones and dead-letters; None for a part, whose handler tells the worker by an error.
     """
 
     def __init__(
@@ -92,6 +111,7 @@ class Delivery(InHand):
         self.mark: Mark | None = None
         self.holder: object = None
         self.causes: Causes | None = None
+        self.early_ends: EarlyEnds | None = None
         self._place = place
         #: In a transaction of an application's, of which the box sees neither commits nor savepoints.
         self._look = look
@@ -172,6 +192,76 @@ class Delivery(InHand):
             if self.is_open:
                 self._put_back()
                 self.happens(Event.RETURNED)
+
+    def postpone(self, delay: float | str | timedelta, *, done: int = 0) -> None:
+        """Have the messages handed out again after a delay, because now isn't the time; nothing counts as an attempt.
+
+        They stay first in their group, which waits with them: the first is handed out after the delay, and the others behind it. In
+        a queue that is `Unordered` they wait by themselves. An operator's `retry` ends the wait. The transaction has to commit.
+
+        Args:
+            delay: seconds, ``"15s"``, or a `timedelta`, from 0 to 10,000 days; the time is that of the database.
+            done: the number of messages that are done, from the first on; they are completed. Of a `UnitOfWork`: 0.
+
+        Raises:
+            UsageError: the delay or the number is invalid; the delivery has ended; or a worker has it, whose handler raises
+                `Postpone` instead.
+            Unavailable: the transaction has to be repeated.
+        """
+        ends = self._early_ends("postpone", 'raise seriatim.Postpone("15s")')
+        delay_us = ends.postponement_us(delay)
+        with translated(self._place):
+            self._check_early("postpone", done)
+            ends.postpone(self, done, delay_us)
+
+    def dead_letter(self, reason: str, *, done: int = 0) -> None:
+        """Make the first message that isn't done a dead letter: it counts as an attempt, and its group goes on.
+
+        Of a `UnitOfWork` all messages become dead letters; of any other delivery the later ones are put back, and handed out again.
+        It is told as a `seriatim.failure`, and at a gate the message's place is closed. The transaction has to commit.
+
+        Args:
+            reason: why, for people.
+            done: the number of messages that are done, from the first on; they are completed. Of a `UnitOfWork`: 0.
+
+        Raises:
+            UsageError: the reason or the number is invalid; the delivery has ended; or a worker has it, whose handler raises
+                `DeadLetter` instead.
+            Unavailable: the transaction has to be repeated.
+        """
+        ends = self._early_ends("dead-letter", "raise seriatim.DeadLetter(reason)")
+        if not isinstance(reason, str) or not reason.strip():
+            raise UsageError(f"{shown(reason)} is no reason", remedy="say in words why the message is set aside")
+        with translated(self._place):
+            self._check_early("dead-letter", done)
+            ends.dead_letter(self, done, reason)
+
+    def _early_ends(self, verb: str, instead: str) -> EarlyEnds:
+        """What ends the delivery early.
+
+        Raises:
+            UsageError: a handler has it, or a part of it.
+        """
+        check_process(self._process)
+        if self.early_ends is None or self.is_lent:
+            what = f"a handler can't {verb} the worker's delivery from queue {self.queue!r} by a call"
+            raise UsageError(what, remedy=f"{instead}; the worker does it")
+        return self.early_ends
+
+    def _check_early(self, verb: str, done: int) -> None:
+        """Refuse to end a delivery early that has ended, or after so many messages."""
+        if isinstance(done, bool) or not isinstance(done, int) or not 0 <= done < len(self):
+            raise UsageError(
+                f"{shown(done)} of {len(self)} messages can't be done before the one to {verb}",
+                remedy=f"a whole number from 0 to {len(self) - 1}",
+            )
+        self._see()
+        if not self.is_open or self.state.is_refused:
+            raise UsageError(
+                f"cannot {verb} the delivery from queue {self.queue!r}: {self.state.text}",
+                where=self._place,
+                remedy="receive again, and do it before the delivery and its transaction end",
+            )
 
     @property
     def stands(self) -> bool:

@@ -21,6 +21,8 @@ __all__ = ["Waiter"]
 _LOOK_S = 1.0
 #: How long a wait goes on, at most, when nobody waits for messages any more.
 _NOTICE_END_S = 0.1
+#: A group whose timer is due, and that isn't handed out, is in somebody's hands; meanwhile it is looked at again, with a pause.
+_SHORT_S = 0.05
 
 
 class Waiter:
@@ -71,7 +73,7 @@ class Waiter:
         """
         due_s = self._transaction.value("next_due", of_queue=self._queue_id)
         self._transaction.connection.commit()
-        soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else max(due_s, 0.0))
+        soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else due_s if due_s > 0 else _SHORT_S)
         until = time.monotonic() + soon
         while not self._ends():
             left_s = max(until - time.monotonic(), 0.0)

@@ -13,7 +13,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.events import EventView, events_of_group
-from seriatim.box.views.groups import GroupView, group_of
+from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
 from seriatim.box.views.operations_done import Logged, logged
 from seriatim.kernel.policy import BestEffort, Standard
@@ -44,6 +44,8 @@ class Head:
         late: whether it is out of order.
         attempt: the number of times it was handed out, as far as the box knows.
         visible_at: the earliest time at which it is handed out.
+        postponed: how many times it was postponed; None: never.
+        postponed_until: the earliest time at which it is handed out, if it was postponed until then.
         received_at: when it was published.
         entry_id: its number in the queue.
         failed: whether its handler failed at it last.
@@ -58,10 +60,17 @@ class Head:
     late: bool
     attempt: int
     visible_at: datetime | None
+    postponed: int | None
+    postponed_until: datetime | None
     received_at: datetime
     entry_id: int
     failed: bool
     stopped: list[str] = field(default_factory=list)
+
+    @property
+    def postponement(self) -> str | None:
+        """Until when it is postponed, and how many times it was; None if it isn't postponed."""
+        return postponement_of(self.postponed_until, self.postponed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +150,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         following,
         view.waiting - (blocks is not None),
         allowed,
-        ((Action.RETRY,) if view.tries_again or view.clock_was_ahead else ())
+        ((Action.RETRY,) if view.tries_again or view.is_postponed or view.clock_was_ahead else ())
         + ((Action.RESTART,) if view.restart_suspected and view.allows(Action.RESTART) else ())
         + _helping(view, blocks, place),
         tuple(logged(transaction, queue=queue, group=group, limit=_LOGGED)),
@@ -202,6 +211,9 @@ def _anew(view: GroupView) -> str:
 def _why(
     transaction: Transaction, queue: BoxQueue, view: GroupView, following: Head | None, place: OpenPlace | None
 ) -> str:
+    if view.is_postponed and view.postponement is not None:
+        hole = "" if view.hole_since is None else f"; {_what_stops(view, GroupState.WAITING)}"
+        return f"its receiver said not now: {view.postponement}{hole}"
     if view.tries_again and view.retry_at is not None:
         return f"the handler failed, and tries it again at {_moment(view.retry_at)}: {view.error}"
     open_place = "" if place is None else place.told
@@ -295,7 +307,7 @@ def _helping(view: GroupView, blocks: Head | None, place: OpenPlace | None) -> t
         case GroupState.TIMED_OUT | GroupState.WAITING:
             # A place whose messages are worked on needs no hand.
             is_on_way = place is not None and place.waits_for and place.helps is None
-            return () if view.unopened or is_on_way else (Action.SKIP_HOLE,)
+            return (Action.SKIP_HOLE,) if view.allows(Action.SKIP_HOLE) and not is_on_way else ()
         case GroupState.LOCKED | GroupState.READY:
             return ()
     assert_never(view.state)

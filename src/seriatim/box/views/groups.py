@@ -21,7 +21,16 @@ from seriatim.kernel.states import STOPPED, TRIED_AGAIN, Action, GroupState, Sit
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["GroupFilter", "GroupView", "containing", "count_groups", "fitting", "group_of", "groups_of"]
+__all__ = [
+    "GroupFilter",
+    "GroupView",
+    "containing",
+    "count_groups",
+    "fitting",
+    "group_of",
+    "groups_of",
+    "postponement_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +74,8 @@ class GroupView:
         restart_suspected: whether they are as many as the queue's `restart_after`.
         closing: whether it was told to close: it is closed when it holds nothing.
         unopened: whether it waits for a message that opens it.
+        postponed: how many times its first message was postponed; None if that isn't postponed now.
+        postponed_until: when its first message is handed out again, which a receiver has postponed.
         places: of a gate: the number of places that haven't passed it: they are open, or wait for one that is.
         open_places: of a gate: the number of places that are open, because a message of theirs is on the way to the gate.
         open_number: of a gate: the number of the first open place; None: none is open.
@@ -104,6 +115,8 @@ class GroupView:
     restart_suspected: bool = False
     closing: bool = False
     unopened: bool = False
+    postponed: int | None = None
+    postponed_until: datetime | None = None
     places: int | None = None
     open_places: int | None = None
     open_number: int | None = None
@@ -123,6 +136,8 @@ class GroupView:
             return self.suspended_because
         if self.state is GroupState.FAULTED or self.tries_again:
             return self.error
+        if self.is_postponed:
+            return self.postponement
         if self.unopened and self.state is GroupState.WAITING:
             return "not opened"
         return self.clock_was_ahead or self.restart
@@ -148,16 +163,27 @@ class GroupView:
         return self.retry_at is not None and self.state in TRIED_AGAIN
 
     @property
+    def is_postponed(self) -> bool:
+        """Whether its first message is postponed, and nothing else stops it."""
+        return self.postponed_until is not None and self.state in TRIED_AGAIN
+
+    @property
+    def postponement(self) -> str | None:
+        """Until when its first message is postponed, and how many times it was; None if it isn't postponed."""
+        return postponement_of(self.postponed_until, self.postponed)
+
+    @property
     def situation(self) -> Situation:
         """The facts that decide which actions it allows."""
         late = self.late > 0 and self.suspended_by is None
         return Situation(
             self.state,
             by_message=self.state is GroupState.FAULTED or (self.state is GroupState.SUSPENDED and late),
-            tries_again=self.tries_again or self.clock_was_ahead is not None,
+            tries_again=self.tries_again or self.is_postponed or self.clock_was_ahead is not None,
             leased=self.leased_by is not None,
             in_turn=not self.obeyed,
             unopened=self.unopened,
+            postponed=self.is_postponed and self.hole_since is None,
         )
 
     def allows(self, action: Action) -> bool:
@@ -187,6 +213,13 @@ class GroupFilter:
     error: str | None = None
     narrowed: Narrowed = field(default_factory=Narrowed)
     suspected: bool | None = None
+
+
+def postponement_of(until: datetime | None, times: int | None) -> str | None:
+    """Until when a message is postponed, and how many times it was; None if it isn't postponed."""
+    if until is None:
+        return None
+    return f"postponed until {until.astimezone().isoformat(' ', 'seconds')} ({counted(times or 1, 'time')})"
 
 
 def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:

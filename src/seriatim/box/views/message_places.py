@@ -10,7 +10,7 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import context_of
 from seriatim.box.views.filters import ErrorCount, Narrowed
-from seriatim.box.views.groups import containing
+from seriatim.box.views.groups import containing, postponement_of
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Part, Property, Ticket
@@ -61,6 +61,8 @@ class Placed:
         parts: the number of its attachments.
         id_space: the id space of its publisher's role; ``""``: the owner's.
         error: the error at which its handler failed last in that queue; None if none failed.
+        postponed: how many times it was postponed; None: never, or it isn't in a queue any more.
+        postponed_until: the earliest time at which it is handed out, if it was postponed until then.
     """
 
     message_id: str
@@ -85,6 +87,13 @@ class Placed:
     parts: int
     id_space: str = ""
     error: str | None = None
+    postponed: int | None = None
+    postponed_until: datetime | None = None
+
+    @property
+    def postponement(self) -> str | None:
+        """Until when it is postponed, and how many times it was; None if it isn't postponed."""
+        return postponement_of(self.postponed_until, self.postponed)
 
 
 @dataclass(frozen=True, slots=True)

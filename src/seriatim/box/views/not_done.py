@@ -19,6 +19,7 @@ REASONS: Mapping[str, str] = {
     "faulted": "its group is faulted: a handler failed for good, and an operator has to mend it",
     "failed": "it is faulted: its handler failed for good, and an operator has to mend it",
     "place_open": "its place at the gate is open, or one before it: a message of the place is still on its way",
+    "postponed": "its receiver, or that of the message before it, has postponed it",
     "retry": "it, or the message before it, failed and is tried again later",
     "later": "it, or the message before it, is to be handed out later",
     "held": "a number before it is missing, or its set isn't complete",

@@ -16,7 +16,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.views.events import EventView, events_of_group, skips_of
 from seriatim.box.views.faults import FaultFilter, FaultView, faults_of
-from seriatim.box.views.groups import GroupView, group_of
+from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.message_places import check_one_space
 from seriatim.box.views.open_places import first_open_place
 from seriatim.box.views.operations_done import Logged, logged
@@ -101,6 +101,8 @@ class _Known:
     origin_queue: str | None = None
     origin_group: str | None = None
     origin_ordinal: int | None = None
+    postponed: int | None = None
+    postponed_until: datetime | None = None
 
     @property
     def origin(self) -> _Place | None:
@@ -340,13 +342,17 @@ def _further(
         late = f", late{why}" if one.late else ""
         yield None, StepKind.RELEASED, f"with ordinal {one.ordinal}{late}; when, nobody keeps"
     tried = f", handed out {counted(one.attempt, 'time')} before" if one.attempt else ""
+    later = postponement_of(one.postponed_until, one.postponed)
     match one.status:
+        case "arrived" if later is not None:
+            yield None, StepKind.WAITS, f"{later}{tried}"
         case "arrived":
             yield None, StepKind.WAITS, "nobody has judged it yet"
         case "held":
             yield None, StepKind.HELD, f"{_held(one, view)}{why}"
         case "queued" | "in_hand":
             seen = f", not before {one.visible_at.isoformat(' ', 'seconds')}" if one.visible_at else ""
+            seen = seen if later is None else f", {later}"
             state = f"; its group is {view.state}" if view else ""
             yield None, StepKind.WAITS, f"to be handed out{seen}{tried}{state}"
         case "done":

@@ -15,6 +15,7 @@ import psycopg
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.faults.lease import Lease
+from seriatim.box.faults.postpone import hide
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
@@ -108,12 +109,14 @@ class LeasedSession(Session):
         if self._steps is not None:
             self._steps.handled()
 
-    def complete(self, count: int, *, ends: bool) -> None:
+    def complete(self, count: int, *, ends: bool, postponed: int = 0, delay_us: int | None = None) -> None:
         """Complete the next `count` messages of the lease, and commit that together with the handler's writes.
 
         Args:
             count: the number of messages.
             ends: whether the lease ends with them.
+            postponed: the number of messages behind them that are handed out again after a delay; then the lease has to end.
+            delay_us: the delay, microseconds; None: nothing is postponed.
 
         Raises:
             TurnEnded: the handler ended the transaction, or closed the connection.
@@ -130,7 +133,12 @@ class LeasedSession(Session):
                 step.__exit__(None, None, None)
             if self._steps is not None:
                 self._steps.finish()
-            self._lease.settle(Transaction(self._access, connection), count, ends=ends)
+            transaction = Transaction(self._access, connection)
+            self._lease.settle(transaction, count, ends=ends)
+            if postponed and delay_us is not None:
+                lease = self._lease
+                rest = lease.delivery.entry_ids[lease.done + count : lease.done + count + postponed]
+                hide(transaction, lease.queue, lease.delivery.group, rest, delay_us)
         self._ended, self._connection = True, None
         self._transaction.close()
         self._lease.settled(count)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from seriatim.aio.delivery import AsyncDelivery
 from seriatim.aio.session import AsyncSession
+from seriatim.box.faults.postpone import postponement_us
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import Business, UsageError, shown
@@ -18,7 +20,7 @@ from seriatim.pipeline.types.message import Message, Received
 from seriatim.runtime.workers.coroutines import HandlerLoop, loop_of_process, plain
 from seriatim.runtime.workers.dialog_ends import ends_dialog
 
-__all__ = ["OTHERS", "Consumed", "GivenHandler", "Handler", "Handlers", "Returned", "answered", "called"]
+__all__ = ["OTHERS", "Answered", "Consumed", "GivenHandler", "Handler", "Handlers", "Returned", "answered", "called"]
 
 #: In a mapping, the handler of all types that it doesn't name.
 OTHERS = "*"
@@ -31,12 +33,15 @@ class Consumed:
     Args:
         count: the number of messages of a batch that are done, from the first on; the other messages are handed out
             again. None: all are done.
+        postpone: the delay after which the other messages are handed out again: seconds, ``"15s"``, or a `timedelta`; None: at
+            once.
 
     Raises:
-        UsageError: a count below 1.
+        UsageError: a count below 1, or an invalid delay.
     """
 
     count: int | None = None
+    postpone: float | str | timedelta | None = None
 
     def __post_init__(self) -> None:
         if self.count is not None and (
@@ -44,8 +49,10 @@ class Consumed:
         ):
             raise UsageError(
                 f"cannot consume {shown(self.count)} messages",
-                remedy="at least 1; raise Transient to get them again",
+                remedy="at least 1; raise Transient or Postpone to get them again",
             )
+        if self.postpone is not None:
+            postponement_us(self.postpone)
 
 
 Returned: TypeAlias = Message | Sequence[Message] | Consumed | None
@@ -193,25 +200,40 @@ def called(handler: Handler, given: object, session: Session) -> object:
     return handler(given, session)
 
 
-def answered(answer: object, given: int) -> tuple[list[Message], int]:
-    """Read a handler's answer: the messages to publish, and the number of received messages that are done.
+class Answered(NamedTuple):
+    """A handler's answer, as read.
+
+    Args:
+        published: the messages to publish.
+        consumed: the number of received messages that are done.
+        delay_us: the delay after which the others are handed out again, microseconds; None: at once.
+    """
+
+    published: list[Message]
+    consumed: int
+    delay_us: int | None = None
+
+
+def answered(answer: object, given: int) -> Answered:
+    """Read a handler's answer.
 
     Raises:
         UsageError: the answer is something else.
     """
     match answer:
         case None:
-            return [], given
+            return Answered([], given)
         case Message():
-            return [answer], given
+            return Answered([answer], given)
         case Consumed():
             if answer.count is not None and answer.count > given:
                 raise UsageError(f"the handler consumed {answer.count} messages, but got only {given}")
-            return [], given if answer.count is None else answer.count
+            delay_us = None if answer.postpone is None else postponement_us(answer.postpone)
+            return Answered([], given if answer.count is None else answer.count, delay_us)
         case list() | tuple() if all(isinstance(one, Message) for one in answer):
-            return list(answer), given
+            return Answered(list(answer), given)
         case _ if answer is Consumed:
-            return [], given
+            return Answered([], given)
     what = type(answer).__name__
     if isinstance(answer, list | tuple):
         what = f"{what} of {', '.join(sorted({type(one).__name__ for one in answer}))}"

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, fail
 from seriatim.box.faults.lease import Lease, claim, drop, give_back
+from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.steps import TurnEnded, refusal
-from seriatim.errors import LeaseLost, SeriatimError, Unavailable
+from seriatim.errors import LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.handlers import Handler, answered, called
@@ -150,6 +151,9 @@ class _Turn:
                 # The handler may have committed what it wrote; the message is not done.
                 self._turns.note_lost(self._lost(), fault_of(error, self._turns.worker))
                 return
+            except Postpone as asked:
+                self._postpone(size, asked)
+                return
             except BaseException as error:  # noqa: BLE001 -- of the handler's
                 self._fail(size, error)
                 return
@@ -168,7 +172,7 @@ class _Turn:
         with LeasedSession(lease, box.session, turns.run_as) as session:
             self._handler = turns.handlers.handler(message, session)
             answer = called(self._handler, given, session)
-            published, consumed = answered(answer, size)
+            published, consumed, delay_us = answered(answer, size)
             if published:
                 session.publish(published)
             session.handled()
@@ -176,8 +180,21 @@ class _Turn:
             took = time.monotonic() - began
             turns.turn_size.note(consumed, time.monotonic() - began_call)
             ends = consumed < size or took > LONG_S or turns.turn_size.is_over(took) or turns.ending()
-            _complete(session, consumed, ends=ends)
+            _complete(session, consumed, ends=ends, postponed=size - consumed, delay_us=delay_us)
         return not ends
+
+    def _postpone(self, size: int, asked: Postpone) -> None:
+        """Postpone the messages that the handler had, and end the lease. A delay that can't be one is the handler's fault."""
+        try:
+            delay_us = postponement_us(asked.delay)
+        except UsageError as error:
+            self._fail(size, error.with_traceback(asked.__traceback__))
+            return
+        lease = self._lease
+        with self._turns.box.session() as session, translated(session.access.place):
+            if not drop(session.transaction, lease.queue, lease.token):
+                raise lease.error()
+            postpone(session.transaction, lease.taken_back(session.transaction), 0, delay_us, size)
 
     def _fail(self, size: int, error: BaseException) -> None:
         """Record a fault, and end the lease."""
@@ -195,8 +212,10 @@ class _Turn:
         return LostTurn(self._turns.queue, lease.delivery.group, lease.at_hand, lease.token)
 
 
-def _complete(session: LeasedSession, count: int, *, ends: bool) -> None:
-    """Commit a handler's writes.
+def _complete(
+    session: LeasedSession, count: int, *, ends: bool, postponed: int = 0, delay_us: int | None = None
+) -> None:
+    """Commit a handler's writes; arguments as of `LeasedSession.complete`.
 
     Raises:
         LeaseLost, TurnEnded: as for `LeasedSession.complete`.
@@ -204,7 +223,7 @@ def _complete(session: LeasedSession, count: int, *, ends: bool) -> None:
         psycopg.Error: the database refuses the commit, and would again; the error counts as the handler's.
     """
     try:
-        session.complete(count, ends=ends)
+        session.complete(count, ends=ends, postponed=postponed, delay_us=delay_us)
     except (LeaseLost, TurnEnded):
         raise
     except SeriatimError as error:

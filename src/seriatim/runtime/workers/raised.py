@@ -14,7 +14,7 @@ from typing import Any
 
 from seriatim.box.faults.faults import Fault
 from seriatim.box.workers.steps import TurnEnded, is_transient
-from seriatim.errors import Transient, Unavailable, UsageError
+from seriatim.errors import DeadLetter, Transient, Unavailable, UsageError
 from seriatim.kernel.fault import ErrorClasses, FaultKind, kind_of
 from seriatim.kernel.time import micros
 from seriatim.runtime.workers.handlers import called
@@ -48,6 +48,7 @@ def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING
     else:
         in_handler = handler is not None and _raised_by(error) in {called.__code__, *_codes(handler)}
         kind, retry_after = kind_of(error, classes, passes=_passes(error), in_handler=in_handler), None
+    is_dead = isinstance(error, DeadLetter)
     if isinstance(error, Transient) and error.retry_after is not None:
         with suppress(UsageError):  # what is no time doesn't count
             retry_after = min(max(0, micros(error.retry_after)), _LONGEST_US)
@@ -55,7 +56,7 @@ def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING
     said = "".join(traceback.format_exception_only(error)).strip()  # also of one that can't be written as text
     with suppress(Exception):
         said = str(error)
-    return Fault(kind, type(error).__qualname__, said, worker, told, retry_after)
+    return Fault(kind, type(error).__qualname__, said, worker, told, retry_after, is_dead=is_dead)
 
 
 def _passes(error: BaseException) -> bool:

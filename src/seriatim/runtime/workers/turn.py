@@ -17,11 +17,12 @@ from seriatim.box.box import MessageBox
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
 from seriatim.box.faults.lease import fence
+from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, refusal
-from seriatim.errors import SeriatimError, Unavailable, UsageError
+from seriatim.errors import Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import ErrorClasses, FaultKind
 from seriatim.pipeline.types.message import Received
 from seriatim.runtime.workers.coroutines import HandlerStopped
@@ -252,6 +253,8 @@ class _Turn:
         self._session = session
         self._slot = slot
         self._done = 0
+        #: How long the messages that the last handler left wait; None: they don't.
+        self._delay_us: int | None = None
         self._checks = checks
 
     @property
@@ -283,7 +286,10 @@ class _Turn:
             except BaseException as error:
                 if self.steps.is_lost:
                     raise
-                self._fail(size, error)
+                if isinstance(error, Postpone):
+                    self._postpone(size, error)
+                else:
+                    self._fail(size, error)
                 return
             self._done += consumed
             took = time.monotonic() - began
@@ -294,6 +300,8 @@ class _Turn:
 
     def end(self) -> None:
         """Complete the processed messages; the others are handed out again. Does nothing if a fault was recorded."""
+        if self._delay_us is not None and self.delivery.is_open and not self.is_whole:
+            postpone(self._session.transaction, self.delivery, self._done, self._delay_us)
         self.delivery.done_through(self._done)
 
     def _call(self, size: int, *, together: bool) -> int:
@@ -310,7 +318,8 @@ class _Turn:
                 self._handler = self._turns.handlers.handler(message, self._session)
                 answer = called(self._handler, given, self._session)
             self._check_in_hand()
-            published, consumed = answered(answer, size)
+            published, consumed, delay_us = answered(answer, size)
+            self._delay_us = delay_us if consumed < size else None
             if published:
                 self._session.publish(published)
             self.steps.handled()
@@ -328,6 +337,16 @@ class _Turn:
                 "the handler called receive, or completed a delivery, in the transaction of its message",
                 remedy="leave receiving and completing to the worker; the handler may publish in its session",
             )
+
+    def _postpone(self, size: int, asked: Postpone) -> None:
+        """Postpone the messages that the handler had. A delay that can't be one is the handler's fault."""
+        try:
+            delay_us = postponement_us(asked.delay)
+        except UsageError as error:
+            self._fail(size, error.with_traceback(asked.__traceback__))
+            return
+        self.steps.finish()
+        postpone(self._session.transaction, self.delivery, self._done, delay_us, size)
 
     def _fail(self, size: int, error: BaseException) -> None:
         what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)

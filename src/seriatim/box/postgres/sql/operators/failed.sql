@@ -1,15 +1,18 @@
--- Purpose: the messages that stop a faulted group: the one whose handler failed last, or else the first one; or all.
+-- Purpose: the messages that stop a group: the one that is postponed, or whose handler failed last, or else the first one; or all.
 -- Caller: failed_message.py, under the lock of the group.
 -- Locks: none.
 -- Index: entries_of_group, faults_of_group, spool_pkey.
 SELECT entry.entry_id, stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types,
-    entry.attempt > 0 AND coalesce(entry.visible_at > clock_timestamp(), FALSE) AS waits
+    (entry.attempt > 0 OR coalesce(entry.postponed_until = entry.visible_at, FALSE))
+        AND coalesce(entry.visible_at > clock_timestamp(), FALSE) AS waits,
+    CASE WHEN entry.postponed_until = entry.visible_at THEN entry.postponed END AS postponed
 FROM {schema}.entries AS entry
 CROSS JOIN LATERAL (
     SELECT * FROM {schema}.spool AS one WHERE one.arrival_id = entry.arrival_id AND one.position = entry.position LIMIT 1
 ) AS stored
 WHERE entry.queue_id = %(queue_id)s AND entry.group_key = %(group_key)s AND entry.status = 'queued'
 ORDER BY
+    (entry.postponed_until = entry.visible_at AND entry.visible_at > clock_timestamp()) IS TRUE DESC,
     (entry.entry_id = (
         SELECT entry_id FROM {schema}.faults WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s
         ORDER BY fault_id DESC LIMIT 1

@@ -5,10 +5,12 @@
 SELECT wanted.group_key AS "group", found.entry_id, found.waits
 FROM unnest(%(group_keys)s::text[]) AS wanted (group_key)
 CROSS JOIN LATERAL (
-    SELECT entry.entry_id, entry.attempt > 0 AND coalesce(entry.visible_at > clock_timestamp(), FALSE) AS waits
+    SELECT entry.entry_id, (entry.attempt > 0 OR coalesce(entry.postponed_until = entry.visible_at, FALSE))
+        AND coalesce(entry.visible_at > clock_timestamp(), FALSE) AS waits
     FROM {schema}.entries AS entry
     WHERE entry.queue_id = %(queue_id)s AND entry.group_key = wanted.group_key AND entry.status = 'queued'
     ORDER BY
+        (entry.postponed_until = entry.visible_at AND entry.visible_at > clock_timestamp()) IS TRUE DESC,
         (entry.entry_id = (
             SELECT entry_id FROM {schema}.faults WHERE queue_id = %(queue_id)s AND group_key = wanted.group_key
             ORDER BY fault_id DESC LIMIT 1

@@ -14,6 +14,7 @@ WITH failed AS MATERIALIZED (
 )
 SELECT
     stored.message_id, stored.type, CASE head.status WHEN 'placed' THEN 'held' ELSE head.status::text END AS status, head.sequence, head.ordinal, head.late, head.attempt, head.visible_at,
+    head.postponed, CASE WHEN head.postponed_until = head.visible_at THEN head.visible_at END AS postponed_until,
     stored.received_at, head.entry_id, head.entry_id IN (SELECT entry_id FROM failed) AS failed,
     ARRAY(
         SELECT one.subscription::text FROM {schema}.known_subscriptions AS one

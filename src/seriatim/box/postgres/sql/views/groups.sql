@@ -3,7 +3,7 @@
 -- and how many were; where none fits, there is one row without a group.
 -- Caller: groups.py.
 -- Locks: none.
--- Index: known_groups_pkey, groups_standing, groups_suspected or groups_faulted, entries_of_group, each for the groups that are read;
+-- Index: known_groups_pkey, groups_standing, groups_suspected, entries_postponed or groups_faulted, entries_of_group, each for the groups that are read;
 -- of groups of gates entries_on_way;
 -- operator_log_of_group for each suspended group, faults_of_group and entries_pkey for each that is faulted or has a timer.
 -- All entries of a group are counted at once, so that none is counted twice. `LIMIT 1`: looked up for each group, and never
@@ -67,7 +67,7 @@ WITH place AS MATERIALIZED (
                 AND delayed.visible_at > clock_timestamp()
         ) THEN ((known.due_at - {schema}.now_us()) / 1e6)::float8 END AS due_in_s,
         lease.worker AS leased_by, lease.expires_at AS leased_until,
-        fault.error, fault.retry_at, locked.pid AS locked_by, work.application_name AS locked_name,
+        fault.error, fault.retry_at, later.postponed, later.postponed_until, locked.pid AS locked_by, work.application_name AS locked_name,
         host(work.client_addr) AS locked_host, said.actor AS suspended_by,
         CASE
             WHEN said.actor IS NOT NULL THEN said.reason
@@ -79,7 +79,10 @@ WITH place AS MATERIALIZED (
         CASE fact.state
             WHEN 'suspended' THEN coalesce(said.at, known.touched_at)
             WHEN 'faulted' THEN coalesce(fault.at, known.touched_at)
-            WHEN 'waiting' THEN to_timestamp(known.since / 1e6)
+            WHEN 'waiting' THEN CASE
+                WHEN fact.hole OR known.flags & 512 <> 0 THEN to_timestamp(known.since / 1e6)
+                ELSE known.touched_at
+            END
             WHEN 'timed_out' THEN to_timestamp(known.since / 1e6)
             WHEN 'locked' THEN coalesce(lease.claimed_at, work.xact_start, known.touched_at)
             ELSE known.touched_at
@@ -101,10 +104,22 @@ WITH place AS MATERIALIZED (
             place.name = 'standard' AND known.since IS NOT NULL AND known.flags & 512 = 0 AS hole,
             place.name = 'standard' AND place.restart_after > 0 AND known.suspects >= place.restart_after AS anew
     ) AS found
+    LEFT JOIN LATERAL (
+        SELECT head.postponed, head.postponed_until, head.postponed_until IS NOT NULL AS waits FROM (
+            SELECT one.postponed, CASE WHEN one.postponed_until = one.visible_at THEN one.visible_at END AS postponed_until
+            FROM {schema}.entries AS one
+            WHERE known.due_at IS NOT NULL AND one.queue_id = known.queue_id AND one.group_key = known.group_key
+                AND one.status = 'queued'
+            ORDER BY one.ordinal LIMIT 1
+        ) AS head
+        WHERE head.postponed_until > clock_timestamp()
+    ) AS later ON TRUE
     CROSS JOIN LATERAL (
+        -- A set that is complete closes its group; where it is postponed there is still something to hand out.
         SELECT found.hole, found.anew AS restart_suspected, {schema}.shown_state(
-            known.flags, found.suspended, locked.pid IS NOT NULL OR lease.token IS NOT NULL, found.hole,
-            place.hole_timeout IS NOT NULL AND known.reports > place.hole_retries
+            CASE WHEN later.waits AND known.flags & 4 <> 0 THEN known.flags & ~6::bigint ELSE known.flags END,
+            found.suspended, locked.pid IS NOT NULL OR lease.token IS NOT NULL, found.hole OR coalesce(later.waits, FALSE),
+            found.hole AND place.hole_timeout IS NOT NULL AND known.reports > place.hole_retries
         ) AS state
     ) AS fact
     LEFT JOIN LATERAL (
@@ -131,6 +146,7 @@ WITH place AS MATERIALIZED (
         ) AS last
         LEFT JOIN {schema}.entries AS again ON known.flags & 16 = 0 AND again.entry_id = last.entry_id
             AND again.status = 'queued' AND again.attempt > 0 AND again.visible_at > clock_timestamp()
+            AND (again.postponed_until = again.visible_at) IS NOT TRUE
         WHERE known.flags & 16 <> 0 OR again.entry_id IS NOT NULL
     ) AS fault ON TRUE
 ), page AS MATERIALIZED (
@@ -173,7 +189,7 @@ SELECT
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
     page.locked_name, page.locked_host, page.due_in_s, page.suspects, page.restart_suspected,
     coalesce(page.closing, FALSE) AS closing, coalesce(page.unopened, FALSE) AS unopened,
-    gate.places, gate.open_places, gate.open_number, to_timestamp(gate.open_us / 1e6) AS open_since
+    page.postponed, page.postponed_until, gate.places, gate.open_places, gate.open_number, to_timestamp(gate.open_us / 1e6) AS open_since
 FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
     SELECT

@@ -4,7 +4,7 @@
 -- Locks: none.
 -- Of those that fit, only the page's are looked up with all that is told of them.
 -- Index: entries_of_group, aside_of_group, history_of_group where a queue is given, and their indexes by message where
--- an id is; faults_of_message, spool_pkey; otherwise all of it is read.
+-- an id is; faults_of_message, entries_of_message, spool_pkey; otherwise all of it is read.
 WITH page AS MATERIALIZED (
     SELECT place.arrival_id, place.position, place.queue, place.status, place.stamp
     FROM {schema}.message_places AS place
@@ -41,7 +41,7 @@ WITH page AS MATERIALIZED (
 SELECT
     place.message_id, place.type, location, epoch, number, place.queue, place.group_key AS "group", place.status, reason, sequence, ordinal, priority,
     attempt, nullif(visible_at, 'infinity') AS visible_at, waits, subscriptions, received_at, since, body_bytes,
-    parts, id_space, failed.error
+    parts, id_space, failed.error, later.postponed, later.postponed_until
 FROM page CROSS JOIN LATERAL (
     SELECT * FROM {schema}.message_places AS one
     WHERE one.arrival_id = page.arrival_id AND one.position = page.position
@@ -53,4 +53,12 @@ LEFT JOIN LATERAL (
     WHERE one.message_id = place.message_id AND its.queue = place.queue
     ORDER BY one.fault_id DESC LIMIT 1
 ) AS failed ON TRUE
+LEFT JOIN LATERAL (
+    SELECT one.postponed, CASE
+        WHEN one.postponed_until = one.visible_at AND one.visible_at > clock_timestamp() THEN one.visible_at
+    END AS postponed_until
+    FROM {schema}.entries AS one JOIN {schema}.queues AS its USING (queue_id)
+    WHERE one.arrival_id = page.arrival_id AND one.position = page.position AND its.queue = page.queue
+    LIMIT 1
+) AS later ON TRUE
 ORDER BY page.stamp, page.position, page.queue

@@ -13,29 +13,30 @@ WITH message AS MATERIALIZED (
         arrival_id, position, queue_id, group_key, entry_id,
         CASE status WHEN 'placed' THEN 'held' ELSE status::text END AS status,
         CASE status WHEN 'placed' THEN 'place_open' END AS reason, sequence, ordinal, late, attempt,
-        visible_at, subscription_ids, NULL::timestamptz AS since, NULL AS done_by
+        visible_at, subscription_ids, NULL::timestamptz AS since, NULL AS done_by, postponed,
+        CASE WHEN postponed_until = visible_at AND visible_at > clock_timestamp() THEN visible_at END AS postponed_until
     FROM {schema}.entries
     WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
         AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, disposition, reason, sequence, ordinal, FALSE, attempt,
-        NULL, subscription_ids, aside_at, NULL
+        NULL, subscription_ids, aside_at, NULL, NULL, NULL
     FROM {schema}.aside
     WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
         AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, 'done', NULL, sequence, ordinal, late, attempt,
-        NULL, subscription_ids, done_at, done_by
+        NULL, subscription_ids, done_at, done_by, NULL, NULL
     FROM {schema}.history
     WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
         AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
     UNION ALL
-    SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, FALSE, 0, NULL, '{{}}', unrouted_at, NULL
+    SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, FALSE, 0, NULL, '{{}}', unrouted_at, NULL, NULL, NULL
     FROM {schema}.unrouted WHERE (arrival_id, position) IN (SELECT * FROM message)
     UNION ALL
-    SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, FALSE, 0, NULL, '{{}}', NULL, NULL
+    SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, FALSE, 0, NULL, '{{}}', NULL, NULL, NULL, NULL
     FROM {schema}.to_route WHERE (arrival_id, position) IN (SELECT * FROM message)
 ), last AS (
     SELECT * FROM place ORDER BY arrival_id DESC, position DESC, queue_id LIMIT %(limit)s
@@ -59,6 +60,8 @@ SELECT
     last.since,
     stored.id_space,
     last.done_by,
+    last.postponed,
+    last.postponed_until,
     stored.context ->> 'parent_id' AS parent_id,
     stored.context ->> 'origin_queue' AS origin_queue,
     stored.context ->> 'origin_group' AS origin_group,

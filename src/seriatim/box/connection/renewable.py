@@ -1,0 +1,69 @@
+"""The transaction of a session on a connection that can be replaced: a receiver outlives restarts of the server so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Self
+
+import psycopg
+
+__all__ = ["RenewableTransaction"]
+
+
+class RenewableTransaction:
+    """A transaction, in a ``with``; it commits at the end of the block, and an exception rolls it back.
+
+    Args:
+        connect: begins a transaction on a connection.
+        connect_soon: the same, for another connection; it doesn't wait long.
+
+    Attributes:
+        connection: the connection as it is now.
+    """
+
+    __slots__ = ("_around", "_connect", "_connect_soon", "connection")
+
+    def __init__(
+        self,
+        connect: Callable[[], AbstractContextManager[psycopg.Connection]],
+        connect_soon: Callable[[], AbstractContextManager[psycopg.Connection]],
+    ) -> None:
+        self._connect = connect
+        self._connect_soon = connect_soon
+
+    def __enter__(self) -> Self:
+        self._around: AbstractContextManager[psycopg.Connection] | None = None
+        self._begin(self._connect)
+        return self
+
+    def renew(self, error: BaseException) -> psycopg.Connection:
+        """Roll back, and begin a transaction on a connection that works.
+
+        Args:
+            error: why.
+
+        Returns:
+            the connection.
+
+        Raises:
+            UsageError: the box is closed.
+            Unavailable: there is no connection; call it again.
+        """
+        around, self._around = self._around, None
+        if around is not None:
+            around.__exit__(type(error), error, error.__traceback__)
+        self._begin(self._connect_soon)
+        return self.connection
+
+    def _begin(self, connect: Callable[[], AbstractContextManager[psycopg.Connection]]) -> None:
+        around = connect()
+        self.connection = around.__enter__()
+        self._around = around
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._around is not None:
+            self._around.__exit__(kind, error, trace)

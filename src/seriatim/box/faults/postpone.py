@@ -1,0 +1,73 @@
+"""Postpone messages: their receiver says "not now", and they are handed out again after a delay, without an attempt.
+
+It is the delay of a retry without a fault: the messages stay first in their group, and the group waits with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.turns.delivery import Delivery
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.policy import UnitOfWork
+from seriatim.kernel.time import micros
+from seriatim.pipeline.declared.queue import LONGEST_DAYS
+
+if TYPE_CHECKING:
+    from seriatim.box.connection.access import Transaction
+
+__all__ = ["hide", "postpone", "postponement_us"]
+
+_LONGEST_US = LONGEST_DAYS * 86_400 * 10**6
+
+
+def postponement_us(delay: float | str | timedelta) -> int:
+    """Convert the delay of a postponement to microseconds.
+
+    Args:
+        delay: seconds, ``"15s"``, or a `timedelta`, from 0 to 10,000 days.
+
+    Raises:
+        UsageError: it isn't a duration, or out of this range.
+    """
+    delay_us = delay // timedelta(microseconds=1) if isinstance(delay, timedelta) else micros(delay)
+    if not 0 <= delay_us <= _LONGEST_US:
+        raise UsageError(
+            f"a message can't be postponed by {shown(delay)}", remedy=f"from 0 s to {LONGEST_DAYS:,} days, such as 15s"
+        )
+    return delay_us
+
+
+def postpone(transaction: Transaction, delivery: Delivery, done: int, delay_us: int, size: int | None = None) -> None:
+    """End a delivery: complete its first messages, and postpone the others.
+
+    Args:
+        transaction: the transaction of the delivery.
+        delivery: the delivery.
+        done: the number of processed messages, from the first on; they are completed.
+        delay_us: the delay, microseconds.
+        size: the number of next messages that are postponed; later ones are put back. None: all of them.
+
+    Raises:
+        Unavailable: the transaction has to be repeated.
+    """
+    entry_ids = delivery.entry_ids[done : None if size is None else done + size]
+    queue = transaction.access.known.definitions.queue(delivery.queue)
+    delivery.done_through(done)
+    hide(transaction, queue, delivery.group, entry_ids, delay_us)
+
+
+def hide(transaction: Transaction, queue: BoxQueue, group: str | None, entry_ids: Sequence[int], delay_us: int) -> None:
+    """Hand messages out again after a delay; they are put back already. In a group the others wait behind the first."""
+    if group is not None and not isinstance(queue.declared.policy_of(group), UnitOfWork):
+        entry_ids = entry_ids[:1]
+    transaction.do(
+        "postpone",
+        of_queue=queue.queue_id,
+        of_group=group,
+        of_entries=list(entry_ids),
+        delay=timedelta(microseconds=delay_us),
+    )
