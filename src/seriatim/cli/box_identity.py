@@ -13,14 +13,22 @@ from seriatim.cli.why import confirmed, said, says_why
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from seriatim.box.operators.identity import NewIdentity
     from seriatim.box.views.box_identity import BoxIdentity
 
 __all__ = ["ENABLED", "IDENTITY", "NEW_ID", "enable", "identity_lines", "new_id"]
 
+
+def _text(box_id: UUID | None) -> str | None:
+    return None if box_id is None else str(box_id)
+
+
 IDENTITY: Table[BoxIdentity] = Table(
     "The identity of a box",
-    *json_only("id", "incarnation", "since"),
+    Column("id", None, value=lambda one: str(one.id)),
+    *json_only("incarnation", "since"),
     Column("enabled", None, kind="bool", meaning="whether the box is on the server that it remembers"),
     *json_only("why_disabled", "is_standby", "system_identifier", "database_oid", "timeline", "folder"),
     Column("system_identifier_here", None, meaning="the same of the server on which the box is now"),
@@ -29,7 +37,7 @@ IDENTITY: Table[BoxIdentity] = Table(
     Column("folder_here", None, meaning="likewise"),
     row="seriatim.box.views.box_identity:BoxIdentity",
 )
-ENABLED: Table[BoxIdentity] = Table(
+ENABLED: Table[dict[str, object]] = Table(
     "A box that was enabled",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
     Column("was_disabled", None, kind="bool", meaning="whether it was disabled before"),
@@ -38,7 +46,9 @@ ENABLED: Table[BoxIdentity] = Table(
 NEW_ID: Table[NewIdentity] = Table(
     "A new id of a box",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
-    *json_only("id", "former_id", "messages", "dialogs"),
+    Column("id", None, value=lambda one: _text(one.id)),
+    Column("former_id", None, value=lambda one: _text(one.former_id)),
+    *json_only("messages", "dialogs"),
     row="seriatim.box.operators.identity:NewIdentity",
 )
 _DRY_RUN = "Change nothing; show what would be done."
@@ -68,7 +78,7 @@ def enable(
             identity.enable(box, **said(actor, reason))
             found = identity.identity(box)
     if json_:
-        ENABLED.print_object(dry_run=dry_run, was_disabled=was_disabled, identity=found)
+        ENABLED.print_object({"dry_run": dry_run, "was_disabled": was_disabled, "identity": found})
         return
     if not was_disabled:
         click.echo("the box is enabled: there is nothing to do")

@@ -26,7 +26,9 @@ def _identity(box: MessageBox) -> Finding:
     """Check that the box is on the server that it remembers."""
     found = identity.identity(box)
     if found is None:
-        return Finding("identity", State.OK, "no id yet: it takes one when it is first opened on a server that can be written")
+        return Finding(
+            "identity", State.OK, "no id yet: it takes one when it is first opened on a server that can be written"
+        )
     if not found.enabled:
         what = f"the box {found.id} is disabled, and nothing is published or received: {found.why_disabled}"
         remedy = (

@@ -17,9 +17,9 @@ import psycopg
 
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.connection.round_trip import OwnConnection, is_idle
-from seriatim.box.connection.settings import check_values
+from seriatim.box.connection.settings import check_values, is_standby, set_for_transactions
 from seriatim.box.postgres.statements import Statements
-from seriatim.errors import BoxDisabled, UsageError
+from seriatim.errors import BoxDisabled, EnvironmentProblem, UsageError
 
 __all__ = ["HOW_TO_ENABLE", "Identity", "identity_of"]
 
@@ -74,12 +74,19 @@ class Identity:
 
         Raises:
             BoxDisabled: the box isn't on the server that it remembers.
+            EnvironmentProblem: the server is a standby.
         """
         if self.schema in vars(connection).get(_ENABLED, ()):
             return
         why = self._why_disabled(connection)
         if why is not None:
             raise BoxDisabled(f"the message box is disabled: {why}", where=self._place, remedy=HOW_TO_ENABLE)
+        if is_standby(connection):
+            raise EnvironmentProblem(
+                "the server is a standby, where a message box can only be read",
+                where=self._place,
+                remedy="connect to the primary server, or promote this one",
+            )
 
     def _why_disabled(self, connection: psycopg.Connection) -> str | None:
         """Why the box is disabled; nothing is written in the midst of a transaction."""
@@ -87,6 +94,7 @@ class Identity:
         if is_own and is_idle(connection):  # a standby when it was made, or the operator has acted since
             why = self.look(connection)
             connection.commit()
+            set_for_transactions(connection)  # it may have been promoted
             return why
         why = Statements(connection, self.schema).value("why_disabled")
         if why is None and not is_own:

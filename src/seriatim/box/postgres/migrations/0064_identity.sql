@@ -91,22 +91,33 @@ BEGIN
 END
 $function$;
 
--- As in 0032; and all rights but those to look and to subscribe need a box that isn't disabled, the owner's, too.
+-- `permit` as in 0032, and `take_numbers` as in 0018; in a box that isn't disabled. It is asked here since users' SQL comes by here, the
+-- owner's, too. To look and to subscribe needs no such box.
 DO $all$
 DECLARE
-    known oid := (SELECT fn.oid FROM pg_proc AS fn WHERE fn.pronamespace = '{schema}'::regnamespace AND fn.proname = 'permit');
-    before text := pg_get_functiondef(known);
-    old text := $q$    IF {schema}.is_owner() THEN
-        RETURN;$q$;
-BEGIN
-    IF (length(before) - length(replace(before, old, ''))) <> length(old) THEN
-        RAISE EXCEPTION 'not once in permit: %', old;
-    END IF;
-    EXECUTE replace(before, old, $q$    IF current_setting($q$ || quote_literal('seriatim.enabled_' || replace('{schema}', '"', '')) || $q$, TRUE) IS DISTINCT FROM 'yes'
-        AND what NOT IN ('read', 'see', 'see_bodies', 'subscribe') THEN
+    one record;
+    before text;
+    asked text := $q$    IF current_setting($q$ || quote_literal('seriatim.enabled_' || replace('{schema}', '"', ''))
+        || $q$, TRUE) IS DISTINCT FROM 'yes'$q$;
+    told text := $q$ THEN
         PERFORM {schema}.check_enabled();
     END IF;
-$q$ || old);
+$q$;
+BEGIN
+    FOR one IN
+        SELECT * FROM (VALUES
+            ('permit', $q$    IF {schema}.is_owner() THEN
+        RETURN;$q$, $q$ AND what NOT IN ('read', 'see', 'see_bodies', 'subscribe')$q$),
+            ('take_numbers', $q$    IF (length(at_location) BETWEEN$q$, '')
+        ) AS wanted (name, old, unless)
+    LOOP
+        SELECT pg_get_functiondef(fn.oid) INTO STRICT before FROM pg_proc AS fn
+        WHERE fn.pronamespace = '{schema}'::regnamespace AND fn.proname = one.name;
+        IF (length(before) - length(replace(before, one.old, ''))) <> length(one.old) THEN
+            RAISE EXCEPTION 'not once in %: %', one.name, one.old;
+        END IF;
+        EXECUTE replace(before, one.old, asked || one.unless || told || one.old);
+    END LOOP;
 END
 $all$;
 
