@@ -106,7 +106,7 @@ def new_id(
     from seriatim.operations import identity  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
-        done = identity.new_id(box, actor="preview", reason="preview", dry_run=True)
+        done = identity.new_id_would(box)
         if not dry_run:
             confirmed(f"give {'this box' if done.former_id is None else f'box {done.former_id}'} a new id, and delete"
                       f" {_deleted(done)}?", yes=yes)  # fmt: skip

@@ -8,7 +8,7 @@ from seriatim.box.operators.identity import NewIdentity
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.views.box_identity import BoxIdentity, identity_of_box
 
-__all__ = ["BoxIdentity", "NewIdentity", "enable", "forget", "identity", "new_id"]
+__all__ = ["BoxIdentity", "NewIdentity", "enable", "forget", "identity", "new_id", "new_id_would"]
 
 
 def identity(box: MessageBox) -> BoxIdentity | None:
@@ -46,7 +46,7 @@ def enable(box: MessageBox, *, actor: str, reason: str) -> bool:
     return done
 
 
-def new_id(box: MessageBox, *, actor: str, reason: str, dry_run: bool = False) -> NewIdentity:
+def new_id(box: MessageBox, *, actor: str, reason: str) -> NewIdentity:
     """Give a copy of a box an id of its own, and enable it.
 
     Messages of dialogs that still wait to be delivered are deleted, because the original delivers them; the sides that had
@@ -56,7 +56,6 @@ def new_id(box: MessageBox, *, actor: str, reason: str, dry_run: bool = False) -
         box: the box.
         actor: the operator's name.
         reason: why; both are written to the operator log.
-        dry_run: change nothing; count what would be deleted.
 
     Raises:
         UsageError: the actor or the reason is missing.
@@ -64,11 +63,19 @@ def new_id(box: MessageBox, *, actor: str, reason: str, dry_run: bool = False) -
     """
     by = Operator(actor, reason)
     with box.access.transaction() as transaction:
-        if dry_run:
-            return operators.new_id_would(transaction)
         done = operators.new_id(transaction, by)
     _see(box)
     return done
+
+
+def new_id_would(box: MessageBox) -> NewIdentity:
+    """What `new_id` would delete; changes nothing. Only the owner of the box may call it.
+
+    Raises:
+        EnvironmentProblem: the role isn't the owner of the box.
+    """
+    with box.access.transaction() as transaction:
+        return operators.new_id_would(transaction)
 
 
 def forget(box: MessageBox) -> None:

@@ -140,7 +140,7 @@ def test_a_disabled_box_can_be_read(copy):
 
 def test_a_copy_gets_a_new_id(copy):
     original = copy.id
-    would = identity.new_id(copy, **BY, dry_run=True)
+    would = identity.new_id_would(copy)
     assert (would.id, would.former_id, would.messages, would.dialogs) == (None, original, 2, 1)
     with pytest.raises(sq.BoxDisabled):
         copy.publish(order("c2"))
@@ -172,7 +172,7 @@ def test_the_original_that_was_moved_keeps_its_id(copy):
     assert [one.action for one in logged(copy)] == ["enable box"]
     with copy.session() as tx:  # what waits to be delivered waits on
         assert tx.receive("talks") is None
-    assert identity.new_id(copy, **BY, dry_run=True).messages == 2
+    assert identity.new_id_would(copy).messages == 2
 
 
 def logged(box):
