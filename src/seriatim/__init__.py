@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from seriatim.errors import (
     ActionRefused,
+    BoxDisabled,
     Business,
     CheckpointMismatch,
     ColumnError,
@@ -76,6 +77,7 @@ __all__ = [
     "AsyncSession",
     "AsyncWorker",
     "BestEffort",
+    "BoxDisabled",
     "BoxSettings",
     "Business",
     "CheckpointMismatch",

@@ -12,6 +12,7 @@
     │   ├── EnvironmentProblem  ... Java, Python of the workers, Spark, disk
     │   │   ├── MissingExtra    ... an extra of the package that isn't installed; an ImportError, too
     │   │   └── UntrustedData   ... data of the embedded PostgreSQL that this user hasn't made
+    │   ├── BoxDisabled         ... a message box that isn't on the server that it remembers: moved, or a copy
     │   ├── QueryFailed         ... a pipeline's query, at something that does not heal by itself
     │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
     │   └── SchemaMismatch      ... the schema of a message box is older, newer, of another build, or no box
@@ -35,6 +36,7 @@ from datetime import timedelta
 
 __all__ = [
     "ActionRefused",
+    "BoxDisabled",
     "Business",
     "CheckpointMismatch",
     "ColumnError",
@@ -171,6 +173,14 @@ class UntrustedData(EnvironmentProblem):
     """The data of an embedded PostgreSQL were not created by this user; the remedy names the command to trust them."""
 
     code = "untrusted"
+
+
+class BoxDisabled(DeploymentError):
+    """A message box isn't on the server that it remembers: it was moved, or is a copy. Nothing is published or received there
+    until an administrator has said which; the remedy names both commands.
+    """
+
+    code = "box-disabled"
 
 
 class QueryFailed(DeploymentError):

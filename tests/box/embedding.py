@@ -17,6 +17,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.server.embedded import trust
+from seriatim.operations import identity
 from tests.command import environment
 
 DEADLINE_S = 10.0
@@ -79,7 +80,8 @@ def _made() -> TemporaryDirectory[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(made.name)
         patch.delenv("SERIATIM_DSN", raising=False)
-        sq.MessageBox.open().close()
+        with sq.MessageBox.open() as box:
+            identity.forget(box)
     assert has_gone(Path(made.name))
     return made
 

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
 from typing import Concatenate, ParamSpec, Self, TypeVar
+from uuid import UUID
 
 from seriatim.aio.calls import Calls
 from seriatim.aio.face import counterpart
@@ -120,6 +121,16 @@ class AsyncMessageBox:
     def dsn(self) -> str:
         """The DSN of the box's PostgreSQL, with secrets: don't log it."""
         return self.sync.dsn
+
+    @property
+    def id(self) -> UUID | None:
+        """The id of the box; see `MessageBox.id`."""
+        return self.sync.id
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of the box; see `MessageBox.incarnation`."""
+        return self.sync.incarnation
 
     @property
     def schema(self) -> str:

@@ -8,6 +8,7 @@ from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Self
+from uuid import UUID
 
 import psycopg
 
@@ -114,6 +115,19 @@ class MessageBox(Closing):
             return read_status(statements, place)
 
     @property
+    def id(self) -> UUID | None:
+        """The id of the box, which a copy of it doesn't share once `seriatim box new-id` was called there.
+
+        None only on a standby of a box that nobody has opened yet on its primary server.
+        """
+        return self._access.identity.box_id
+
+    @property
+    def incarnation(self) -> int:
+        """The incarnation of the box: it rises when the server was promoted or recovered, or the box was moved."""
+        return self._access.identity.incarnation
+
+    @property
     def dsn(self) -> str:
         """The DSN of the box's PostgreSQL, with secrets: don't log it."""
         return self._connections.dsn
@@ -217,10 +231,12 @@ class MessageBox(Closing):
 
         Raises:
             UsageError: a queue or property is undefined, or a filter is invalid.
+            BoxDisabled: the box isn't on the server that it remembers.
             ActionRefused: existing groups, instances or dialogs don't allow the change.
             Unavailable: the change has to wait for publishing transactions, and they don't end.
         """
         with self._transaction() as transaction:
+            transaction.check_enabled()
             changes = define(transaction, definitions)
             transmit_defined(transaction, changes)
             return changes
@@ -241,6 +257,7 @@ class MessageBox(Closing):
         """
         drops = drops_of(named)
         with self._transaction() as transaction:
+            transaction.check_enabled()
             return define(transaction, drops=drops)
 
     def apply(self, file: str | Path, *, prune: bool = False, dry_run: bool = False) -> list[Change]:
@@ -259,6 +276,7 @@ class MessageBox(Closing):
             UsageError, ActionRefused, Unavailable: as from `define` and `drop`.
         """
         with self._transaction() as transaction:
+            transaction.check_enabled()
             changes = apply(transaction, file, prune=prune)
             transmit_defined(transaction, changes)
             if dry_run:

@@ -189,7 +189,9 @@ class Session(DialogVerbs):
         if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LAST_NUMBER:
             raise UsageError(f"cannot dispense {shown(count)} tickets", remedy=f"an integer from 1 to {LAST_NUMBER}")
         with translated(self._place):
-            epoch, number, last_number = self.transaction.one("take_numbers", at_location=location, how_many=count)
+            transaction = self.transaction
+            transaction.check_enabled()
+            epoch, number, last_number = transaction.one("take_numbers", at_location=location, how_many=count)
         return Tickets.run(location, epoch, number, count, last_number)
 
     def publish(
@@ -414,6 +416,7 @@ class Session(DialogVerbs):
     ) -> Delivery | None:
         """The next delivery. The arguments are the same as for `Receiver` and `SeparateTransaction`."""
         transaction = self.transaction
+        transaction.check_enabled()
         while True:
             apart = SeparateTransaction(transaction, is_free=is_free)
             is_free = False  # what is put back below, or set aside, is not committed on the side

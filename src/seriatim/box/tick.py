@@ -65,9 +65,11 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
 
     Raises:
         EnvironmentProblem: the role may not route, or not receive from each of the queues.
+        BoxDisabled: the box isn't on the server that it remembers.
         Unavailable: the transaction has to be repeated.
     """
     with access.transaction() as transaction:
+        transaction.check_enabled()
         transaction.do("number_left")
     scheduled = _scheduled(access)
     routed, groups, put_right, dialogs = route_pending(access), 0, 0, fire(access)

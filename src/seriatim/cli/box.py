@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from seriatim.cli.apply import apply
+from seriatim.cli.box_identity import IDENTITY, enable, identity_lines, new_id
 from seriatim.cli.grants import grant, grants, revoke
 from seriatim.cli.group_help import Commands
 from seriatim.cli.table import Column, Table, as_json, json_only, json_option
@@ -51,6 +52,7 @@ PURGED: Table[Purged] = Table(
 STATUS: Table[BoxStatus] = Table(
     "The status of a box",
     *json_only("place", schema="the schema of the box"),
+    Column("identity", None, rows=IDENTITY, kind="BoxIdentity | None", meaning="who the box is, and where it lives"),
     *json_only("version", "postgresql", "size_bytes"),
     Column("locations", None, rows=_LOCATION),
     Column("tables", None, rows=_TABLE),
@@ -66,10 +68,10 @@ _ENTRY = ("entry of the history", "entries of the history")
 
 @click.group("box", cls=Commands)
 def box() -> None:
-    """Set up a message box: create or migrate it, apply definitions, grant rights, purge, show its status."""
+    """Set up a message box: create or migrate it, apply definitions, grant rights, purge, show its status and its id."""
 
 
-for _command in (apply, grant, grants, revoke, tick):
+for _command in (apply, enable, grant, grants, new_id, revoke, tick):
     box.add_command(_command)
 
 
@@ -108,19 +110,21 @@ def _trust() -> None:
 @which_box
 @json_option("Print one JSON object.", STATUS)
 def _status(*, dsn: str | None, schema: str, json_: bool) -> None:
-    """Show the version, the rows, bytes and growth of each table, the space that a purge would free, and the next
-    number of each location.
+    """Show the box's id and where it lives, its version, the rows, bytes and growth of each table, the space that a purge
+    would free, and the next number of each location.
     """
-    from seriatim.operations import retention  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.operations import identity, retention  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
-        found, free = box.status(), retention.purgeable(box)
+        found, free, who = box.status(), retention.purgeable(box), identity.identity(box)
     if json_:
-        STATUS.print_object(found, purgeable=free)
+        STATUS.print_object(found, purgeable=free, identity=who)
         return
     click.echo(
         f"{found.place}: version {found.version}, PostgreSQL {found.postgresql}, {counted(found.size_bytes, 'byte')}"
     )
+    for line in identity_lines(who):
+        click.echo(line)
     for one in found.locations:
         sent = "" if one.last_sent is None else f", sent through {one.last_sent:,} of epoch {one.last_sent_epoch:,}"
         click.echo(

@@ -8,7 +8,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.definitions.route import broken_in
 from seriatim.box.views.clocks import ahead_s, apart
 from seriatim.box.views.invariants import broken_within
-from seriatim.operations import invariants, schedules
+from seriatim.operations import identity, invariants, schedules
 from seriatim.operations.faults import kept_faults
 from seriatim.operations.finding import Finding, State
 from seriatim.pipeline.text.counted import counted
@@ -20,6 +20,25 @@ __all__ = ["CHECKS", "audit"]
 AUDIT_S = 2.0
 #: Workers look for leases that have run out every second, and do their chores every minute.
 _LONG_OVER_S = 120.0
+
+
+def _identity(box: MessageBox) -> Finding:
+    """Check that the box is on the server that it remembers."""
+    found = identity.identity(box)
+    if found is None:
+        return Finding(
+            "identity", State.OK, "no id yet: it takes one when it is first opened on a server that can be written"
+        )
+    if not found.enabled:
+        what = f"the box {found.id} is disabled, and nothing is published or received: {found.why_disabled}"
+        remedy = (
+            "if this is the box itself, moved, or its server was upgraded: seriatim box enable, which keeps its id; if it"
+            " is a copy and the original goes on: seriatim box new-id, which gives it an id of its own and deletes what"
+            " waits to be delivered in its dialogs"
+        )
+        return Finding("identity", State.WRONG, what, remedy)
+    unknown = f"; not known: {' and '.join(found.unknown)}" if found.unknown else ""
+    return Finding("identity", State.OK, f"{found.id}, incarnation {found.incarnation:,}: {found.home}{unknown}")
 
 
 def _definitions(box: MessageBox) -> Finding:
@@ -139,6 +158,7 @@ def _schedules(box: MessageBox) -> Finding:
 
 #: The checks by the names of their findings, in the order of the report.
 CHECKS: dict[str, Callable[[MessageBox], Finding]] = {
+    "identity": _identity,
     "definitions": _definitions,
     "id spaces": _id_spaces,
     "laws": _laws,

@@ -26,6 +26,7 @@ from psycopg.rows import scalar_row
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import DEFAULT_SCHEMA
+from seriatim.box.postgres.statements import Statements
 from seriatim.testing.clock import SEARCH_PATH, make_movable
 
 __all__ = ["Databases", "Define", "fresh_box", "in_memory"]
@@ -94,6 +95,17 @@ def fresh_box(databases: Databases, define: Define) -> Iterator[MessageBox]:
         yield opened
 
 
+def _forget_identities(dsn: str) -> None:
+    """Take their ids from the boxes of a template, so that each clone has a box of its own, and no disabled copy of one."""
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute(
+            "SELECT space.nspname FROM pg_proc AS known JOIN pg_namespace AS space ON space.oid = known.pronamespace"
+            " WHERE known.proname = 'forget_identity'"
+        ).fetchall()
+        for (schema,) in found:
+            Statements(connection, schema).do("forget_identity")
+
+
 class Databases:
     """Makes databases on a server, and drops them at the end of its ``with``.
 
@@ -132,12 +144,16 @@ class Databases:
     def template(
         self, name: Hashable, make: Callable[[str], object], of: str | None = None, *, search_path: str | None = None
     ) -> str:
-        """The database of that name, made once: a clone of `of`, to which `make` has done its work, given its DSN."""
+        """The database of that name, made once: a clone of `of`, to which `make` has done its work, given its DSN.
+
+        Its message boxes have no id; each clone of one takes an id when it is first opened.
+        """
         if name not in self._templates:
             database = f"{self._prefix}template_{len(self._templates)}"
             self._create(database, of, search_path)
             self._templates[name] = database
             make(self._dsn_of(database))
+            _forget_identities(self._dsn_of(database))
         return self._templates[name]
 
     @contextmanager

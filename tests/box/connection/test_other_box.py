@@ -119,7 +119,7 @@ def test_a_connection_is_asked_once(box, monkeypatch):
             counts.append(len(trips))
             connection.commit()
         monkeypatch.undo()
-    assert counts == [2, 1, 1]
+    assert counts == [3, 1, 1]  # which box it is, and whether that is disabled
 
 
 def test_a_box_that_was_made_anew(box):

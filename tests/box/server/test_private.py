@@ -26,6 +26,7 @@ from seriatim.box.server.own_data import OwnData, Registry, new_id
 from seriatim.box.server.private_folder import PrivateFolder
 from seriatim.box.server.server_user import maker_for, new_owner
 from seriatim.cli.main import main
+from seriatim.operations import identity
 from tests.box.embedding import data_of, has_gone, is_root, servers_in
 from tests.command import command, environment
 
@@ -57,8 +58,10 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
         patch.delenv("SERIATIM_DSN", raising=False)
-        with sq.MessageBox.open() as box, box.session() as tx:
-            tx.dispense("crm", count=10)
+        with sq.MessageBox.open() as box:
+            with box.session() as tx:
+                tx.dispense("crm", count=10)
+            identity.forget(box)  # a copy that knows its original would be disabled
     assert has_gone(place)
     return place / ".seriatim"
 

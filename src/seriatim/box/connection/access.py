@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -19,6 +19,7 @@ from seriatim.box.definitions.known import Known
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.statements import Statements, right_of_look, seen_statement
 from seriatim.box.postgres.translate import translated
+from seriatim.errors import Unavailable
 
 __all__ = ["Access", "Begin", "PublishNotices", "Transaction"]
 
@@ -55,6 +56,15 @@ class Access:
     unrouted: str | None = None
     ending: threading.Event = field(default_factory=threading.Event)
 
+    def check_enabled(self) -> None:
+        """Check that the box isn't disabled, before long work in it. While the database is away there is nothing to check.
+
+        Raises:
+            BoxDisabled: the box isn't on the server that it remembers.
+        """
+        with suppress(Unavailable), self.transaction() as transaction:
+            transaction.check_enabled()
+
     def transaction(self) -> AbstractContextManager[Transaction]:
         """Begin a separate transaction: it commits at the end of the block; an exception rolls it back.
 
@@ -81,6 +91,14 @@ class Transaction(Statements):
         self.access = access
         self.notices = [] if notices is None else notices
         self._is_owner: bool | None = None
+
+    def check_enabled(self) -> None:
+        """Check that the box isn't disabled; asks PostgreSQL once for each connection.
+
+        Raises:
+            BoxDisabled: the box isn't on the server that it remembers.
+        """
+        self.access.identity.check_enabled(self.connection)
 
     def check_sight(self, right: str, queue_id: int | None = None, queue: str | None = None) -> bool:
         """Whether the transaction's role doesn't own the box, and sees a queue by a right: ``see`` or ``see_bodies``.

@@ -100,9 +100,8 @@ class Connections(Closing):
 
     Args:
         dsn: the PostgreSQL, with all secrets.
-        schema: the schema of the box.
+        identity: the box's identity.
         place: host, database and schema, for errors.
-        identity: the box's identity, from `identity_of`.
         server: the embedded PostgreSQL, if it is used.
         is_pooled: whether a connection pooler stands in between, from `has_pooler`.
         most: the largest number of open connections.
@@ -115,9 +114,8 @@ class Connections(Closing):
         self,
         publish_notices: PublishNotices,
         dsn: str,
-        schema: str,
+        identity: Identity,
         place: str,
-        identity: str | None,
         server: EmbeddedServer | None,
         most: int,
         turn_limit: float | str | None = None,
@@ -125,11 +123,10 @@ class Connections(Closing):
         is_pooled: bool = False,
         unrouted: str | None = None,
     ) -> None:
-        known = Identity(schema, place, identity)
         self._unrouted = unrouted
         self._publish_notices = publish_notices
         self._lend(
-            dsn, place, SharedPool(dsn, place, known, server, most, is_pooled=is_pooled), known, most, turn_limit
+            dsn, place, SharedPool(dsn, place, identity, server, most, is_pooled=is_pooled), identity, most, turn_limit
         )
 
     def _lend(
@@ -183,8 +180,8 @@ class Connections(Closing):
     ) -> Self:
         """Open the connections; arguments and errors are those of `MessageBox.open`.
 
-        `publish_notices` publishes the notices of transactions. With `owner`, other roles than the box's owner get
-        `EnvironmentProblem`.
+        `publish_notices` publishes the notices of transactions. With `owner`, which pipelines need, other roles than the
+        box's owner get `EnvironmentProblem`, and a disabled box is refused with `BoxDisabled`.
         """
         _check_most(most)
         if turn_limit is not None:
@@ -200,11 +197,13 @@ class Connections(Closing):
                     check(statements, found)
                 if owner:
                     _check_owner(statements, place)
-                identity, pooled = identity_of(connection, schema), has_pooler(connection)
+                identity, pooled = Identity(schema, place, identity_of(connection, schema)), has_pooler(connection)
+                why_disabled = identity.look(connection)
+                if owner and why_disabled is not None:
+                    identity.check_enabled(connection)
             return cls(
-                publish_notices, dsn, schema, place, identity, server, most, turn_limit,
-                is_pooled=pooled, unrouted=unrouted,
-            )  # fmt: skip
+                publish_notices, dsn, identity, place, server, most, turn_limit, is_pooled=pooled, unrouted=unrouted
+            )
         except BaseException:
             if server is not None:
                 server.close()
@@ -547,6 +546,11 @@ def _set_up(identity: Identity, reach: Reach, pooled: bool, connection: OwnConne
     else:
         set_on(connection)
         connection.commit()
+    try:
+        identity.look(connection)
+        connection.commit()
+    except psycopg.Error:  # whoever uses the connection is told of it, in the words of what it asks for
+        connection.rollback()
     reach.made()
 
 

@@ -1,26 +1,36 @@
-"""The identity of a box: check that a connection leads to the same box, not to one of the same name elsewhere.
+"""The identity of a box: check that a connection leads to the same box, and that the box is where it belongs.
 
-The identity is the server, the database and the schema, by PostgreSQL's numbers for them. A copy of a database has
-everything that a box stores, so stored values can't identify it; neither can a host name, since a server may have
-several.
+A connection leads to the same box if the server, the database and the schema are the same. A copy of a database has
+everything that a box stores, so stored values can't tell that; neither can a host name, since a server may have several.
+
+A box has an id, and remembers its server. On another server it is disabled until an operator has said whether it was moved
+or is a copy: reading works, and `Identity.check_enabled` refuses the rest. That is looked at once for each connection.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from uuid import UUID
 
 import psycopg
 
 from seriatim.box.connection.dsn import place_of
-from seriatim.box.connection.settings import check_values
+from seriatim.box.connection.round_trip import OwnConnection, is_idle
+from seriatim.box.connection.settings import check_values, is_standby, set_for_transactions
 from seriatim.box.postgres.statements import Statements
-from seriatim.errors import UsageError
+from seriatim.errors import BoxDisabled, EnvironmentProblem, UsageError
 
-__all__ = ["Identity", "identity_of"]
+__all__ = ["HOW_TO_ENABLE", "Identity", "identity_of"]
 
+#: What to do about a box that is disabled; the functions of the schema say the same.
+HOW_TO_ENABLE = (
+    "if it was moved here, or the server upgraded: seriatim box enable; if this is a copy: seriatim box new-id"
+)
 #: The name by which a connection keeps, by their schemas, the boxes that it leads to.
 _KEPT = "_seriatim_boxes"
+#: The name by which a connection keeps the schemas of boxes that were found enabled on it.
+_ENABLED = "_seriatim_enabled"
 
 
 class Identity:
@@ -30,12 +40,69 @@ class Identity:
         schema: its schema.
         place: host, database and schema, for errors.
         known: the result of `identity_of`.
+
+    Attributes:
+        box_id: the box's id, as last seen; None: it has none yet.
+        incarnation: its incarnation, as last seen.
     """
 
     def __init__(self, schema: str, place: str, known: str | None) -> None:
         self.schema = schema
         self._place = place
         self._known = known
+        self.box_id: UUID | None = None
+        self.incarnation = 0
+
+    def look(self, connection: psycopg.Connection) -> str | None:
+        """Look at the box and its server, on a connection of the box and in its transaction.
+
+        A box without an id takes one. A new timeline of the server is noted as a new incarnation of the box.
+
+        Returns:
+            why the box is disabled; None: it isn't.
+        """
+        found = Statements(connection, self.schema).one("look_at_identity")
+        if found.box_id is not None:
+            self.box_id, self.incarnation = found.box_id, found.incarnation
+        if found.why_disabled is None and found.is_final:
+            self._note_enabled(connection)
+        why: str | None = found.why_disabled
+        return why
+
+    def check_enabled(self, connection: psycopg.Connection) -> None:
+        """Check that the box isn't disabled. A connection on which it was found enabled isn't asked again.
+
+        Raises:
+            BoxDisabled: the box isn't on the server that it remembers.
+            EnvironmentProblem: the server is a standby.
+        """
+        if self.schema in vars(connection).get(_ENABLED, ()):
+            return
+        why = self._why_disabled(connection)
+        if why is not None:
+            raise BoxDisabled(f"the message box is disabled: {why}", where=self._place, remedy=HOW_TO_ENABLE)
+        if is_standby(connection):
+            raise EnvironmentProblem(
+                "the server is a standby, where a message box can only be read",
+                where=self._place,
+                remedy="connect to the primary server, or promote this one",
+            )
+
+    def _why_disabled(self, connection: psycopg.Connection) -> str | None:
+        """Why the box is disabled; nothing is written in the midst of a transaction."""
+        is_own = isinstance(connection, OwnConnection)
+        if is_own and is_idle(connection):  # a standby when it was made, or the operator has acted since
+            why = self.look(connection)
+            connection.commit()
+            set_for_transactions(connection)  # it may have been promoted
+            return why
+        why = Statements(connection, self.schema).value("why_disabled")
+        if why is None and not is_own:
+            self._note_enabled(connection)
+        return why
+
+    def _note_enabled(self, connection: psycopg.Connection) -> None:
+        vars(connection).setdefault(_ENABLED, set()).add(self.schema)
 
     def remember(self, connection: psycopg.Connection) -> None:
         """Note that a connection leads to this box, so that it needn't be checked."""

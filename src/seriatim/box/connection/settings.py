@@ -18,6 +18,7 @@ __all__ = [
     "check_encoding",
     "check_values",
     "is_set",
+    "is_standby",
     "set_anew",
     "set_for_transactions",
     "set_on",
@@ -56,10 +57,16 @@ def set_for_transactions(connection: psycopg.Connection) -> None:
     """Set how each transaction of a connection begins; sends nothing, and no transaction may be open."""
     if connection.isolation_level is not IsolationLevel.READ_COMMITTED:
         connection.isolation_level = IsolationLevel.READ_COMMITTED
-    if connection.read_only is not False:
-        connection.read_only = False
+    wanted = None if is_standby(connection) else False  # a standby refuses even to begin a transaction that may write
+    if connection.read_only is not wanted:
+        connection.read_only = wanted
     if connection.deferrable is not None:
         connection.deferrable = None
+
+
+def is_standby(connection: psycopg.Connection) -> bool:
+    """Whether the server is a standby, as it said with its last answer; sends nothing."""
+    return connection.pgconn.parameter_status(b"in_hot_standby") == b"on"
 
 
 def set_on(connection: psycopg.Connection, turn_limit_ms: int | None = None, *, local: bool = False) -> None:

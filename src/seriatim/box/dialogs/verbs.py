@@ -33,7 +33,9 @@ class DialogVerbs(ABC):
     @property
     def _dialogs(self) -> Dialogs:
         """The verbs. Each call asks for the transaction again: a worker rolls back the work of a failed handler then."""
-        return Dialogs(self.transaction, self._ended_dialogs)
+        transaction = self.transaction
+        transaction.check_enabled()
+        return Dialogs(transaction, self._ended_dialogs)
 
     @abstractmethod
     def receive(self, queue: str, *, wait: float | str | None = None) -> Delivery | None:

@@ -10,6 +10,7 @@ import psycopg
 from psycopg import errors
 
 from seriatim.errors import (
+    BoxDisabled,
     EnvironmentProblem,
     InvariantBroken,
     SchemaMismatch,
@@ -20,6 +21,8 @@ from seriatim.errors import (
 
 __all__ = ["is_out_of_step", "reached", "translated"]
 
+#: What the functions of the schema raise in a box that is disabled.
+_DISABLED = "SQ003"
 _AGAIN = "roll back and repeat the transaction"
 _BACK = "repeat the transaction once the server is back"
 
@@ -75,6 +78,8 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
             return
         if is_out_of_step(error):
             raise Unavailable(_said(error), where=self._place, remedy=_BACK) from error
+        if error.sqlstate == _DISABLED:
+            raise BoxDisabled(_said(error), where=self._place, remedy=error.diag.message_hint or "") from error
         for kinds, ours, remedy in _ROWS:
             if isinstance(error, kinds):
                 hint = error.diag.message_hint if isinstance(error, errors.InsufficientPrivilege) else None

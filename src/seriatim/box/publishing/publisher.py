@@ -127,7 +127,9 @@ class Publisher:
                 queue that goes by numbers.
             Unrouted: a message would reach no queue, or be invalid in one, and that is to be refused.
             QueueFull: a queue has no room.
+            BoxDisabled: the box isn't on the server that it remembers.
         """
+        transaction.check_enabled()
         fresh, until = self._fresh, time.monotonic() + self._wait_s
         routed = self._admitted(transaction, fresh, until, read=False)
         runs = portions(fresh)

@@ -120,6 +120,9 @@ class _Supervisor:
             data, hba = f"/proc/self/fd/{self._data}", f"/proc/self/fd/{self._hba}"
             handed_over = (self._data, self._hba)
         settings = _SETTINGS | {"data_directory": data, "hba_file": hba, "unix_socket_directories": task.sockets}
+        # By these a box tells a copy of the folder from the folder itself.
+        folder, found = os.fsencode(Path.cwd()).decode("utf-8", "backslashreplace"), os.fstat(self._data)
+        settings |= {"seriatim.folder": folder, "seriatim.folder_inode": f"{found.st_dev}:{found.st_ino}"}
         for major, more in _SETTINGS_SINCE.items():
             settings |= more if task.major >= major else {}
         options = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]

@@ -72,7 +72,12 @@ class Serve:
         self._told = ""
 
     def run(self) -> None:
-        """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once."""
+        """Serve until `stop` is called, or SIGTERM or SIGINT comes: then turns are finished; a second signal ends it at once.
+
+        Raises:
+            BoxDisabled: the box isn't on the server that it remembers.
+        """
+        self._box.access.check_enabled()
         chores, schedules = Chores(self._box), ScheduleClock(self._box)
         with self._stop.listening(), Slots(self._box) as slots:
             try:

@@ -93,6 +93,7 @@ class Supervisor:
 
     Raises:
         UsageError: a queue doesn't exist, or a number is out of range.
+        BoxDisabled: the box isn't on the server that it remembers.
     """
 
     def __init__(
@@ -118,6 +119,7 @@ class Supervisor:
             )
         if not queues or len(set(queues)) != len(queues):
             raise UsageError("a queue is missing, or named twice")
+        box.access.check_enabled()
         definitions = box.definitions()
         for queue in queues:
             definitions.queue(queue)

@@ -222,6 +222,7 @@ class Worker:
 
         Raises:
             UsageError, DeploymentError: the queue is gone, a name can't be imported, or the worker runs already.
+            BoxDisabled: the box isn't on the server that it remembers.
             Unavailable: all handlers are stuck.
         """
         return self.run_with(Idleness() if until_idle else None)
@@ -252,6 +253,7 @@ class Worker:
 
     def _run_once(self, idleness: Idleness | None) -> int:
         limits = self._limits
+        self._box.access.check_enabled()
         with ExitStack() as around:
             box = around.enter_context(self._box.more(limits.workers + _MORE_CONNECTIONS, limits.idle_limit_s))
             reporting = self._reporting

@@ -1,0 +1,75 @@
+"""Who a box is, and where it lives: its id, the server that it remembers, and the server on which it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from seriatim.box.postgres.statements import Statements
+
+__all__ = ["BoxIdentity", "identity_of_box"]
+
+
+@dataclass(frozen=True, slots=True)
+class BoxIdentity:
+    """The identity of a box, the server that it remembers, and the server on which it is now (``…_here``).
+
+    What is None isn't known: the role that owns the box may not ask for it, the server doesn't tell it, or there is none.
+
+    Args:
+        id: the id.
+        incarnation: counts from 1 how often the box may have gone back in time.
+        since: when this incarnation began.
+        why_disabled: why the box is disabled; None: it isn't.
+        is_standby: whether the server is a standby, which nobody can write to.
+        system_identifier: PostgreSQL's number of the server, which `initdb` chose and a copy of all files shares.
+        database_oid: the number of the database on its server.
+        timeline: the timeline of the server's write-ahead log; a standby doesn't tell its own.
+        folder: the folder of the embedded PostgreSQL.
+    """
+
+    id: UUID
+    incarnation: int
+    since: datetime
+    why_disabled: str | None
+    is_standby: bool
+    system_identifier: int | None
+    database_oid: int
+    timeline: int | None
+    folder: str | None
+    system_identifier_here: int | None
+    database_oid_here: int
+    timeline_here: int | None
+    folder_here: str | None
+
+    @property
+    def enabled(self) -> bool:
+        """Whether the box is on the server that it remembers."""
+        return self.why_disabled is None
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """What would tell a copy, and isn't known here."""
+        told = {"the system identifier": self.system_identifier_here}
+        if not self.is_standby:
+            told["the timeline"] = self.timeline_here
+        return tuple(name for name, value in told.items() if value is None)
+
+    @property
+    def home(self) -> str:
+        """Where the box is, in words."""
+        parts = (
+            ("system identifier", self.system_identifier_here),
+            ("database oid", self.database_oid_here),
+            ("timeline", self.timeline_here),
+            ("folder", self.folder_here),
+        )
+        said = [f"{name} {value}" for name, value in parts if value is not None]
+        return ", ".join([*said, *(["a standby"] if self.is_standby else [])])
+
+
+def identity_of_box(statements: Statements) -> BoxIdentity | None:
+    """Read the identity of a box; None if it has none yet."""
+    found = statements.rows("identity_shown", BoxIdentity)
+    return found[0] if found else None
