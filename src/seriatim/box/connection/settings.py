@@ -52,12 +52,12 @@ _LIMIT = "idle_in_transaction_session_timeout"
 _RESET = sql.SQL("RESET SESSION AUTHORIZATION; RESET ALL; ")
 
 
-def set_for_transactions(connection: psycopg.Connection) -> None:
+def set_for_transactions(connection: psycopg.Connection, *, reads_only: bool = False) -> None:
     """Set how each transaction of a connection begins; sends nothing, and no transaction may be open."""
     if connection.isolation_level is not IsolationLevel.READ_COMMITTED:
         connection.isolation_level = IsolationLevel.READ_COMMITTED
-    if connection.read_only is not False:
-        connection.read_only = False
+    if connection.read_only is not reads_only:
+        connection.read_only = reads_only
     if connection.deferrable is not None:
         connection.deferrable = None
 
