@@ -10,7 +10,7 @@ import pytest
 import seriatim as sq
 from seriatim.console.app import create_app
 from seriatim.operations import groups
-from tests.box.console import BY, define, failing, publish
+from tests.box.console import BY, define, failing, publish, received
 
 #: A key that is nasty in an address.
 NASTY = "a/b%2F?#ü.json"

@@ -78,7 +78,15 @@ def test_a_key_is_one_part_of_the_address_whatever_is_in_it(client):
 
 
 def test_what_is_not_there_is_a_page_that_says_so(client):
-    for path in ("/groups/shop/none", "/groups/none/c1", "/messages/none", "/faults/9999", "/faults/x", "/nothing", "/queues/none"):
+    for path in (
+        "/groups/shop/none",
+        "/groups/none/c1",
+        "/messages/none",
+        "/faults/9999",
+        "/faults/x",
+        "/nothing",
+        "/queues/none",
+    ):
         page = client.get(path)
         assert page.status_code == 404, path
         assert "<h1>" in page.text

@@ -103,7 +103,15 @@ class _Console:
         found.globals |= {
             "url": lambda *parts, **query: address(self._prefix, [*map(str, parts)], query),
             "static": lambda name: address(self._prefix, ["static", *name.split("/")], {"v": version[name]}),
-            "menu": [(one, [page for page in self._pages if page.section == one]) for one in _SECTIONS],
+            "menu": [
+                (
+                    one,
+                    sorted(
+                        (page for page in self._pages if page.section == one), key=lambda page: (page.place, page.title)
+                    ),
+                )
+                for one in _SECTIONS
+            ],
             "roles": ROLES,
             "place": self._box.access.place,
         }

@@ -20,8 +20,8 @@ __all__ = ["environment", "pretty", "sparkline"]
 
 #: A word and a sign for each state; a colour never tells it alone.
 _SIGNS = {
-    "faulted": "✖", "timed_out": "⏱", "suspended": "⏸", "waiting": "…", "locked": "▶", "ready": "●", "closed": "■",
-    "on": "●", "off": "⏸", "stopped": "⏸", "started": "●", "running": "▶", "unenlisted": "■",
+    "faulted": "✖", "timed_out": "◷", "suspended": "‖", "waiting": "…", "locked": "▶", "ready": "●", "closed": "■",
+    "on": "●", "off": "‖", "stopped": "‖", "started": "●", "running": "▶", "unenlisted": "■",
 }  # fmt: skip
 #: A cell has at most so many characters.
 _LONGEST = 300
@@ -66,7 +66,7 @@ def _moment(at: datetime | None) -> Markup | str:
 def _ago(at: datetime | None) -> Markup | str:
     if at is None:
         return ""
-    return Markup('<time datetime="{}" title="{}">{}</time>').format(
+    return Markup('<time class="ago" datetime="{}" title="{}">{}</time>').format(
         at.astimezone(UTC).isoformat(timespec="milliseconds"),
         at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ"),
         period_of((datetime.now(UTC) - at).total_seconds()),

@@ -97,12 +97,14 @@ class Poller:
         self._listeners: set[asyncio.Queue[str | None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._is_over = False
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def stream(self) -> AsyncIterator[str]:
         """The events of one open page, as text of server-sent events; ends when the server stops."""
         mine: asyncio.Queue[str | None] = asyncio.Queue(maxsize=4)
         if self._is_over:
             return
+        self._loop = asyncio.get_running_loop()
         self._listeners.add(mine)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._poll())
@@ -121,8 +123,12 @@ class Poller:
             self._listeners.discard(mine)
 
     def end(self) -> None:
-        """End all streams, because the server stops; called in the loop's thread."""
+        """End all streams, because the server stops; from any thread, or from a signal's handler."""
         self._is_over = True
+        if self._loop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _end(self) -> None:
         for one in self._listeners:
             self._tell(one, None)
 

@@ -144,6 +144,7 @@ class Page:
         template: its template, as text of Jinja; empty: that of a list.
         section: the part of the menu in which it stands; empty: it isn't in the menu.
         role: the role that it needs.
+        place: its place in its part of the menu; those with the same place are sorted by title.
     """
 
     paths: Sequence[str]
@@ -152,6 +153,7 @@ class Page:
     template: str = ""
     section: str = ""
     role: str = "see"
+    place: int = 1
 
     @property
     def name(self) -> str:

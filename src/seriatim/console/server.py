@@ -62,6 +62,7 @@ class Server(uvicorn.Server):
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))
+            self._socket.listen(2048)
         except OSError as error:
             self._socket.close()
             raise EnvironmentProblem(

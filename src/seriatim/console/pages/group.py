@@ -68,7 +68,7 @@ _TEMPLATE = """
 {% if cut %}<p class="about">The newest {{ steps | length }} steps.</p>{% endif %}
 <ol class="timeline">
 {% for one in steps %}<li class="{{ one.kind }}"><span class="at">{{ one.at | moment }}</span> <span class="kind">{{ one.kind | words }}</span>
-<span class="told">{{ one.text | cell }}{% if one.message_id %} · {{ message_link(one.message_id) }}{% endif %}</span></li>
+<span class="told">{{ one.text | cell }}{% if one.message_id %} · {{ message_link(one.message_id, true) }}{% endif %}</span></li>
 {% endfor %}
 </ol></section>
 <p><a href="{{ url('messages', queue=view.queue, group=view.group) }}">Its messages</a> · <a href="{{ url('faults', queue=view.queue, group=view.group) }}">its faults</a> ·

@@ -16,6 +16,12 @@ __all__ = ["PAGE"]
 
 #: A group that waits for a number for less isn't shown unless it is asked for: messages overtake each other all the time.
 _YOUNG = timedelta(minutes=10)
+#: The words of a button before the number of groups.
+_DOES = {
+    Action.RETRY: "Retry",
+    Action.RESUME: "Resume",
+    Action.SKIP_HOLE: "Skip the hole of",
+}
 _FILTERS = ("queue", "key", "older_than", "error", "since", "until")
 _FIELDS = (
     Field("queue", "Queue"),
@@ -42,7 +48,7 @@ _TEMPLATE = """
 <li><a href="{{ url('groups', **where) }}"><strong>{{ one.count | counted("group") }}</strong> <span>{{ one.error | plain }}</span></a>
 {% if one.example %}<span class="example">{{ one.example | cell }}</span>{% endif %}
 {% if asked.may("mend") %}{% for action in actions_of(one) %}
-<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ action | words | capitalize }} {{ one.count | counted("group") }}…</a>
+<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ does[action] }} {{ one.count | counted("group") }}…</a>
 {% endfor %}{% endif %}</li>
 {% endfor %}
 </ul>
@@ -85,8 +91,11 @@ def _read(asked: Asked) -> Answer:
     )
     causes = []
     if after is None:
-        counts = groups.groups_by_error(asked.box, queue, state=state or STOPPED, **given)
-        causes = [(one, asked.chosen("queue", "key", "older_than", "since", "until") | _where(one)) for one in counts]
+        counts = _causes(asked, queue, given, every=every)
+        causes = [
+            (one, asked.chosen("queue", "key", "older_than", "since", "until") | _where(one, every=every))
+            for one in counts
+        ]
     return Answer(
         GROUPS.objects_of(shown),
         listing=listing,
@@ -94,6 +103,7 @@ def _read(asked: Asked) -> Answer:
         values={
             "causes": causes,
             "actions_of": _actions_of,
+            "does": _DOES,
             "bulk": [str(one) for one in BULK],
             "where": asked.chosen(*_FILTERS, "state"),
         },
@@ -101,7 +111,7 @@ def _read(asked: Asked) -> Answer:
 
 
 def _nothing() -> dict[str, Any]:
-    return {"causes": [], "actions_of": _actions_of, "bulk": [], "where": {}}
+    return {"causes": [], "actions_of": _actions_of, "does": _DOES, "bulk": [], "where": {}}
 
 
 def _after(asked: Asked) -> tuple[str, str] | None:
@@ -115,8 +125,19 @@ def _is_young(one: GroupView) -> bool:
     return waits and one.since is not None and datetime.now(UTC) - one.since < _YOUNG
 
 
-def _where(one: ErrorCount) -> dict[str, str]:
+def _causes(asked: Asked, queue: str | None, given: dict[str, Any], *, every: bool) -> list[ErrorCount]:
+    """The causes of the groups that are shown."""
+    if every:
+        return groups.groups_by_error(asked.box, queue, state=asked.text("state") or STOPPED, **given)
+    others = groups.groups_by_error(asked.box, queue, state=STOPPED - {GroupState.WAITING})
+    old = groups.groups_by_error(asked.box, queue, state=GroupState.WAITING, older_than=_YOUNG.total_seconds())
+    return sorted([*others, *old], key=lambda one: (-one.count, one.error))
+
+
+def _where(one: ErrorCount, *, every: bool) -> dict[str, str]:
     """The filter for the groups of a cause."""
+    if one.error == GroupState.WAITING and not every:
+        return {"state": one.error, "older_than": f"{_YOUNG.total_seconds():.0f}s"}
     return {"state": one.error} if one.error in list(GroupState) else {"error": one.error}
 
 

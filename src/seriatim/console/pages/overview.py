@@ -62,4 +62,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("",), "Overview", _read, _TEMPLATE, section="Work")
+PAGE = Page(("",), "Overview", _read, _TEMPLATE, section="Work", place=0)

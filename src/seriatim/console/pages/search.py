@@ -50,4 +50,4 @@ def _read(asked: Asked) -> Answer:
     return Answer(FOUND.object_of(found), fields=_FIELDS, values={"lists": lists})
 
 
-PAGE = Page(("search",), "Search", _read, _TEMPLATE, section="Work")
+PAGE = Page(("search",), "Search", _read, _TEMPLATE, section="Work", place=2)
