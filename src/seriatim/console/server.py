@@ -75,6 +75,10 @@ class Server(uvicorn.Server):
         """Serve until SIGINT or SIGTERM."""
         self.run(sockets=[self._socket])
 
+    def close(self) -> None:
+        """Listen no more; for a server that never served."""
+        self._socket.close()
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End the streams, and then as uvicorn does."""
         self._app.state.poller.end()
