@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner
 
+from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.console.pages import pages
+from seriatim.operations import groups
+from tests.box.console import publish
 from tests.console.conftest import NASTY
 
 MENU = [page.paths[0] for page in pages() if page.section]
@@ -116,3 +120,22 @@ def test_a_message_has_its_properties_its_body_and_its_way(client, filled):
     assert "received" in text
     (stray,) = client.get("/unrouted.json").json()
     assert "00 01 ff" in client.get(f"/messages/{stray['message_id']}").text
+
+
+def test_a_worker_is_shown_with_what_it_has_in_hand(client, filled):
+    (entry_id, *_) = [one.entry_id for one in [groups.standing(filled, "shop", "c1").blocks]]
+    with filled.session() as tx:
+        report = Report("shop", "leased", 8, 8, 50, None, [("c1", entry_id, 2.0)])
+        beat(tx.transaction, Process(uuid4(), "far:4711", "far", 4711), [report])
+    page = client.get("/workers").text
+    assert "far:4711" in page
+    assert 'href="/groups/shop/c1"' in page
+    assert "under a lease" in page
+
+
+def test_a_key_that_browsers_take_for_a_step_has_an_address(client, filled):
+    publish(filled, 1, group="..")
+    page = client.get("/messages?queue=shop&group=..").text
+    assert 'href="/group?queue=shop&amp;key=.."' in page
+    assert client.get("/group?queue=shop&key=..").status_code == 200
+    assert client.get("/group.json?queue=shop&key=..").json()["view"]["group"] == ".."

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from seriatim.box.box import MessageBox
+from seriatim.console.actions import ON_GROUPS
 from seriatim.console.guard import Refusal
 from seriatim.console.seen import MOST_SEEN, seen_group, seen_number, token_of, tokens_in
 from seriatim.console.who import Actor
@@ -44,7 +45,6 @@ class Done:
     twin: object = None
 
 
-_GROUP_ROLES = {Action.ABORT: "discard", Action.CLOSE: "discard"}
 _ROLES = {
     "queue.on": "switch", "queue.off": "switch", "subscription.start": "switch", "subscription.stop": "switch",
     "schedule.pause": "switch", "schedule.resume": "switch", "unrouted.resubmit": "mend",
@@ -60,8 +60,8 @@ def role_of(action: str) -> str:
     """
     if action in _ROLES:
         return _ROLES[action]
-    if action in list(Action) and action != Action.REQUEUE:
-        return _GROUP_ROLES.get(Action(action), "mend")
+    if action in list(Action) and Action(action) in ON_GROUPS:
+        return ON_GROUPS[Action(action)].role
     raise Refusal(400, f"there is no action {shown(action, 60)}")
 
 
@@ -284,9 +284,11 @@ def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[l
     queue = given.pop("queue", None)
     if queue is not None:
         box.definitions().queue(queue)
+    given.setdefault(
+        "state", groups.STOPPED
+    )  # the same as the list, so that the number on a button is that of the list
     found = bulk.chosen(box, Action(action), groups.group_filter(queue, **given))
     there = {(one.queue, one.group) for one in found}
-    given.setdefault("state", groups.STOPPED)
     others = groups.groups(box, queue, limit=MOST_SEEN, **given)
     left_out = [(one, refusal(Action(action), one.state)) for one in others if (one.queue, one.group) not in there]
     return found, left_out

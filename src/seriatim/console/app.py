@@ -19,12 +19,13 @@ from starlette.routing import Route
 
 from seriatim.box.box import MessageBox
 from seriatim.console import acting
+from seriatim.console.actions import ON_GROUPS
 from seriatim.console.guard import HEADERS, Refusal, Rules
 from seriatim.console.html import environment
 from seriatim.console.live import Looks, Poller
 from seriatim.console.page import Answer, Asked, Page, address, matched, segments_of
 from seriatim.console.pages import pages
-from seriatim.console.who import ROLES, Actor, Identify, Unknown, everybody
+from seriatim.console.who import Actor, Identify, Unknown, everybody
 from seriatim.errors import ActionRefused, EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.operations.tables.table import as_json
 
@@ -112,7 +113,7 @@ class _Console:
                 )
                 for one in _SECTIONS
             ],
-            "roles": ROLES,
+            "on_groups": ON_GROUPS,
             "place": self._box.access.place,
         }
         return found

@@ -34,8 +34,8 @@ __all__ = [
 
 #: What a user may do, from the least to the most.
 ROLES: Mapping[str, str] = {
-    "see": "see queues, groups, properties of messages, faults and the operator log",
-    "see-bodies": "see the bodies of messages, and edit the one that is retried",
+    "see": "see queues, groups, heads of messages, faults and the operator log",
+    "see-bodies": "see bodies and properties of messages, and edit the one that is retried",
     "mend": "retry, resume, suspend, skip, reset and restart groups, put messages back, route messages again",
     "discard": "abort and close groups, delete messages, terminate instances",
     "switch": "turn queues and subscriptions on and off",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from seriatim.console.actions import ON_GROUPS
 from seriatim.console.html import pretty
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.console.seen import seen_group
@@ -14,20 +15,8 @@ from seriatim.operations import edits, groups, messages, trace
 from seriatim.operations.groups import Action, GroupView, Standing
 from seriatim.operations.tables.standing import STANDING
 
-__all__ = ["ON_GROUPS", "PAGE", "role_of"]
+__all__ = ["PAGE"]
 
-#: What each action does, for its button.
-ON_GROUPS: dict[Action, tuple[str, str]] = {
-    Action.RETRY: ("Retry", "hand the failed message out again"),
-    Action.RESUME: ("Resume", "let the group go on"),
-    Action.SKIP_MESSAGE: ("Skip the message", "it becomes a dead letter, and the group goes on"),
-    Action.SKIP_HOLE: ("Skip the hole", "give up the missing numbers, and go on behind them"),
-    Action.SUSPEND: ("Suspend", "take messages in, but hand none out"),
-    Action.RESET: ("Reset", "go on with another number"),
-    Action.RESTART: ("Restart", "begin anew, because its producer has"),
-    Action.CLOSE: ("Close", "new messages are late; it is closed when it holds nothing"),
-    Action.ABORT: ("Abort", "all its waiting messages become dead letters"),
-}
 #: A body may be edited in the page up to this size.
 _EDITABLE = 256 * 1024
 _STEPS = 80
@@ -77,11 +66,6 @@ _TEMPLATE = """
 """
 
 
-def role_of(action: Action) -> str:
-    """The role that an action on a group needs."""
-    return "discard" if action in (Action.ABORT, Action.CLOSE) else "mend"
-
-
 def _read(asked: Asked) -> Answer:
     queue = asked.named.get("queue") or asked.query.get("queue", "")
     key = asked.named.get("group") if "group" in asked.named else asked.query.get("key", "")
@@ -91,7 +75,7 @@ def _read(asked: Asked) -> Answer:
 
 def _values(asked: Asked, it: Standing) -> dict[str, Any]:
     view = it.view
-    able = [one for one in it.allowed if one in ON_GROUPS and asked.may(role_of(one))]
+    able = [one for one in it.allowed if one in ON_GROUPS and asked.may(ON_GROUPS[one].role)]
     best = next((one for one in it.helps if one in able), None)
     steps = trace.trace_group(asked.box, view.queue, view.group, limit=20)
     number = asked.number("done")

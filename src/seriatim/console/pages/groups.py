@@ -16,12 +16,6 @@ __all__ = ["PAGE"]
 
 #: A group that waits for a number for less isn't shown unless it is asked for: messages overtake each other all the time.
 _YOUNG = timedelta(minutes=10)
-#: The words of a button before the number of groups.
-_DOES = {
-    Action.RETRY: "Retry",
-    Action.RESUME: "Resume",
-    Action.SKIP_HOLE: "Skip the hole of",
-}
 _FILTERS = ("queue", "key", "older_than", "error", "since", "until")
 _FIELDS = (
     Field("queue", "Queue"),
@@ -48,7 +42,7 @@ _TEMPLATE = """
 <li><a href="{{ url('groups', **where) }}"><strong>{{ one.count | counted("group") }}</strong> <span>{{ one.error | plain }}</span></a>
 {% if one.example %}<span class="example">{{ one.example | cell }}</span>{% endif %}
 {% if asked.may("mend") %}{% for action in actions_of(one) %}
-<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ does[action] }} {{ one.count | counted("group") }}…</a>
+<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].many }} {{ one.count | counted("group") }}…</a>
 {% endfor %}{% endif %}</li>
 {% endfor %}
 </ul>
@@ -57,8 +51,8 @@ _TEMPLATE = """
 {{ listed(listing) }}
 {% if asked.may("mend") and listing.rows %}
 <p class="bulk">All groups that this filter finds:
-{% for action in bulk %}{% if action not in ("abort", "close") or asked.may("discard") %}
-<a href="{{ url('bulk', what='groups', action=action, **where) }}">{{ action | words }}…</a>
+{% for action in bulk %}{% if asked.may(on_groups[action].role) %}
+<a href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].button | lower }}…</a>
 {% endif %}{% endfor %}</p>
 {% endif %}
 {% endblock %}
@@ -103,15 +97,14 @@ def _read(asked: Asked) -> Answer:
         values={
             "causes": causes,
             "actions_of": _actions_of,
-            "does": _DOES,
-            "bulk": [str(one) for one in BULK],
+            "bulk": BULK,
             "where": asked.chosen(*_FILTERS, "state"),
         },
     )
 
 
 def _nothing() -> dict[str, Any]:
-    return {"causes": [], "actions_of": _actions_of, "does": _DOES, "bulk": [], "where": {}}
+    return {"causes": [], "actions_of": _actions_of, "bulk": [], "where": {}}
 
 
 def _after(asked: Asked) -> tuple[str, str] | None:

@@ -32,8 +32,8 @@ _TEMPLATE = """
 {{ listed(places) }}
 <h2>Properties</h2>
 <table class="narrow"><caption class="unseen">Properties</caption><thead><tr><th scope="col">name</th><th scope="col">value</th></tr></thead><tbody>
-{% for name, value in one.context.items() %}<tr><th scope="row">{{ name | plain }}</th><td>{{ value | json | cell }}</td></tr>
-{% else %}<tr><td colspan="2">none</td></tr>{% endfor %}
+{% if body is none %}<tr><td colspan="2">You don't see the properties of messages.</td></tr>{% else %}{% for name, value in one.context.items() %}<tr><th scope="row">{{ name | plain }}</th><td>{{ value | json | cell }}</td></tr>
+{% else %}<tr><td colspan="2">none</td></tr>{% endfor %}{% endif %}
 </tbody></table>
 <h2>Body</h2>
 {% if body is none %}<p class="about">You don't see the bodies of messages.</p>
@@ -41,7 +41,7 @@ _TEMPLATE = """
 <p class="about">{{ size | number }} bytes, shown as {{ body.how }}{% if body.is_cut %}: only the beginning; <code>seriatim messages show --json</code> prints it whole{% endif %}</p>
 <pre class="body" tabindex="0" aria-label="Body">{{ body.text }}</pre>
 {% endif %}
-{% for part in one.parts %}<p>Part {{ part.name | plain }}: {{ (part.content_type or "") | plain }}, {{ part.body | length | number }} bytes</p>{% endfor %}
+{% for part in one.parts if body is not none %}<p>Part {{ part.name | plain }}: {{ (part.content_type or "") | plain }}, {{ part.body | length | number }} bytes</p>{% endfor %}
 {% for queue, lines in edited %}
 <h2>Edited in {{ queue | plain }}</h2>
 <pre class="diff" tabindex="0" aria-label="What was edited">{% for kind, line in lines %}<span class="{{ kind }}">{{ line | plain }}
@@ -64,8 +64,7 @@ def _read(asked: Asked) -> Answer:
     sees = asked.may("see-bodies")
     twin = MESSAGE.object_of(found, places=places)
     if not sees:
-        twin["body"] = None
-        twin["parts"] = []
+        twin |= {"body": None, "context": None, "parts": []}
     listing = Listing(
         MESSAGES.only("queue", "group", "status", "sequence", "ticket", "reason"),
         places,
