@@ -11,6 +11,7 @@ import seriatim as sq
 from seriatim.console.app import create_app
 from seriatim.operations import groups
 from tests.box.console import BY, define, failing, publish, received
+from tests.databases import box_with
 
 #: A key that is nasty in an address.
 NASTY = "a/b%2F?#ü.json"
@@ -33,10 +34,7 @@ def fill(box):
         tx.publish(sq.Message(type="stray", body=b"\x00\x01\xff"))
 
 
-@pytest.fixture
-def filled(box):
-    fill(box)
-    return box
+filled = box_with(fill)
 
 
 class Client:

@@ -13,8 +13,11 @@ from seriatim.cli.main import main
 from seriatim.console.pages import pages
 from seriatim.operations import groups
 from tests.box.console import publish
-from tests.console.conftest import NASTY
+from tests.console.conftest import NASTY, fill
+from tests.databases import box_with
 
+#: Pages only look.
+filled = box_with(fill, scope="module")
 MENU = [page.paths[0] for page in pages() if page.section]
 #: The commands whose JSON is that of a page.
 TWINS = {
