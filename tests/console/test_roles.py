@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seriatim.console.pages import pages
+from seriatim.operations.looking import open_to_look
 from tests.box.roles import as_role, make
 from tests.console.conftest import Client
 from tests.console.story import shop
@@ -49,3 +50,14 @@ def test_what_the_role_may_not_do_is_refused_by_the_database(seeing, box):
     assert seeing.get("/queues/billing").status_code == 404
     (one, *_) = seeing.get("/messages.json?queue=fulfilment").json()
     assert seeing.get(f"/messages/{one['message_id']}").status_code == 403
+
+
+def test_a_statement_that_takes_too_long_and_a_box_that_is_away_are_told_of(filled):
+    with open_to_look(filled.dsn, schema=filled.schema, statement_s=0.2) as looking:
+        client = Client(looking)
+        with filled.session() as tx:  # nobody may read a table that is being changed
+            tx.connection.execute(f"LOCK TABLE {filled.schema}.faults IN ACCESS EXCLUSIVE MODE")
+            answer = client.get("/faults")
+            assert answer.status_code == 503, answer.text
+            tx.connection.rollback()
+        assert client.get("/faults").status_code == 200

@@ -17,11 +17,12 @@ def open_to_look(
     Args:
         dsn: the PostgreSQL, as for `MessageBox.open`.
         schema: the schema of the box.
-        statement_s: seconds after which PostgreSQL ends a statement, which is `Unavailable` then.
+        statement_s: seconds after which PostgreSQL ends a statement, which is `Unavailable` then; a transaction waits as long for a
+            connection.
         reads_only: whether PostgreSQL refuses every change.
 
     Raises:
         UsageError, EnvironmentProblem, SchemaMismatch: as for `MessageBox.open`.
     """
-    limits = Limits(reads_only, max(1, round(statement_s * 1000)))
+    limits = Limits(reads_only, max(1, round(statement_s * 1000)), wait_s=statement_s)
     return MessageBox(Connections.open(notices.publish, dsn, schema, 10, create=False, limits=limits))

@@ -102,10 +102,12 @@ class Limits:
     Args:
         reads_only: whether PostgreSQL refuses every change.
         statement_ms: milliseconds after which PostgreSQL ends a statement; None: never.
+        wait_s: seconds for which a transaction waits for a connection; None: the pool's usual time.
     """
 
     reads_only: bool = False
     statement_ms: int | None = None
+    wait_s: float | None = None
 
 
 class Connections(Closing):
@@ -313,6 +315,8 @@ class SharedPool:
         where: str | Callable[[], str] = dsn if server is None else server.found_again
         set_up = partial(_set_up, identity, reach, is_pooled, limits.reads_only)
         self.pool = _pool(where, _settings(dsn) | _limiting(dsn, limits), most, reach.pool_name(), set_up)
+        if limits.wait_s is not None:
+            self.pool.timeout = limits.wait_s
         self.is_pooled = is_pooled
         self.process = os.getpid()
         self._server = server
