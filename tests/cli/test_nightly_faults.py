@@ -33,6 +33,7 @@ from tests.command import environment
 from tests.databases import box_with
 from tests.delivered import table_of
 from tests.endpoints.receiver import receiving
+from tests.faults.process import until
 from tests.night import command, leads
 
 ROOT = Path(__file__).parents[2]
@@ -78,8 +79,11 @@ def started(*words, **options):
 
 
 def worked(box, *words):
-    """The log of a `seriatim work` on the queue until nothing is left to do."""
-    with started("work", "shop", "--once", "--workers", "2", *words, *where(box)) as process:
+    """The log of a `seriatim work` on the queue until nothing is left to do.
+
+    One thread works: what kills its process has no other message in hand then, whose attempt would be lost, too.
+    """
+    with started("work", "shop", "--once", "--workers", "1", *words, *where(box)) as process:
         _, log = process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0, log
     return log
@@ -177,11 +181,9 @@ def test_workers_that_are_frozen_together_with_their_supervisor(box, monkeypatch
     words = ["work", "shop", "--handler", "tests.faults.crew_handlers:slow_first"]
     with started(*words, *where(box), start_new_session=True) as process:
         try:
-            while not (began := rows(box, "SELECT pid FROM {schema}_began")):
-                assert process.poll() is None
-            pid = began[0].pid
-            while not rows(box, "SELECT FROM {schema}.known_workers WHERE pid = %s", pid):
-                assert process.poll() is None
+            until(lambda: rows(box, "SELECT FROM {schema}_began"), process)
+            pid = rows(box, "SELECT pid FROM {schema}_began")[0].pid
+            until(lambda: rows(box, "SELECT FROM {schema}.known_workers WHERE pid = %s", pid), process)
             os.killpg(process.pid, signal.SIGSTOP)
             os.kill(pid, signal.SIGSTOP)
             rows(
@@ -276,7 +278,7 @@ def test_a_database_that_dies(box, tmp_path):
     dsn = make_conninfo(box.dsn, host=str(tmp_path))
     far = ["--dsn", dsn, "--schema", box.schema]
 
-    def until(text):
+    def told_of(text):
         for line in process.stderr:
             log.append(line)
             if text in line:
@@ -285,25 +287,23 @@ def test_a_database_that_dies(box, tmp_path):
 
     log = []
     with started("work", "shop", "--handler", "tests.runtime.started:write", *far) as process:
-        until("working on shop")
+        told_of("working on shop")
         publish(box, 1)
-        while left(box):
-            pass
+        until(lambda: not left(box), process)
         road.unlink()
         rows(
             box, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )  # fmt: skip
-        until("no connection can be made")
+        told_of("no connection can be made")
         leads("box", "".join(log))
         told = CliRunner().invoke(main, ["doctor", *far])
         assert told.exit_code == 1
         assert "PostgreSQL can't be reached" in told.stdout
         assert "seriatim doctor" in leads("box", told.stdout).remedy
         road.symlink_to(Path(given["host"]) / name)  # the server is started again
-        until("connections can be made again")
+        told_of("connections can be made again")
         publish(box, 2)
-        while left(box):
-            pass
+        until(lambda: not left(box), process)
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=DEADLINE_S)
     assert process.returncode == 0

@@ -1,4 +1,4 @@
-"""A recorded log of building permits, as a stream in 1, 10 and 100 batches (25 where the suite is small): the same comes
+"""A recorded log of building permits, as a stream in 1, 10 and 100 batches (12 where the suite is small): the same comes
 out, byte for byte.
 """
 
@@ -160,7 +160,7 @@ def check_order(rows: dict[int, list[Row]]) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("batches", [1, 10, sized(100, 25)], ids=["one", "ten", "many"])
+@pytest.mark.parametrize("batches", [1, 10, sized(100, 12)], ids=["one", "ten", "many"])
 def test_history_is_replayed_alike_in_any_number_of_batches(
     spark: SparkSession, log: list[Row], afterwards: list[Row], expected: bytes, tmp_path: Path, batches: int
 ) -> None:

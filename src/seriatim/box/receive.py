@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.fast_paths import FIFO_IN_SQL
@@ -41,6 +42,7 @@ class Receiver:
         group: only this group.
         apart: returns transactions for work that must be committed even if the session rolls back.
         after: execute this statement and commit first, in one round trip with the first attempt to receive.
+        ends_wait: says that a wait for messages shall end.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Receiver:
         group: str | None,
         apart: SeparateTransaction,
         after: Completion | None = None,
+        ends_wait: Callable[[], bool] | None = None,
     ) -> None:
         self._transaction = transaction
         self._turns = self._turns_on(transaction)
@@ -59,6 +62,7 @@ class Receiver:
         self._group = group
         self._apart = apart
         self._after = after
+        self._ends_wait = ends_wait or (lambda: False)
         self._definitions = transaction.access.known.definitions
         #: When the wait is over; without a wait never, so that None says that there is nothing to hand out.
         self._deadline = math.inf
@@ -80,13 +84,13 @@ class Receiver:
         if found is not None or not wait_s or self._is_over():
             return found
         self._transaction.commit()  # what was judged, at most
-        waiter = Waiter(self._transaction, self._queue().queue_id)
+        waiter = Waiter(self._transaction, self._queue().queue_id, self._ends_wait)
         with waiter.listening():
             while True:
                 waiter.register()
                 found = self._next()
                 left = self._deadline - time.monotonic()
-                if found is not None or left <= 0:
+                if found is not None or left <= 0 or self._ends_wait():
                     return found
                 self._transaction.commit()
                 # Whoever is called finds something, as a rule, and needn't ask to be called again before.

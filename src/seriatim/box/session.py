@@ -71,6 +71,8 @@ class Session(DialogVerbs):
         self._own = own
         #: Called before each use of the connection; a worker sets it.
         self.on_use: Callable[[], None] | None = None
+        #: Says that a wait in `receive` shall end before its time; a worker sets it.
+        self.ends_wait: Callable[[], bool] | None = None
         self._process = getpid()
         self._instance = instance
         self._notices: list[Notice] = []
@@ -367,7 +369,7 @@ class Session(DialogVerbs):
             apart = SeparateTransaction(transaction, is_free=is_free)
             is_free = False  # what is put back below, or set aside, is not committed on the side
             limit = 1 if queue in self._access.known.definitions.starting else limit
-            receiver = Receiver(transaction, queue, limit, group, apart, after)
+            receiver = Receiver(transaction, queue, limit, group, apart, after, self.ends_wait)
             # At once: whatever goes wrong from here on, it has to be ended.
             self._delivery = delivery = receiver.receive(wait_s)
             after = None

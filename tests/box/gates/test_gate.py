@@ -302,6 +302,46 @@ def test_a_message_on_the_way_is_requeued(gated):
     assert received(gated) == [("x1", 1, False), ("x1", 2, False), ("x2", 3, False)]
 
 
+@pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
+def test_a_message_on_the_way_that_is_requeued_after_its_place_has_results_that_leave_late(gated, policy):
+    last = sq.Queue("last", sq.Fifo(), group="of")
+    way = replace(WAY, policy=policy, group=None if policy.name == "unordered" else "of", errors="continue", attempts=1)
+    gated.define(last, way, replace(WORK, through=["price", "last"]))
+    publish(gated, 3)
+    work(gated, "p1 p2", "x2", "x3")
+    killed(gated, "price", "p1", "p2")
+    assert received(gated) == [("x2", 1, False), ("x3", 2, False)]
+    for dead in dead_letters.dead_letters(gated, "price"):
+        dead_letters.requeue(gated, dead.entry_id, **BY)
+    publish(gated, 2)
+    work(gated, "x4", "x5")
+    with gated.session() as tx:  # p1 goes on to the last queue; of p2 something leaves, and something goes on
+        (put_back,) = tx.receive("price", limit=1)
+        tx.publish(sq.Message(type="done", context={"of": "l1", "to": "last"}), cause=put_back)
+    assert received(gated) == [("x4", 3, False), ("x5", 4, False)]
+    work(gated, "y1", queue="last")
+    work(gated, "z1 z2", queue="price")
+    assert received(gated) == [("y1", 5, True), ("z1", 6, True), ("z2", 7, True)]
+    assert rows(gated, "SELECT FROM {schema}.late_places") == []
+    publish(gated, 1)
+    work(gated, "x6")
+    assert received(gated) == [("x6", 8, False)]
+
+
+def test_a_full_gate_takes_results_of_the_first_open_place(gated):
+    gated.define(replace(OUT, max_messages=2, when_full="refuse"), replace(WORK, policy=sq.Unordered()))
+    publish(gated, 3)
+    with gated.session() as slow:
+        (first,) = slow.receive("work")
+        with gated.session() as fast:
+            second, third = fast.receive("work", limit=2)
+            fast.publish([result("x2"), result("y2")], cause=second)
+            with pytest.raises(sq.QueueFull):
+                fast.publish(result("x3"), cause=third)
+        slow.publish([result("x1"), result("y1")], cause=first)
+    assert received(gated) == [("x1", 1, False), ("y1", 2, False), ("x2", 3, False), ("y2", 4, False)]
+
+
 def test_one_result_that_waits_is_taken_out(gated):
     gated.define(WAY, replace(WORK, through=["price"]))
     publish(gated, 4)

@@ -66,6 +66,15 @@ def test_what_comes_while_it_waits_is_worked_on(box):
         until(lambda: seen(box) == [("c1", 1)])
 
 
+def test_a_thread_that_waits_ends_with_its_worker(box):
+    define(box)
+    looks = iter([False, False, True, True])
+    with box.session() as tx:
+        tx.ends_wait = looks.__next__
+        assert tx.receive("shop", wait="1d") is None
+    assert rows(box, "SELECT FROM {schema}.waiters") == []
+
+
 def test_what_a_failed_message_wrote_is_rolled_back_and_no_more(box):
     define(box)
     publish(box, 1, 2, 3)

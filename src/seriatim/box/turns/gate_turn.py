@@ -15,7 +15,7 @@ from seriatim.box.turns.resequence import ARRIVED, Entries, GroupRow, Request, T
 from seriatim.kernel import actions, holes
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID
-from seriatim.kernel.columns import Ints, order_by
+from seriatim.kernel.columns import Bools, Ints, order_by
 from seriatim.kernel.outcome import Decided, Disposition, Reason, no_events, no_messages
 from seriatim.kernel.policy import Standard
 from seriatim.kernel.state import Held, Ranges, State
@@ -77,7 +77,9 @@ class GateTurn(Turn):
     ) -> None:
         self._closed = closed
         self._skipped_through: Sequence[int | None] = ()
-        entries = _in_order(Entries.concat([entries, _voids(closed, known, keys, now)]))
+        if len(closed.numbers):
+            entries = Entries.concat([entries, _voids(closed, known, keys, now)])
+        entries = _in_order(entries)
         #: How many messages the first row of each number stands for: as many as follow on it, and itself.
         self._weights = _weights(entries)
         # What a gate passes on is compared with nothing: numbers are given by the box.
@@ -99,13 +101,17 @@ class GateTurn(Turn):
         """For each group the last number of its hole, None without one. `due`: of holes whose time to be skipped is over; None for all
         groups if there is none.
         """
-        policy, state = self._standard, self._called(clocked=False).state
-        has, _, last = holes.holes(policy, state)
+        policy, overdue = self._standard, NEVER
         if due:
             if policy.hole_timeout is None or policy.on_hole != "skip":
                 return None
-            period = micros(policy.hole_timeout) * (policy.hole_retries + 1)
-            has = has & (state.groups.since <= self._now - period)
+            overdue = self._now - micros(policy.hole_timeout) * (policy.hole_retries + 1)
+            if not self._held and (self._entries.time[self._arrived] > overdue).all():
+                return None  # a clock begins with a message
+        state = self._called(clocked=False).state
+        has, _, last = holes.holes(policy, state)
+        if due:
+            has = has & (state.groups.since <= overdue)
         ends = [end if one else None for one, end in zip(has.tolist(), last.tolist(), strict=True)]
         return ends if any(end is not None for end in ends) else None
 
@@ -130,6 +136,22 @@ class GateTurn(Turn):
                 ),
             )
         return one_after(outcome, super()._fired(outcome.state))
+
+    def _taken_in(self, state: State) -> kernel.Outcome:
+        """As in `Turn`; what was put back on the way, and whose place has passed, leaves late."""
+        group, number = self._entries.place[self._arrived], self._entries.sequence[self._arrived]
+        back = (number < state.groups.next[group]) & self._is_late(group, number)
+        if not back.any():
+            return super()._taken_in(state)
+        outcome = kernel.offer(self._policy, state, self._arrivals_in(self._arrived[~back]))
+        late = replace(self._standard, late="deliver")
+        return one_after(outcome, kernel.offer(late, outcome.state, self._arrivals_in(self._arrived[back])))
+
+    def _is_late(self, group: Ints, number: Ints) -> Bools:
+        if not self._closed.late:
+            return np.zeros(len(group), np.bool_)
+        pairs = zip(group.tolist(), number.tolist(), strict=True)
+        return np.fromiter((pair in self._closed.late for pair in pairs), np.bool_, len(group))
 
     @property
     def full(self) -> Sequence[str]:
@@ -172,10 +194,7 @@ class GateTurn(Turn):
         reason = np.where(passed, int(Reason.PLACE_PASSED), decided.reason)
         released = decided.disposition == Disposition.RELEASED
         ordinal = np.where(released, decided.ordinal + at, decided.ordinal)
-        late = decided.late
-        if self._closed.late:
-            pairs = zip(decided.group.tolist(), decided.sequence.tolist(), strict=True)
-            late = late | (released & np.array([pair in self._closed.late for pair in pairs], np.bool_))
+        late = decided.late | (released & self._is_late(decided.group, decided.sequence))
         return decided.with_columns(reason=reason, ordinal=ordinal, late=late), rows[its] + at
 
     def _stored(self, held: Held) -> tuple[Held, Ints]:
@@ -244,14 +263,16 @@ def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str],
 def _in_order(entries: Entries) -> Entries:
     """The entries by group and status; what arrived by time and number, too: all messages of a number with the last of them."""
     arrived = np.flatnonzero(entries.status == ARRIVED)
-    _, which = np.unique(np.stack([entries.place[arrived], entries.sequence[arrived]]), axis=1, return_inverse=True)
-    latest = np.full(len(arrived), NEVER, np.int64)
-    np.maximum.at(latest, which.ravel(), entries.time[arrived])
-    time, number = entries.time.copy(), np.zeros(len(entries), np.int64)
-    time[arrived], number[arrived] = latest[which.ravel()], entries.sequence[arrived]
-    moment = np.zeros(len(entries), np.int64)
-    moment[arrived] = time[arrived]
-    order = np.lexsort((np.arange(len(entries)), number, moment, entries.status, entries.place))
+    if len(arrived) < 2:
+        return entries
+    place, number, time = entries.place[arrived], entries.sequence[arrived], entries.time.copy()
+    alike = order_by(place, number)
+    starts = np.flatnonzero(np.append(True, (np.diff(place[alike]) != 0) | (np.diff(number[alike]) != 0)))
+    latest = np.maximum.reduceat(time[arrived[alike]], starts)
+    time[arrived[alike]] = np.repeat(latest, np.diff(np.append(starts, len(alike))))
+    moments, numbers = np.zeros((2, len(entries)), np.int64)
+    moments[arrived], numbers[arrived] = time[arrived], number
+    order = np.lexsort((np.arange(len(entries)), numbers, moments, entries.status, entries.place))
     return entries.with_columns(time=time).take(order)
 
 

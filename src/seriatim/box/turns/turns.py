@@ -22,6 +22,7 @@ from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.gate_turn import ClosedPlaces, GateTurn
 from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.resequence import (
+    ARRIVED,
     ActedGroup,
     ActionResult,
     Entries,
@@ -646,10 +647,8 @@ def _portion(
     """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read."""
     calls = any(isinstance(one, BestEffort) and one.window is None for one in queue.declared.all_policies())
     return {
-        "most_arrived": ALL
-        if calls or all_arrived or queue.origin_id is not None
-        else PORTION.arrived_of(groups, at_most),
-        "most_held": ALL if all_held or queue.origin_id is not None else PORTION.held,
+        "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
+        "most_held": ALL if all_held else PORTION.held,
         "most_whole": PORTION.together,
     }
 
@@ -677,6 +676,8 @@ def _turn_of(
         entries = entries.take(~np.isin(entries.entry_id, in_hand))
     policy = queue.declared.policy_of(locked.keys[0])
     if queue.origin_id is not None and isinstance(policy, Standard):
+        if not portion["most_arrived"]:
+            entries = entries.take(entries.status != ARRIVED)
         closed, its = ClosedPlaces.of(row), (requests, queue.incarnation)
         return TurnStart(GateTurn(policy, locked.keys, groups, entries, closed, locked.now_us, at_most, *its), False)
     turn = Turn(

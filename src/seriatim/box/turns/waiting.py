@@ -6,7 +6,7 @@ Behind a connection pooler notifications don't work, so a receiver looks again a
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import psycopg
@@ -19,6 +19,8 @@ __all__ = ["Waiter"]
 
 #: A call may be missed where a message and a waiter cross each other; a look that often finds it.
 _LOOK_S = 1.0
+#: How long a wait goes on, at most, when nobody waits for messages any more.
+_NOTICE_END_S = 0.1
 
 
 class Waiter:
@@ -27,10 +29,12 @@ class Waiter:
     Args:
         transaction: a transaction of a connection of ours that hasn't begun.
         queue_id: the queue.
+        ends: says that a wait shall end; called again and again during a wait.
     """
 
-    def __init__(self, transaction: Transaction, queue_id: int) -> None:
+    def __init__(self, transaction: Transaction, queue_id: int, ends: Callable[[], bool]) -> None:
         self._transaction = transaction
+        self._ends = ends
         self._queue_id = queue_id
         self._channel = f"seriatim_{transaction.connection.info.backend_pid}"
         self._is_deaf = isinstance(transaction.connection, OwnConnection) and transaction.connection.is_pooled
@@ -60,7 +64,7 @@ class Waiter:
             self._transaction.connection.commit()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until a publisher notifies, a timer of the queue is due, or the seconds are over.
+        """Wait until a publisher notifies, a timer of the queue is due, the seconds are over, or the wait shall end.
 
         Returns:
             whether a publisher notified.
@@ -68,13 +72,26 @@ class Waiter:
         due_s = self._transaction.value("next_due", of_queue=self._queue_id)
         self._transaction.connection.commit()
         soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else max(due_s, 0.0))
+        until = time.monotonic() + soon
+        while not self._ends():
+            left_s = max(until - time.monotonic(), 0.0)
+            if self._listens(min(left_s, _NOTICE_END_S)) or left_s <= _NOTICE_END_S:
+                break
+        return self._is_called
+
+    @property
+    def _is_called(self) -> bool:
+        return self._waiter is None and not self._is_deaf
+
+    def _listens(self, timeout_s: float) -> bool:
+        """Listen for so long; whether a publisher has notified."""
         if self._is_deaf:
-            time.sleep(soon)
+            time.sleep(timeout_s)
             return False
-        for call in self._transaction.connection.notifies(timeout=soon, stop_after=1):
+        for call in self._transaction.connection.notifies(timeout=timeout_s, stop_after=1):
             self._call = self._waiter, int(call.payload or 0)  # whoever calls everybody names none
             self._waiter = None
-        return self._waiter is None
+        return self._is_called
 
     def pass_on(self) -> None:
         """Notify the next receiver in place of this one, which was notified and doesn't take the message."""

@@ -94,6 +94,7 @@ class LeasedTurns:
     def _claimed(self, wait_s: float, limit: int | None, around: ExitStack) -> Lease | None:
         turns = self.turns
         with turns.box.session() as session, translated(session.access.place):
+            session.ends_wait = turns.ending
             delivery = session.receive(turns.queue, limit=turns.most(limit), wait=wait_s or None)
             if delivery is None:
                 return None

@@ -124,6 +124,7 @@ class TransactionalTurns:
         group = None if refused is None else refused.delivery.group
         until = time.monotonic() + LONG_S
         with self.box.sessions() as sessions, translated(sessions.session.access.place):
+            sessions.session.ends_wait = self.ending
             delivery = sessions.session.receive(self.queue, limit=self.most(limit), group=group, wait=wait_s or None)
             while delivery is not None:
                 self.turn_size.counts = delivery.group is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 import numpy as np
@@ -451,7 +452,7 @@ class _Decision:
             decided.ref,
             pa.array(decided.ordinal, pa.int64(), mask=~left),
             pa.array(decided.late),
-            _DISPOSITIONS.take(pa.array(decided.disposition)),
+            _dispositions().take(pa.array(decided.disposition)),
             _words(decided.reason),
         )
 
@@ -462,7 +463,7 @@ class _Decision:
             refs,
             pa.nulls(n, pa.int64()),
             pa.array(np.zeros(n, np.bool_)),
-            _DISPOSITIONS.take(pa.array(np.full(n, int(disposition)))),
+            _dispositions().take(pa.array(np.full(n, int(disposition)))),
             reasons,
         )
 
@@ -477,9 +478,16 @@ class _Decision:
         return table
 
 
-_DISPOSITIONS = pa.array([disposition.word for disposition in Disposition])
-_TEXTS = {int(reason): text or None for reason, text in REASONS.items()}
-_REASONS = pa.array([_TEXTS.get(code) for code in range(max(Reason) + 1)], pa.string())
+# Made when they are needed: PyArrow imports pandas for an array of Python's values, and the start of a query needs none.
+@cache
+def _dispositions() -> pa.StringArray:
+    return pa.array([disposition.word for disposition in Disposition])
+
+
+@cache
+def _reasons() -> pa.StringArray:
+    texts = {int(reason): text or None for reason, text in REASONS.items()}
+    return pa.array([texts.get(code) for code in range(max(Reason) + 1)], pa.string())
 
 
 def _longest(waiting: Mapping[str, tuple[pa.BinaryArray, HeldGroups]]) -> list[list[object]]:
@@ -509,7 +517,7 @@ def _at(rows: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
 
 def _words(reason: Ints) -> pa.Array:
     """The reasons in words; null if there is none."""
-    return _REASONS.take(pa.array(reason))
+    return _reasons().take(pa.array(reason))
 
 
 def _in_order(keys: pa.DictionaryArray) -> tuple[pa.BinaryArray, Ints]:

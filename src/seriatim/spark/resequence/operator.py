@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -19,6 +18,9 @@ from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
 from seriatim.spark.state.packets import from_bytes, to_bytes
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["FINISH", "START_QUEUE", "Resequencer", "resequence_to_the_end"]
 
@@ -95,6 +97,8 @@ class Resequencer(StatefulProcessor):
     def _call(
         self, key: Any, tables: list[pa.Table], times: Any, *, finish: bool = False, index: Index | None = None
     ) -> Iterator[pd.DataFrame]:
+        import pandas as pd  # noqa: PLC0415 -- the start of a query, in a process of its own, doesn't need it
+
         index = index or self._load()
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         if tables:

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
@@ -22,6 +21,9 @@ from seriatim.kernel.columns import Ints, empty_ints
 from seriatim.spark.stamp.arrival_order import not_total
 from seriatim.spark.state.packets import from_bytes
 from seriatim.spark.state.ticket_counters import Counters
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["LOCATION", "STAMPED_SCHEMA", "StampPlan", "Stamper", "add_tickets", "stamp_to_the_end"]
 
@@ -63,6 +65,8 @@ class Stamper(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Put all messages of a micro-batch in a bucket in order together."""
+        import pandas as pd  # noqa: PLC0415 -- the start of a query, in a process of its own, doesn't need it
+
         # A shuffle brings packets in any order; where they go from here must not depend on it, if a part of it runs again.
         packets = sorted(bytes(packet) for frame in rows for packet in frame["packet"] if len(packet))
         value, fingerprint = self._counters.get(), self._plan.fingerprint

@@ -11,8 +11,8 @@ FROM {schema}.lock_groups(
     %(queue_id)s, %(group_key)s, 1, %(now_us)s, %(from_rank)s, %(settled)s::xid8, %(unsettled)s::xid8[]
 ) AS locked
 CROSS JOIN LATERAL {schema}.close_places(%(queue_id)s, %(origin_id)s, locked.group_keys, %(most_places)s, %(open_at_most)s) AS closed
-CROSS JOIN LATERAL {schema}.turn_entries(
-    %(queue_id)s, closed.group_keys, %(at_most)s, %(most_arrived)s, %(most_held)s, '18446744073709551615', '{{}}'
+CROSS JOIN LATERAL {schema}.turn_entries_gate(
+    %(queue_id)s, closed.group_keys, %(at_most)s, closed.through, closed.behind
 ) AS entries
 CROSS JOIN LATERAL (
     SELECT

@@ -7,8 +7,8 @@ SELECT closed.void_places, closed.void_numbers, closed.more, closed.full_groups,
 FROM {schema}.close_places(
     %(queue_id)s, %(origin_id)s, %(group_keys)s::text[], %(most_places)s, %(open_at_most)s, %(forced)s::bigint[]
 ) AS closed
-CROSS JOIN LATERAL {schema}.turn_entries(
-    %(queue_id)s, closed.group_keys, %(at_most)s, %(most_arrived)s, %(most_held)s, '18446744073709551615', '{{}}'
+CROSS JOIN LATERAL {schema}.turn_entries_gate(
+    %(queue_id)s, closed.group_keys, %(at_most)s, closed.through, closed.behind
 ) AS entries
 CROSS JOIN LATERAL (
     SELECT
