@@ -9,6 +9,7 @@ import hmac
 import ipaddress
 import os
 import secrets
+import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import scrypt, sha256
@@ -178,8 +179,13 @@ def by_password(users: Mapping[str, User]) -> Identify:
     return identify
 
 
+#: Strangers can't take more memory than two tries do.
+_TRYING = threading.BoundedSemaphore(2)
+
+
 def _hashed(password: str, salt: bytes) -> bytes:
-    return scrypt(password.encode(), salt=salt, n=_N, r=_R, p=_P, maxmem=_MOST_MEMORY, dklen=32)
+    with _TRYING:
+        return scrypt(password.encode(), salt=salt, n=_N, r=_R, p=_P, maxmem=_MOST_MEMORY, dklen=32)
 
 
 def line_of(name: str, roles: Iterable[str], password: str) -> str:
