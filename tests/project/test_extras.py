@@ -13,8 +13,9 @@ from tests.absent import EXTRA_PACKAGES, run_without
 
 ROOT = Path(__file__).parents[2]
 
-#: The rooms that need Spark, and what stands on them.
+#: The rooms that need an extra, and what stands on them.
 ON_SPARK = (
+    "seriatim.console",
     "seriatim.spark",
     "seriatim.box.pipelines",
     "seriatim.runtime.box_format",

@@ -7,30 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.table import Column, Table
+from seriatim.cli.table import Table
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.states import GroupState
+from seriatim.operations.tables import errors as declared
 
 if TYPE_CHECKING:
-    from seriatim.box.views.filters import ErrorCount
     from seriatim.box.views.groups import GroupFilter
 
 __all__ = ["ERRORS", "by_error", "choosing", "filter_of", "narrowing"]
 
-#: What `--by error` prints.
-ERRORS: Table[ErrorCount] = Table(
-    "A count of an error",
-    Column("count"),
-    Column("error"),
-    Column("example", shown=lambda one: None if one.example is None else _first_line(one.example)),
-    Column("last"),
-    row="seriatim.box.views.filters:ErrorCount",
-)
-
-
-def _first_line(text: str) -> str:
-    line = text.partition("\n")[0]
-    return line if len(line) <= 80 else f"{line[:79]}…"
+ERRORS = Table.of(declared.ERRORS)
 
 
 def _properties(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:

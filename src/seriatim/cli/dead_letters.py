@@ -12,10 +12,11 @@ from seriatim.cli.group import REFUSED
 from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line
 from seriatim.cli.progress import shown_progress
-from seriatim.cli.table import Column, Table, json_only, json_option
+from seriatim.cli.table import Column, Table, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
+from seriatim.operations.tables import dead_letters as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -28,35 +29,8 @@ __all__ = ["DEAD_LETTERS", "dead_letters"]
 _ALL = 100_000
 
 
-def _reason(letter: DeadLetter) -> str:
-    known = letter.error is None or letter.error in letter.reason
-    return letter.reason if known else f"{letter.reason}; {letter.error}"
-
-
-DEAD_LETTERS: Table[DeadLetter] = Table(
-    "A dead letter",
-    Column("entry_id", "number", shown=lambda one: str(one.entry_id)),
-    Column("queue"),
-    Column("group"),
-    Column("message_id", "message"),
-    *json_only("type"),
-    Column("sequence"),
-    Column("ordinal"),
-    Column("attempt", "attempts"),
-    Column("reason", shown=_reason),
-    *json_only("error"),
-    Column("aside_at", "set aside", after="number"),
-    *json_only("received_at"),
-    row="seriatim.box.operators.dead_letters:DeadLetter",
-)
-_REQUEUED: Table[Requeued] = Table(
-    "A dead letter that was put back",
-    *json_only("operation_id"),
-    Column("letter", None, rows=DEAD_LETTERS),
-    *json_only(place="`ordinal`: in its place; `end`; or `arrival`: it is judged as if it came now"),
-    *json_only("warning"),
-    row="seriatim.box.operators.dead_letters:Requeued",
-)
+DEAD_LETTERS = Table.of(declared.DEAD_LETTERS)
+_REQUEUED = Table.of(declared.REQUEUED)
 _DONE: Table[dict[str, object]] = Table(
     "The result for dead letters",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),

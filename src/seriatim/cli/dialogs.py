@@ -2,56 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line
-from seriatim.cli.table import Column, Table, as_json, json_only, json_option
+from seriatim.cli.table import Table, as_json, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.kernel.dialog import LABELS, DialogState
+from seriatim.operations.tables import dialogs as declared
 from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.box.views.dialogs import DialogView
 
 __all__ = ["DIALOGS", "dialogs"]
 
-DIALOGS: Table[DialogView] = Table(
-    "A side of a dialog",
-    Column("handle", value=lambda one: str(one.handle)),
-    *json_only("state"),
-    Column("state_name", "state"),
-    Column("conversation_id", None, value=lambda one: str(one.conversation_id)),
-    Column("service"),
-    Column("to_services", "to", meaning="the service of the other side; of a monolog all services that receive it"),
-    Column("contract", meaning="its contract"),
-    *json_only("queue"),
-    Column("group_id", None, value=lambda one: str(one.group_id), meaning="its conversation group"),
-    *json_only(
-        is_initiator="whether this side has begun the dialog",
-        is_monolog="whether it is a monolog",
-        priority="1 to 10",
-        encryption="false: no message leaves the box",
-        retention="whether its messages are kept until it ends",
-        send_sequence="the number of the next message that it sends",
-        receive_sequence="the number of the next message that it receives",
-    ),
-    Column("unread"),
-    Column("waiting"),
-    *json_only(transmission_status="why the messages in `waiting` can't be delivered yet"),
-    Column("began_at", "began", meaning="when it began"),
-    *json_only(
-        closed_at="when it was closed",
-        expires_at="when its lifetime is over",
-        timer_at="when its timer is due",
-        error_code="the code of its error, if any",
-        error="the text of its error, if any",
-    ),
-    *json_only("suspended"),
-    row="seriatim.box.views.dialogs:DialogView",
-)
+DIALOGS = Table.of(declared.DIALOGS)
 _json = json_option("Print JSON.", DIALOGS)
 #: What the other side of a dialog is told that ended with an error, if nothing else was given.
 _ENDED_BY = "ended by an operator"

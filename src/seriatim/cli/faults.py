@@ -8,9 +8,10 @@ import click
 
 from seriatim.cli.choose import ERRORS, by_error, narrowing
 from seriatim.cli.plain import in_line, in_lines
-from seriatim.cli.table import Column, Table, as_json, json_only, json_option
+from seriatim.cli.table import Table, as_json, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.errors import UsageError
+from seriatim.operations.tables import faults as declared
 
 if TYPE_CHECKING:
     from seriatim.operations.faults import FaultView
@@ -20,28 +21,7 @@ __all__ = ["FAULTS", "faults"]
 _KINDS = ("transient", "unexpected", "bug", "business", "poison", "timeout")
 
 
-def _first_line(text: str) -> str:
-    line = text.partition("\n")[0]
-    return line if len(line) <= 80 else f"{line[:79]}…"
-
-
-FAULTS: Table[FaultView] = Table(
-    "A fault",
-    Column("fault_id", "fault", shown=lambda one: str(one.fault_id)),
-    Column("queue"),
-    Column("group"),
-    Column("message_id", "message"),
-    *json_only("type", "sequence", "ordinal"),
-    Column("attempt"),
-    Column("kind", after="message"),
-    *json_only("error_class"),
-    Column("error", shown=lambda one: f"{one.error_class}: {_first_line(one.error)}"),
-    *json_only("traceback"),
-    Column("at", after="fault"),
-    *json_only("worker"),
-    Column("retry_at", "again"),
-    row="seriatim.box.views.faults:FaultView",
-)
+FAULTS = Table.of(declared.FAULTS)
 
 
 @click.command("faults")

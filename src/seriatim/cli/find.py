@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import click
 
 from seriatim.cli.faults import FAULTS
 from seriatim.cli.groups import GROUPS
-from seriatim.cli.messages import MESSAGES
 from seriatim.cli.plain import in_line
-from seriatim.cli.table import Column, Table, json_only, json_option
+from seriatim.cli.table import Table, json_option
 from seriatim.cli.which import opened, which_box
+from seriatim.operations.tables import found as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.box.views.find import Found, FoundMessage
+    from seriatim.box.views.find import Found
 
 __all__ = ["FOUND", "find"]
 
-_MESSAGES: Table[FoundMessage] = Table(
-    "A found message",
-    *cast("tuple[Column[FoundMessage], ...]", MESSAGES.columns),
-    Column("matched", after="reason"),
-    row="seriatim.box.views.find:FoundMessage",
-)
-FOUND: Table[Found] = Table(
-    "What a box knows of a text",
-    *json_only("text"),
-    Column("groups", None, rows=GROUPS),
-    Column("messages", None, rows=_MESSAGES),
-    Column("faults", None, rows=FAULTS),
-    *json_only("published", "keeps"),
-    row="seriatim.box.views.find:Found",
-)
+_MESSAGES = Table.of(declared.FOUND_MESSAGES)
+FOUND = Table.of(declared.FOUND)
 
 
 @click.command()

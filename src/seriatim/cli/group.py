@@ -14,45 +14,24 @@ from seriatim.cli.groups import GROUP
 from seriatim.cli.plain import in_line
 from seriatim.cli.progress import shown_progress
 from seriatim.cli.standing import STANDING, tell
-from seriatim.cli.table import Column, Table, as_json, json_only, json_option
+from seriatim.cli.table import Table, as_json, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 from seriatim.kernel.states import Action
+from seriatim.operations.tables import acted as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
-    from seriatim.kernel.sequencer import Event
     from seriatim.operations.bulk import Refused
     from seriatim.operations.groups import GroupView, Operation
 
 __all__ = ["ACTED", "OPERATION", "REFUSED", "group"]
 
-_EVENT: Table[Event] = Table(
-    "An event of a group",
-    *json_only("kind", group="the group's key", first="the first number concerned", last="the last number concerned"),
-    *json_only(count="how many messages or numbers it stands for"),
-    row="seriatim.kernel.sequencer:Event",
-)
-OPERATION: Table[Operation] = Table(
-    "The result for a group",
-    *json_only("operation_id", "action", "queue", "group", "obeyed", "before", "after", "released", "set_aside"),
-    Column("events", None, rows=_EVENT),
-    *json_only("more"),
-    row="seriatim.box.operators.actions:Operation",
-)
-REFUSED: Table[Refused] = Table(
-    "A refused group",
-    *json_only(queue="the queue's name", group="the group's key", why="the reason"),
-    row="seriatim.operations.bulk:Refused",
-)
-ACTED: Table[dict[str, object]] = Table(
-    "The result for many groups",
-    Column("action", None, kind="str", meaning="the action"),
-    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
-    Column("groups", None, rows=(OPERATION, REFUSED, GROUP), meaning="each group; of a dry run as it is"),
-)
+OPERATION = Table.of(declared.OPERATION)
+REFUSED = Table.of(declared.REFUSED)
+ACTED = Table.of(declared.ACTED)
 
 _FILTERS = ("queue", "state", "key", "older_than", "error", "since", "until", "properties")
 _WORDS = {

@@ -10,27 +10,16 @@ import click
 
 from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line
-from seriatim.cli.table import Column, Table, as_json, json_only, json_option
+from seriatim.cli.table import Table, as_json, json_option
 from seriatim.cli.which import opened, which_box
+from seriatim.operations.tables import instances as declared
 
 if TYPE_CHECKING:
     from seriatim.operations.instances import InstanceView
 
 __all__ = ["INSTANCES", "instances"]
 
-INSTANCES: Table[InstanceView] = Table(
-    "An instance",
-    Column("instance_id", "instance", shown=lambda one: str(one.instance_id)),
-    Column("queue"),
-    Column("group"),
-    Column("status"),
-    Column("subscription"),
-    *json_only("starts", "correlations"),
-    Column("waiting"),
-    *json_only("state", "version", "started_at"),
-    Column("changed_at", "changed"),
-    row="seriatim.box.views.instances:InstanceView",
-)
+INSTANCES = Table.of(declared.INSTANCES)
 _json = json_option("Print JSON.", INSTANCES)
 
 

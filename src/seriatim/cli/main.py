@@ -31,6 +31,7 @@ _GIVEN = "seriatim.cli.main.given"
 # are needed; none imports Spark before it runs.
 _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "If something stands still": (
+        "console",
         "doctor",
         "find",
         "groups",

@@ -15,90 +15,27 @@ from seriatim.cli.group import OPERATION, REFUSED
 from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line, in_lines
 from seriatim.cli.progress import shown_progress
-from seriatim.cli.table import Column, Table, as_json, json_only, json_option, text_only
+from seriatim.cli.table import Column, Table, as_json, json_only, json_option
 from seriatim.cli.which import in_id_space, opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 from seriatim.kernel.states import RETRIED_IN
+from seriatim.operations.tables import messages as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.box.operators.resubmit import Resubmitted
-    from seriatim.box.views.message_places import Placed, Stored
+    from seriatim.box.views.message_places import Placed
     from seriatim.operations.set_aside import PutBack, Refused, SetAside
-    from seriatim.pipeline.types.message import Part
 
 __all__ = ["MESSAGES", "RESUBMITTED", "SET_ASIDE", "messages"]
 
-
-def _ticket(location: str, epoch: int, number: int) -> str:
-    return f"{location}/{epoch}/{number}"
-
-
-MESSAGES: Table[Placed] = Table(
-    "A message in a queue",
-    Column("message_id", "message"),
-    Column("type"),
-    *json_only("location", "epoch", "number"),
-    text_only(
-        "ticket", lambda one: _ticket(one.location, one.epoch, one.number), "its `location`, `epoch` and `number`"
-    ),
-    Column("queue"),
-    Column("group"),
-    Column("status", shown=lambda one: "waits" if one.waits else one.status, meaning="as `--status` takes it"),
-    Column("reason", shown=lambda one: one.reason or one.postponement or one.error, after="parts"),
-    Column("sequence"),
-    *json_only("ordinal", "priority", "attempt", "visible_at", "waits", "subscriptions", "received_at", "since"),
-    *json_only("body_bytes"),
-    Column("parts", shown=lambda one: one.parts or None),
-    *json_only("id_space", "error", "postponed", "postponed_until"),
-    row="seriatim.box.views.message_places:Placed",
-)
-_PART: Table[Part] = Table(
-    "A part of a message", *json_only("name", "content_type", "body"), row="seriatim.pipeline.types.message:Part"
-)
-_MESSAGE: Table[Stored] = Table(
-    "A message",
-    Column("message_id", None, meaning="its id"),
-    Column("type", None, meaning="its type"),
-    Column(
-        "ticket",
-        None,
-        value=lambda one: one.ticket._asdict(),
-        kind="Mapping[str, Any]",
-        meaning="its `location`, `epoch` and `number`",
-    ),
-    Column("content_type", None, meaning="the media type of its body"),
-    Column("context", None, value=lambda one: dict(one.context), meaning="its properties, by name"),
-    Column("body", None, kind="str", meaning="text if it is UTF-8, else hexadecimal digits"),
-    Column("received_at", None, meaning="when it was published"),
-    Column("parts", None, rows=_PART, meaning="its parts"),
-    Column("id_space", None, meaning="the id space of its publisher's role; empty: the owner's"),
-    Column("places", None, rows=MESSAGES, meaning="the queues that have it"),
-    row="seriatim.box.views.message_places:Stored",
-)
-SET_ASIDE: Table[SetAside] = Table(
-    "A message that was set aside",
-    Column("message_id", "message"),
-    Column("type"),
-    Column("queue"),
-    Column("group"),
-    Column("status", meaning="`late`, `duplicate`, `invalid`, `rejected` or `unrouted`"),
-    Column("sequence"),
-    Column("reason"),
-    Column("since", after="status"),
-    *json_only("received_at", "entry_id", "arrival_id", "position"),
-    row="seriatim.box.operators.set_aside:SetAside",
-)
-_PUT_BACK: Table[PutBack] = Table(
-    "A message that was put back",
-    *json_only("operation_id"),
-    Column("message", None, rows=SET_ASIDE),
-    *json_only(place="`end`, or `arrival`: it is judged as if it came now"),
-    *json_only("status"),
-    row="seriatim.box.operators.set_aside:PutBack",
-)
+MESSAGES = Table.of(declared.MESSAGES)
+_MESSAGE = Table.of(declared.MESSAGE)
+SET_ASIDE = Table.of(declared.SET_ASIDE)
+_PUT_BACK = Table.of(declared.PUT_BACK)
+_ticket = declared.ticket_text
 _DONE: Table[dict[str, object]] = Table(
     "The result for messages that were set aside",
     Column("dry_run", None, kind="bool", meaning="true: nothing was done"),

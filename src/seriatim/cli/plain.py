@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
+from seriatim.pipeline.text.plain import in_line, in_lines
+
 __all__ = ["in_line", "in_lines", "width_of"]
-
-
-def in_line(text: str) -> str:
-    r"""The text in one line: unprintable characters become escapes, such as ``\n`` or ``\x1b``."""
-    return text if text.isprintable() else "".join(map(_plain, text))
-
-
-def in_lines(text: str) -> str:
-    """As `in_line`, but lines and tabs stay, as in a body or a traceback."""
-    return "\n".join("\t".join(map(in_line, line.split("\t"))) for line in text.split("\n"))
 
 
 def width_of(text: str) -> int:
@@ -22,7 +14,3 @@ def width_of(text: str) -> int:
     from rich.cells import cell_len  # noqa: PLC0415 -- rarely needed
 
     return cell_len(text)
-
-
-def _plain(character: str) -> str:
-    return character if character.isprintable() else character.encode("unicode_escape").decode()

@@ -2,55 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from seriatim.cli.table import Column, Table, json_only, json_option, text_only
+from seriatim.cli.table import Table, json_option
 from seriatim.cli.which import opened, which_box
-from seriatim.operations.period import period_of
-from seriatim.pipeline.text.counted import counted
-
-if TYPE_CHECKING:
-    from seriatim.box.views.queue_counts import QueueCounts
+from seriatim.operations.tables import queues as declared
 
 __all__ = ["COUNTS", "queues"]
 
-_SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
-
-
-def _stopped(counts: QueueCounts) -> str:
-    return f"{counts.stopped:,}" + (f", and {counted(counts.faulted, 'message')}" if counts.faulted else "")
-
-
-def _set_aside(counts: QueueCounts) -> str:
-    return ", ".join(f"{getattr(counts, what):,} {what}" for what in _SET_ASIDE if getattr(counts, what))
-
-
-COUNTS: Table[QueueCounts] = Table(
-    "The counts of a queue",
-    Column("queue"),
-    Column("policy"),
-    Column("enabled", "is", shown=lambda one: f"{'on' if one.enabled else 'off'}{', full' if one.is_full else ''}"),
-    *json_only("owner"),
-    Column("arrived"),
-    Column("held"),
-    Column("queued"),
-    Column("in_hand", "in hand"),
-    text_only("set aside", _set_aside, "the messages that were set aside, by disposition"),
-    *json_only(**{one: f"messages that were set aside as {one}" for one in _SET_ASIDE[:-1]}, dead="its dead letters"),
-    Column("oldest"),
-    *json_only("max_messages"),
-    Column("stopped", "stopped groups", shown=_stopped, after="in hand"),
-    Column("waiting_groups", "waiting groups", after="stopped groups"),
-    Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
-    Column("processes", "at work", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
-    *json_only("faulted", "is_idle"),
-    Column("open_places", "open places", after="waiting groups", optional=True),
-    Column("oldest_open", "oldest open", after="open places", optional=True),
-    row="seriatim.box.views.queue_counts:QueueCounts",
-    nothing="there are no queues",
-)
+COUNTS = Table.of(declared.COUNTS)
 
 
 @click.command()

@@ -9,64 +9,18 @@ from typing import TYPE_CHECKING
 import click
 
 from seriatim.cli.events import EVENTS
-from seriatim.cli.groups import GROUP
 from seriatim.cli.plain import in_line
-from seriatim.cli.table import Column, Table, json_only
+from seriatim.cli.table import Table
+from seriatim.operations.tables import standing as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.operations.groups import GroupView, Head, Logged, OnWay, OpenPlace, Processed, Standing
+    from seriatim.operations.groups import GroupView, Head, Processed, Standing
 
 __all__ = ["STANDING", "tell"]
 
-_HEAD: Table[Head] = Table(
-    "A message at the head of a group",
-    *json_only("message_id", "type", "status", "sequence", "ordinal", "late", "attempt", "visible_at"),
-    *json_only("postponed", "postponed_until", "received_at", "entry_id", "failed", "stopped"),
-    row="seriatim.box.views.group_standing:Head",
-)
-_PROCESSED: Table[Processed] = Table(
-    "The last processed message of a group",
-    *json_only("ordinal", "sequence", "at", "by", "is_kept"),
-    row="seriatim.box.views.group_standing:Processed",
-)
-_LOG: Table[Logged] = Table(
-    "An entry of the operator log",
-    Column("operation_id", "operation"),
-    Column("at"),
-    Column("actor"),
-    Column("action"),
-    *json_only("queue", "group"),
-    Column("reason"),
-    *json_only("details"),
-    Column("role", after="actor"),
-    row="seriatim.box.views.operations_done:Logged",
-)
-_ON_WAY: Table[OnWay] = Table(
-    "A message on the way to a gate",
-    *json_only("message_id", "type", "queue", "group", "why", "since", "until", "error", "helps"),
-    row="seriatim.box.views.open_places:OnWay",
-)
-_PLACE: Table[OpenPlace] = Table(
-    "The first open place of a gate's group",
-    *json_only("number", "since", "messages"),
-    Column("waits_for", None, rows=_ON_WAY),
-    row="seriatim.box.views.open_places:OpenPlace",
-)
-STANDING: Table[Standing] = Table(
-    "The diagnosis of a group",
-    Column("view", None, rows=GROUP),
-    *json_only("why"),
-    Column("blocks", None, rows=_HEAD),
-    Column("following", None, rows=_HEAD),
-    *json_only("behind", "allowed", "helps"),
-    Column("operations", None, rows=_LOG),
-    Column("processed", None, rows=_PROCESSED),
-    Column("events", None, rows=EVENTS),
-    Column("place", None, rows=_PLACE, optional=True),
-    Column("waiting", None, value=lambda one: one.view.waiting, meaning="the number of its messages"),
-    row="seriatim.box.views.group_standing:Standing",
-)
+_LOG = Table.of(declared.LOG)
+STANDING = Table.of(declared.STANDING)
 
 
 def tell(found: Standing) -> None:

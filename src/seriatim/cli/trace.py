@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from seriatim.cli.table import Column, Table, json_only, json_option
+from seriatim.cli.table import Table, json_option
 from seriatim.cli.which import in_id_space, opened, which_box
 from seriatim.errors import UsageError
-
-if TYPE_CHECKING:
-    from seriatim.box.views.trace import Step
+from seriatim.operations.tables import steps as declared
 
 __all__ = ["STEPS", "trace"]
 
-STEPS: Table[Step] = Table(
-    "A step of a trace",
-    Column("at"),
-    Column("kind", "step"),
-    Column("text", ""),
-    Column("message_id", "message", after="step"),
-    *json_only("queue", "group"),
-    row="seriatim.box.views.trace:Step",
-    nothing=None,
-)
+STEPS = Table.of(declared.STEPS)
 
 
 @click.command("trace")

@@ -2,65 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
-from seriatim.cli.table import Column, Table, json_only, json_option, text_only
+from seriatim.cli.table import Table, json_option
 from seriatim.cli.which import opened, which_box
-from seriatim.operations.period import period_of
-
-if TYPE_CHECKING:
-    from seriatim.box.views.workers import WorkerView, WorkView
+from seriatim.operations.tables import workers as declared
 
 __all__ = ["WORKER", "ago", "longest", "workers"]
 
-
-def ago(seconds: float) -> str:
-    """An age for people, such as ``2 min ago``."""
-    return f"{period_of(seconds)} ago"
-
-
-def longest(worker: WorkerView) -> str | None:
-    """What a worker has had in hand for longest, in words."""
-    if not worker.in_hand:
-        return None
-    one = worker.in_hand[0]
-    told = [
-        f"group {one.group}" if one.group is not None else "",
-        f"message {one.message_id}" if one.message_id else "",
-    ]
-    if one.attempt is not None and one.attempt > 1:
-        told.append(f"attempt {one.attempt}")
-    return (
-        f"{', '.join(part for part in told if part)} since {one.since.astimezone().isoformat(' ', 'seconds')}".strip()
-    )
-
-
-WORK: Table[WorkView] = Table(
-    "A message in a worker's hand",
-    *json_only("group", "message_id", "attempt", "since"),
-    row="seriatim.box.views.workers:WorkView",
-)
-WORKER: Table[WorkerView] = Table(
-    "A worker",
-    Column("queue"),
-    Column("host"),
-    Column("pid", shown=lambda one: str(one.pid)),
-    *json_only("name", "role", "is_reader", "mode"),
-    Column("started_at", "since"),
-    Column("seen_at", "seen", shown=lambda one: f"{ago(one.silent_s)}{', silent' if one.is_silent else ''}"),
-    *json_only("silent_s", "is_silent"),
-    Column("workers"),
-    *json_only("threads"),
-    Column("run_length", "run length"),
-    *json_only("rate"),
-    Column("busy", "in hand"),
-    Column("in_hand", None, rows=WORK),
-    text_only("longest", longest, "what it has had in hand for longest"),
-    row="seriatim.box.views.workers:WorkerView",
-    nothing="no process works on a queue",
-)
+WORKER = Table.of(declared.WORKER)
+ago = declared.ago
+longest = declared.longest
 
 
 @click.command()

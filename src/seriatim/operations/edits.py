@@ -65,6 +65,7 @@ def export(
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
+    message_id: str | None = None,
 ) -> Iterator[ExportedMessage]:
     """Read messages with their bodies, oldest first, in one transaction. Never all bodies are in memory.
 
@@ -80,6 +81,7 @@ def export(
         since: only messages published from this moment on, as for `messages.messages`.
         until: only messages published before this moment, likewise.
         properties: only messages with these values of properties, by name.
+        message_id: only the message with this id.
 
     Raises:
         UsageError: there is no such queue, status or state, or another argument is invalid.
@@ -88,7 +90,9 @@ def export(
     if queue is not None:
         box.definitions().queue(queue)
     states = _states(state)
-    chosen = PlaceFilter(queue, group, status, message_type, error=error, narrowed=narrowed(since, until, properties))
+    chosen = PlaceFilter(
+        queue, group, status, message_type, message_id, error=error, narrowed=narrowed(since, until, properties)
+    )
     return _exported(box, chosen, states)
 
 

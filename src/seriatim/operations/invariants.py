@@ -8,6 +8,7 @@ from seriatim.box.views import invariants
 
 __all__ = [
     "broken",
+    "broken_within",
     "leases_run_out",
     "long_transactions",
     "never_numbered",
@@ -20,6 +21,12 @@ def broken(box: MessageBox) -> list[str]:
     """The violations of the box's laws, in words; empty if all is well. Reads the whole box, without locks."""
     with box.access.transaction() as transaction:
         return invariants.broken(transaction)
+
+
+def broken_within(box: MessageBox, seconds: float) -> list[str] | None:
+    """As `broken`; None if it would take longer: one of its statements took more than `seconds`."""
+    with box.access.transaction() as transaction:
+        return invariants.broken_within(transaction, seconds)
 
 
 def long_transactions(box: MessageBox, seconds: float) -> list[str]:

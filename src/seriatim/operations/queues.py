@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import EllipsisType
 
 from seriatim.box.box import MessageBox
@@ -10,7 +11,7 @@ from seriatim.box.definitions.change import Change
 from seriatim.box.definitions.queue_settings import SETTINGS, QueueSettings, settings_of
 from seriatim.box.definitions.switches import set_activated, set_enabled
 from seriatim.box.operators import queue_release, tune
-from seriatim.box.operators.operator_log import Operator
+from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.operators.queue_release import Released
 from seriatim.box.views.not_done import NotDone
 from seriatim.box.views.not_done import not_done as not_done_of
@@ -50,16 +51,27 @@ def not_done(box: MessageBox, *queues: str) -> list[NotDone]:
         return not_done_of(transaction, queues)
 
 
-def turn_on(box: MessageBox, *queues: str) -> list[Change]:
-    """Turn queues on: they hand messages out. Raises `UsageError` for an unknown name."""
-    with box.access.transaction() as transaction:
-        return set_enabled(transaction, queues, enabled=True)
+def turn_on(box: MessageBox, *queues: str, actor: str | None = None, reason: str | None = None) -> list[Change]:
+    """Turn queues on: they hand messages out. With an actor it is written to the operator log.
+
+    Raises:
+        UsageError: a name is unknown, or there is an actor and no reason.
+    """
+    return _turn(box, queues, enabled=True, by=None if actor is None else Operator(actor, reason or ""))
 
 
-def turn_off(box: MessageBox, *queues: str) -> list[Change]:
-    """Turn queues off: they accept messages, but hand none out. Raises `UsageError` for an unknown name."""
+def turn_off(box: MessageBox, *queues: str, actor: str | None = None, reason: str | None = None) -> list[Change]:
+    """Turn queues off: they accept messages, but hand none out. The arguments and errors are the same as for `turn_on`."""
+    return _turn(box, queues, enabled=False, by=None if actor is None else Operator(actor, reason or ""))
+
+
+def _turn(box: MessageBox, queues: Sequence[str], *, enabled: bool, by: Operator | None) -> list[Change]:
     with box.access.transaction() as transaction:
-        return set_enabled(transaction, queues, enabled=False)
+        changes = set_enabled(transaction, queues, enabled=enabled)
+        for one in changes:
+            if by is not None:
+                log(transaction, by, "turn_on" if enabled else "turn_off", queue=one.name, group=None, details={})
+        return changes
 
 
 def activate(box: MessageBox, *queues: str) -> list[Change]:

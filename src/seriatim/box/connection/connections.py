@@ -7,6 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from socket import gethostname
@@ -40,6 +41,7 @@ __all__ = [
     "VARIABLE",
     "Closing",
     "Connections",
+    "Limits",
     "connected_once",
     "is_away",
     "kept_connection",
@@ -95,6 +97,21 @@ class Closing:
         self.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the connections of a process that people look through may do.
+
+    Args:
+        reads_only: whether PostgreSQL refuses every change.
+        statement_ms: milliseconds after which PostgreSQL ends a statement; None: never.
+        wait_s: seconds for which a transaction waits for a connection; None: the pool's usual time.
+    """
+
+    reads_only: bool = False
+    statement_ms: int | None = None
+    wait_s: float | None = None
+
+
 class Connections(Closing):
     """The connections to a box; `open` has checked that the schema exists and has this version.
 
@@ -108,6 +125,7 @@ class Connections(Closing):
         turn_limit: seconds (or ``"60s"``) after which PostgreSQL closes a connection that idles inside a transaction;
             None: never.
         unrouted: as of `Access`.
+        limits: what the connections may do; None: everything.
     """
 
     def __init__(
@@ -122,11 +140,17 @@ class Connections(Closing):
         *,
         is_pooled: bool = False,
         unrouted: str | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self._unrouted = unrouted
         self._publish_notices = publish_notices
         self._lend(
-            dsn, place, SharedPool(dsn, place, identity, server, most, is_pooled=is_pooled), identity, most, turn_limit
+            dsn,
+            place,
+            SharedPool(dsn, place, identity, server, most, limits or Limits(), is_pooled=is_pooled),
+            identity,
+            most,
+            turn_limit,
         )
 
     def _lend(
@@ -177,6 +201,7 @@ class Connections(Closing):
         create: bool = True,
         owner: bool = False,
         unrouted: str | None = None,
+        limits: Limits | None = None,
     ) -> Self:
         """Open the connections; arguments and errors are those of `MessageBox.open`.
 
@@ -202,8 +227,9 @@ class Connections(Closing):
                 if owner and why_disabled is not None:
                     identity.check_enabled(connection)
             return cls(
-                publish_notices, dsn, identity, place, server, most, turn_limit, is_pooled=pooled, unrouted=unrouted
-            )
+                publish_notices, dsn, identity, place, server, most, turn_limit,
+                is_pooled=pooled, unrouted=unrouted, limits=limits,
+            )  # fmt: skip
         except BaseException:
             if server is not None:
                 server.close()
@@ -279,6 +305,7 @@ class SharedPool:
         identity: the box's identity.
         server: the embedded PostgreSQL, if it is used.
         most: the largest number of open connections.
+        limits: what they may do.
         is_pooled: whether a connection pooler stands in between.
 
     Attributes:
@@ -286,13 +313,17 @@ class SharedPool:
     """
 
     def __init__(
-        self, dsn: str, place: str, identity: Identity, server: EmbeddedServer | None, most: int, *, is_pooled: bool
-    ) -> None:
-        self._dsn, self._place, self._identity = dsn, place, identity
+        self, dsn: str, place: str, identity: Identity, server: EmbeddedServer | None, most: int, limits: Limits, *,
+        is_pooled: bool,
+    ) -> None:  # fmt: skip
+        self._dsn, self._place, self._identity, self._limits = dsn, place, identity, limits
         reach = Reach(place)
         # Asked for each new connection, since the embedded server may have to be found again.
         where: str | Callable[[], str] = dsn if server is None else server.found_again
-        self.pool = _pool(where, _settings(dsn), most, reach.pool_name(), partial(_set_up, identity, reach, is_pooled))
+        set_up = partial(_set_up, identity, reach, is_pooled, limits.reads_only)
+        self.pool = _pool(where, _settings(dsn) | _limiting(dsn, limits), most, reach.pool_name(), set_up)
+        if limits.wait_s is not None:
+            self.pool.timeout = limits.wait_s
         self.is_pooled = is_pooled
         self.process = os.getpid()
         self._server = server
@@ -301,7 +332,9 @@ class SharedPool:
 
     def here(self, most: int) -> SharedPool:
         """A new pool for one user in this process, which was forked from the process that made this pool."""
-        return SharedPool(self._dsn, self._place, self._identity, self._server, most, is_pooled=self.is_pooled)
+        return SharedPool(
+            self._dsn, self._place, self._identity, self._server, most, self._limits, is_pooled=self.is_pooled
+        )
 
     def has_free(self) -> bool:
         """Whether a connection is available without waiting until another user returns one."""
@@ -493,6 +526,14 @@ def _settings(dsn: str) -> dict[str, Any]:
     return {name: value for name, value in settings.items() if name not in given}
 
 
+def _limiting(dsn: str, limits: Limits) -> dict[str, Any]:
+    """The setting of a connection that limits its statements; `RESET ALL` leaves it."""
+    if limits.statement_ms is None:
+        return {}
+    given = str(conninfo_to_dict(dsn).get("options") or "")
+    return {"options": f"{given} -c statement_timeout={limits.statement_ms}".strip()}
+
+
 def _name_here() -> str:
     """The name that connections tell the server: by it an operator finds the process that holds a group."""
     machine = gethostname().encode("ascii", "replace").decode()
@@ -537,10 +578,11 @@ def _turn_limit_ms(limit: float | str) -> int:
     return limit_ms
 
 
-def _set_up(identity: Identity, reach: Reach, pooled: bool, connection: OwnConnection) -> None:
+def _set_up(identity: Identity, reach: Reach, pooled: bool, reads_only: bool, connection: OwnConnection) -> None:
     """Prepare a new connection: its state and its settings."""
     identity.remember(connection)
-    set_for_transactions(connection)
+    connection.reads_only = reads_only
+    set_for_transactions(connection, reads_only=reads_only)
     if pooled:
         connection.be_pooled()
     else:

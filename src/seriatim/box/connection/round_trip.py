@@ -95,6 +95,7 @@ class OwnConnection(psycopg.Connection[Any]):
             change while it has the name, and to ask for some twenty names takes longer than to read a row.
         may_flush: the result of `can_flush`; None before the first call.
         settled: from where to search for messages published through SQL, and until when to use that: see `publishing/unrouted_range.py`.
+        reads_only: whether its transactions change nothing.
         is_pooled: whether each transaction may use another connection to the server, or another server: then neither side
             may rely on state from earlier transactions.
         is_interrupted: whether nothing further is sent, because another thread has cancelled the call; see `interruption.py`.
@@ -107,6 +108,7 @@ class OwnConnection(psycopg.Connection[Any]):
         self.may_flush: bool | None = None
         self.settled: tuple[Any, float] | None = None
         self.is_pooled = False
+        self.reads_only = False
         self.is_interrupted = False
         self.in_hand: InHand | None = None
         self.refused = 0
@@ -168,7 +170,7 @@ class OwnConnection(psycopg.Connection[Any]):
         self._is_lent = False
         if self.autocommit:
             self.autocommit = False
-        set_for_transactions(self)
+        set_for_transactions(self, reads_only=self.reads_only)
         self.row_factory = tuple_row
         self.cursor_factory = psycopg.Cursor
         self.server_cursor_factory = psycopg.ServerCursor

@@ -53,11 +53,13 @@ _LIMIT = "idle_in_transaction_session_timeout"
 _RESET = sql.SQL("RESET SESSION AUTHORIZATION; RESET ALL; ")
 
 
-def set_for_transactions(connection: psycopg.Connection) -> None:
+def set_for_transactions(connection: psycopg.Connection, *, reads_only: bool = False) -> None:
     """Set how each transaction of a connection begins; sends nothing, and no transaction may be open."""
     if connection.isolation_level is not IsolationLevel.READ_COMMITTED:
         connection.isolation_level = IsolationLevel.READ_COMMITTED
-    wanted = None if is_standby(connection) else False  # a standby refuses even to begin a transaction that may write
+    wanted: bool | None = reads_only
+    if is_standby(connection):
+        wanted = None  # it refuses even to begin a transaction that may write
     if connection.read_only is not wanted:
         connection.read_only = wanted
     if connection.deferrable is not None:

@@ -1,0 +1,59 @@
+"""Writes the pictures of the console's pages into docs/pictures: ``python scripts/console_pictures.py``.
+
+It needs Chromium (``scripts/chromium``). The box is made for it, with the story of the tests in it, and is gone afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from seriatim.box.box import MessageBox
+from tests.console.browser import CHROMIUM, chromium, served
+from tests.console.story import shop
+
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+#: The pictures: name, address, and whether it is dark, and narrow.
+PICTURES = (
+    ("console-overview", "/", False, False),
+    ("console-groups", "/groups", False, False),
+    ("console-group", "/groups/fulfilment/c1", False, False),
+    ("console-group-dark", "/groups/fulfilment/hole", True, False),
+    ("console-group-narrow", "/groups/fulfilment/c1", False, True),
+    ("console-bulk", "/bulk?what=groups&action=retry&error=ValueError", False, False),
+    ("console-messages", "/messages", False, False),
+    ("console-faults", "/faults", False, False),
+    ("console-dead-letters", "/dead-letters", False, False),
+    ("console-unrouted", "/unrouted", False, False),
+    ("console-workers", "/workers", False, False),
+    ("console-log", "/log", False, False),
+    ("console-search", "/search?text=c1", False, False),
+)
+
+
+def main() -> None:
+    """Write all pictures."""
+    if CHROMIUM is None:
+        sys.exit("there is no Chromium: scripts/chromium installs it")
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        os.environ.pop("SERIATIM_DSN", None)
+        with MessageBox.open() as box:
+            shop(box)
+            with served(box) as address, chromium() as browser:
+                for name, path, is_dark, is_narrow in PICTURES:
+                    size = {"width": 420 if is_narrow else 1180, "height": 760}
+                    page = browser.new_page(viewport=size, color_scheme="dark" if is_dark else "light")
+                    page.goto(address + path)
+                    page.screenshot(path=FOLDER / f"{name}.png")
+                    page.close()
+        os.chdir(FOLDER)
+
+
+if __name__ == "__main__":
+    main()

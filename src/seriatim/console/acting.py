@@ -1,0 +1,334 @@
+"""Everything that the console changes goes through `act`: it checks the role, and takes the actor's name from who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seriatim.box.box import MessageBox
+from seriatim.console.actions import ON_GROUPS
+from seriatim.console.guard import Refusal
+from seriatim.console.seen import MOST_SEEN, seen_group, seen_number, token_of, tokens_in
+from seriatim.console.who import Actor
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.states import refusal
+from seriatim.operations import (
+    bulk,
+    dead_letters,
+    groups,
+    instances,
+    messages,
+    queues,
+    schedules,
+    set_aside,
+    subscriptions,
+)
+from seriatim.operations.groups import Action
+from seriatim.operations.tables.acted import OPERATION
+from seriatim.pipeline.text.counted import counted
+
+__all__ = ["Done", "Lot", "Many", "Preview", "act", "lot_of", "many", "preview", "role_of", "told"]
+
+_LONGEST_REASON = 4096
+#: What an action on a group takes further, and what it is called in the form.
+_NUMBERS = {"next": "next", "through": "through"}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What was done: `told`, in words; `back`, the parts of the address of the page that shows it, and its query."""
+
+    told: str
+    back: Sequence[str]
+    query: Mapping[str, object]
+    twin: object = None
+
+
+_ROLES = {
+    "queue.on": "switch", "queue.off": "switch", "subscription.start": "switch", "subscription.stop": "switch",
+    "schedule.pause": "switch", "schedule.resume": "switch", "unrouted.resubmit": "mend",
+    "instance.suspend": "mend", "instance.resume": "mend", "instance.terminate": "discard",
+}  # fmt: skip
+
+
+def role_of(action: str) -> str:
+    """The role that an action needs.
+
+    Raises:
+        Refusal: there is no such action.
+    """
+    if action in _ROLES:
+        return _ROLES[action]
+    if action in list(Action) and Action(action) in ON_GROUPS:
+        return ON_GROUPS[Action(action)].role
+    raise Refusal(400, f"there is no action {shown(action, 60)}")
+
+
+def act(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: bool = False) -> Done:
+    """Do what a form says, for an actor. It is one transaction, and written to the operator log.
+
+    Args:
+        box: the box.
+        actor: who asks; their name isn't taken from the form.
+        form: ``action``, ``reason``, what it acts on (``queue`` and ``group``, or ``name``), and for a group ``seen``.
+        reads_only: whether nothing may be changed.
+
+    Raises:
+        Refusal: nothing may be changed, or the actor has no such role, or the group has changed since it was seen.
+        UsageError: a value is missing or invalid.
+        ActionRefused: the state doesn't allow it.
+    """
+    action = form.get("action", "")
+    by = _allowed(actor, role_of(action), form, reads_only=reads_only)
+    if action in _ROLES:
+        return _switch(box, action, form.get("name", ""), by)
+    return _on_group(box, actor, Action(action), form, by)
+
+
+def _allowed(actor: Actor, role: str, form: Mapping[str, str], *, reads_only: bool) -> dict[str, str]:
+    """The actor and the reason, if the actor may act."""
+    if reads_only:
+        raise Refusal(403, "this console only looks", "it was started with --read-only")
+    if role not in actor.roles:
+        raise Refusal(403, f"{actor.name} may not do that", f"it needs the role {role}")
+    reason = form.get("reason", "").strip()
+    if not reason:
+        raise UsageError("the reason is missing", remedy="say why: it is written to the operator log")
+    if len(reason) > _LONGEST_REASON:
+        raise UsageError("the reason is too long", remedy=f"at most {_LONGEST_REASON:,} characters")
+    return {"actor": actor.name, "reason": reason}
+
+
+def _on_group(box: MessageBox, actor: Actor, action: Action, form: Mapping[str, str], by: dict[str, Any]) -> Done:
+    queue, group = form.get("queue", ""), form.get("group", "")
+    view = groups.group_view(box, queue, group)
+    if form.get("seen") != seen_group(view):
+        raise Refusal(
+            409,
+            f"group {group!r} has changed since you looked: it is {str(view.state).replace('_', ' ')} now. Nothing was done",
+            "look at it again",
+        )
+    given: dict[str, Any] = {}
+    for name, argument in _NUMBERS.items():
+        if form.get(name):
+            given[argument] = _number(name, form[name])
+    if action is Action.RETRY and "body" in form and form["body"] != form.get("body_before"):
+        if "see-bodies" not in actor.roles:
+            raise Refusal(403, f"{actor.name} may not edit a body", "it needs the role see-bodies")
+        given["body"] = form["body"].encode()
+    if action is Action.RESET and "next" not in given:
+        raise UsageError("the next number is missing", remedy="give the number with which the group goes on")
+    done = groups.act(box, action, queue, group, **(given | by))
+    told = f"{action.replace('_', ' ')}: {done.before} → {done.after}"
+
+    return Done(told, ("groups", queue, group), {"done": done.operation_id}, OPERATION.object_of(done))
+
+
+def _number(name: str, text: str) -> int:
+    if not text.strip().removeprefix("-").isdecimal() or len(text) > 19:
+        raise UsageError(f"{name} can't be {shown(text, 60)}", remedy="a whole number")
+    return int(text)
+
+
+def _switch(box: MessageBox, action: str, name: str, by: dict[str, str]) -> Done:
+    """Actions on what has a name or a number of its own."""
+    noun, _, verb = action.partition(".")
+    match noun:
+        case "queue":
+            (queues.turn_on if verb == "on" else queues.turn_off)(box, name, **by)
+            return Done(f"queue {name!r} is {verb}", ("queues", name), {})
+        case "subscription":
+            (subscriptions.start if verb == "start" else subscriptions.stop)(box, name, **by)
+            return Done(f"subscription {name!r}: {verb}", ("subscriptions",), {})
+        case "schedule":
+            (schedules.pause if verb == "pause" else schedules.resume)(box, name, **by)
+            return Done(f"schedule {name!r}: {verb}", ("schedules",), {})
+        case "instance":
+            does = {"suspend": instances.suspend, "resume": instances.resume, "terminate": instances.terminate}[verb]
+            does(box, _number("the instance", name), **by)
+            return Done(f"instance {name}: {verb}", ("instances",), {})
+        case _:
+            done = messages.resubmit(box)
+            return Done(f"{done.routed:,} routed, {done.left:,} left", ("unrouted",), {})
+
+
+# ---- many at once
+
+
+@dataclass(frozen=True, slots=True)
+class Lot:
+    """What many are acted on by one action: how they are found, told apart, and acted on.
+
+    Args:
+        noun: one of them, in words.
+        role: the role that it needs.
+        filters: the names of the filters.
+        find: those that the filter finds and that can be acted on, and those that can't, each with the reason.
+        seen: the token of one.
+        name: the queue and the group or id of one, for people.
+        run: acts on them; yields for each what was done or why it wasn't.
+    """
+
+    noun: str
+    role: str
+    filters: Sequence[str]
+    find: Callable[[MessageBox, str, dict[str, Any]], tuple[list[Any], list[tuple[Any, str]]]]
+    seen: Callable[[Any], str]
+    name: Callable[[Any], tuple[str | None, str | None, str]]
+    run: Callable[[MessageBox, str, list[Any], dict[str, str]], list[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What an action on many would do: `found`, and those `left_out` with the reason; `token` of what was seen."""
+
+    lot: Lot
+    action: str
+    found: list[Any]
+    left_out: list[tuple[Any, str]]
+    token: str
+    is_cut: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """What an action on many has done.
+
+    Args:
+        preview: what it found when it was confirmed.
+        done: how many it was done to.
+        refused: those that were refused, with the reason.
+        changed: those that the filter finds now, and that weren't there, or were otherwise, when the preview was made.
+        gone: how many of the preview the filter doesn't find any more.
+    """
+
+    preview: Preview
+    done: int
+    refused: list[tuple[str, str, str]]
+    changed: list[Any]
+    gone: int
+
+
+def lot_of(what: str, action: str) -> Lot:
+    """What many are acted on.
+
+    Raises:
+        Refusal: there is no such action on many.
+    """
+    if what == "groups" and action in bulk.BULK:
+        role = role_of(action)
+        return Lot(
+            "group",
+            role,
+            _GROUP_FILTERS,
+            _find_groups,
+            seen_group,
+            lambda one: (one.queue, one.group, one.state),
+            _act_on_groups,
+        )
+    if what == "dead-letters" and action in ("requeue", "delete"):
+        role = "mend" if action == "requeue" else "discard"
+        return Lot(
+            "dead letter", role, _LETTER_FILTERS, _find_letters, lambda one: seen_number(one.entry_id),
+            lambda one: (one.queue, one.group, one.message_id), _act_on_letters,
+        )  # fmt: skip
+    if what == "set-aside" and action in ("requeue", "delete"):
+        role = "mend" if action == "requeue" else "discard"
+        return Lot(
+            "message", role, _ASIDE_FILTERS, _find_aside, lambda one: seen_number(one.message_id, one.queue, one.status),
+            lambda one: (one.queue, one.group, one.message_id), _act_on_aside,
+        )  # fmt: skip
+    raise Refusal(400, f"there is no action {shown(action, 60)} on many {shown(what, 60)}")
+
+
+_GROUP_FILTERS = ("queue", "state", "key", "older_than", "error", "since", "until")
+_LETTER_FILTERS = ("queue", "key", "error", "older_than", "since", "until")
+_ASIDE_FILTERS = ("queue", "group", "status", "type", "older_than")
+
+
+def preview(box: MessageBox, actor: Actor, what: str, action: str, given: Mapping[str, str]) -> Preview:
+    """What an action on many would do; changes nothing.
+
+    Raises:
+        Refusal: the actor has no such role, or there is no such action.
+        UsageError: the filter is invalid.
+    """
+    lot = lot_of(what, action)
+    if lot.role not in actor.roles:
+        raise Refusal(403, f"{actor.name} may not do that", f"it needs the role {lot.role}")
+    found, left_out = lot.find(box, action, {name: given[name] for name in lot.filters if given.get(name)})
+    some = found[:MOST_SEEN]
+    return Preview(lot, action, some, left_out, token_of(map(lot.seen, some)), len(found) > MOST_SEEN)
+
+
+def many(
+    box: MessageBox, actor: Actor, what: str, action: str, form: Mapping[str, str], *, reads_only: bool = False
+) -> Many:
+    """Act on those that a preview has shown and that are as they were; each in a transaction of its own.
+
+    Raises:
+        Refusal, UsageError: as for `act`; nothing is done then.
+    """
+    by = _allowed(actor, lot_of(what, action).role, form, reads_only=reads_only)
+    seen = tokens_in(form.get("seen", ""))
+    now = preview(box, actor, what, action, form)
+    same = [one for one in now.found if now.lot.seen(one) in seen]
+    changed = [one for one in now.found if now.lot.seen(one) not in seen]
+    results = now.lot.run(box, action, same, by)
+    refused = [(one.queue, one.group, one.why) for one in results if isinstance(one, bulk.Refused)]
+    return Many(now, len(same) - len(refused), refused, changed, len(seen) - len(same))
+
+
+def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
+    queue = given.pop("queue", None)
+    if queue is not None:
+        box.definitions().queue(queue)
+    given.setdefault(
+        "state", groups.STOPPED
+    )  # the same as the list, so that the number on a button is that of the list
+    found = bulk.chosen(box, Action(action), groups.group_filter(queue, **given))
+    there = {(one.queue, one.group) for one in found}
+    others = groups.groups(box, queue, limit=MOST_SEEN, **given)
+    left_out = [(one, refusal(Action(action), one.state)) for one in others if (one.queue, one.group) not in there]
+    return found, left_out
+
+
+def _act_on_groups(box: MessageBox, action: str, found: list[Any], by: dict[str, Any]) -> list[Any]:
+    return list(bulk.each(box, Action(action), found, **by))
+
+
+def _find_letters(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
+    return list(dead_letters.dead_letters(box, limit=MOST_SEEN + 1, **given)), []
+
+
+def _act_on_letters(box: MessageBox, action: str, found: list[Any], by: dict[str, str]) -> list[Any]:
+    if action == "requeue":
+        return list(dead_letters.requeue_each(box, found, **by))
+    if found:
+        dead_letters.delete(box, [one.entry_id for one in found], **by)
+    return found
+
+
+def _find_aside(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
+    kind = given.pop("type", None)
+    found = set_aside.set_aside(box, message_type=kind, limit=MOST_SEEN + 1, **given)
+    if action == "delete":
+        return list(found), []
+    fits = [one for one in found if one.status in set_aside.REQUEUED]
+    return fits, [
+        (one, f"what is {one.status} isn't put back") for one in found if one.status not in set_aside.REQUEUED
+    ]
+
+
+def _act_on_aside(box: MessageBox, action: str, found: list[Any], by: dict[str, str]) -> list[Any]:
+    if action == "requeue":
+        return list(set_aside.requeue_each(box, found, **by))
+    if found:
+        set_aside.delete(box, found, **by)
+    return found
+
+
+def told(done: Many) -> str:
+    """What was done to many, in a sentence."""
+    return f"{done.preview.action.replace('_', ' ')}: {counted(done.done, done.preview.lot.noun)}"

@@ -1,0 +1,375 @@
+"""`create_app`: the console as an ASGI application, to be run alone or inside another one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from hashlib import sha256
+from importlib.resources import files
+from typing import Any
+from urllib.parse import parse_qsl
+
+from jinja2 import Environment
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from seriatim.box.box import MessageBox
+from seriatim.console import acting
+from seriatim.console.actions import ON_GROUPS
+from seriatim.console.guard import HEADERS, Refusal, Rules
+from seriatim.console.html import environment
+from seriatim.console.live import Looks, Poller
+from seriatim.console.page import Answer, Asked, Page, address, matched, segments_of
+from seriatim.console.pages import pages
+from seriatim.console.who import Actor, Identify, Unknown, everybody
+from seriatim.errors import ActionRefused, EnvironmentProblem, SeriatimError, Unavailable, UsageError
+from seriatim.operations.tables.table import as_json
+
+__all__ = ["create_app"]
+
+_LOG = logging.getLogger("seriatim.console")
+#: A form has at most so many bytes (an edited body is at most a quarter of a megabyte, and percent signs take three), and so many fields.
+_MOST_BYTES, _MOST_FIELDS = 1024 * 1024, 100
+_LONGEST_QUERY = 16 * 1024
+_TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+_SECTIONS = ("Work", "Messages", "Box")
+
+
+def create_app(
+    box: MessageBox,
+    *,
+    identify: Identify | None = None,
+    prefix: str = "",
+    hosts: Collection[str] = (),
+    origins: Collection[str] = (),
+    reads_only: bool = False,
+) -> Starlette:
+    """The console of a box.
+
+    Args:
+        box: the box, which the caller closes.
+        identify: who asks, from a request: returns an `Actor`, or raises `Unknown`; it is called in a thread. None: everybody is the
+            user who runs this process, which is for a server that only this machine reaches.
+        prefix: the path below which a proxy shows it, such as ``/seriatim``, whether or not the proxy strips it.
+        hosts: the names by which it is called, besides those of loopback.
+        origins: the addresses under which browsers see it, such as ``https://ops.example.org``.
+        reads_only: whether it changes nothing.
+
+    Raises:
+        UsageError: the prefix is invalid.
+    """
+    if prefix and (
+        not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix or "?" in prefix or "#" in prefix
+    ):
+        raise UsageError(f"the prefix can't be {prefix!r}", remedy="such as /seriatim")
+    console = _Console(box, identify or everybody(), prefix, Rules(hosts, origins), reads_only=reads_only)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        console.poller.end()
+
+    app = Starlette(
+        routes=[
+            Route("/{path:path}", console.answer, methods=["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+        ],
+        lifespan=lifespan,
+    )
+    app.state.poller = console.poller
+    return app
+
+
+class _Console:
+    """What answers requests."""
+
+    def __init__(self, box: MessageBox, identify: Identify, prefix: str, rules: Rules, *, reads_only: bool) -> None:
+        self._box = box
+        self._identify = identify
+        self._prefix = prefix
+        self._rules = rules
+        self._reads_only = reads_only
+        self._looks = Looks(box)
+        self.poller = Poller(box, self._looks)
+        self._pages = pages()
+        self._static = _static_files()
+        self._templates = self._environment()
+
+    def _environment(self) -> Environment:
+        found = environment(self._pages)
+        version = {name: sha256(body).hexdigest()[:12] for name, (body, _) in self._static.items()}
+        found.globals |= {
+            "url": lambda *parts, **query: address(self._prefix, [*map(str, parts)], query),
+            "static": lambda name: address(self._prefix, ["static", *name.split("/")], {"v": version[name]}),
+            "menu": [
+                (
+                    one,
+                    sorted(
+                        (page for page in self._pages if page.section == one), key=lambda page: (page.place, page.title)
+                    ),
+                )
+                for one in _SECTIONS
+            ],
+            "on_groups": ON_GROUPS,
+            "place": self._box.access.place,
+        }
+        return found
+
+    # ---- a request
+
+    async def answer(self, request: Request) -> Response:
+        """Answer a request; every error is a page that says what to do."""
+        wants_json = False
+        actor: Actor | None = None
+        try:
+            self._rules.check(request)
+            parts, wants_json = self._parts(request)
+            if parts[0] == "static" and request.method in ("GET", "HEAD"):
+                return self._with_headers(self._static_file(parts[1:], request, wants_json=wants_json))
+            wants_json = wants_json or "application/json" in request.headers.get("accept", "")
+            actor = await run_in_threadpool(self._identify, request)
+            response = await self._routed(request, parts, actor, wants_json=wants_json)
+        except Unknown as error:
+            status = 403 if error.challenge is None else 401
+            response = self._failure(status, error.why, "", None, wants_json=wants_json)
+            if error.challenge is not None:
+                response.headers["www-authenticate"] = error.challenge
+        except Refusal as error:
+            response = self._failure(error.status, error.what, error.remedy, actor, wants_json=wants_json)
+        except SeriatimError as error:
+            response = self._failure(_status_of(error), error.what, error.remedy, actor, wants_json=wants_json)
+        except ClientDisconnect:
+            response = Response(status_code=400)
+        except Exception:  # noqa: BLE001 -- the person gets a page, and the log the reason
+            _LOG.exception("a page failed: %s %s", request.method, request.scope.get("raw_path"))
+            response = self._failure(
+                500, "the page failed", "the log of the console says why", actor, wants_json=wants_json
+            )
+        return self._with_headers(response)
+
+    def _parts(self, request: Request) -> tuple[list[str], bool]:
+        raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
+        raw = raw.partition(b"?")[0]
+        mark = self._prefix.encode()
+        if mark and (raw == mark or raw.startswith(mark + b"/") or raw == mark + b".json"):
+            raw = raw[len(mark) :] or b"/"
+        return segments_of(raw)
+
+    async def _routed(self, request: Request, parts: list[str], actor: Actor, *, wants_json: bool) -> Response:
+        if len(request.scope["query_string"]) > _LONGEST_QUERY:
+            raise Refusal(414, "the address is too long")
+        if request.method == "POST":
+            form = await _form_of(request)
+            return await run_in_threadpool(self._posted, parts, form, actor, wants_json=wants_json)
+        if parts == ["live"]:
+            if "see" not in actor.roles:
+                raise Refusal(403, f"{actor.name} may not look")
+            headers = {"x-accel-buffering": "no"}
+            return StreamingResponse(self.poller.stream(), media_type="text/event-stream", headers=headers)
+        query = _pairs(request.scope["query_string"].decode("ascii", "replace"))
+        return await run_in_threadpool(self._page, parts, query, actor, wants_json=wants_json)
+
+    def _page(self, parts: list[str], query: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
+        if parts == ["bulk"]:
+            return self._preview(query, actor, wants_json=wants_json)
+        for page in self._pages:
+            for path in page.paths:
+                if (named := matched(path, parts)) is not None:
+                    return self._shown(page, named, query, actor, wants_json=wants_json)
+        raise Refusal(404, "there is no such page", "the menu has all pages")
+
+    def _shown(
+        self, page: Page, named: Mapping[str, str], query: Mapping[str, str], actor: Actor, *, wants_json: bool,
+        status: int = 200, more: Mapping[str, Any] | None = None,
+    ) -> Response:  # fmt: skip
+        if page.role not in actor.roles:
+            raise Refusal(403, f"{actor.name} may not look", f"it needs the role {page.role}")
+        asked = Asked(self._box, actor, named, query, self._reads_only, self._looks)
+        found = page.read(asked)
+        if wants_json:
+            return _json(found.twin, status)
+        values = self._values(page, asked, found) | dict(found.values) | dict(more or {})
+        name = page.name if page.template else "list.html"
+        return _html(self._templates.get_template(name).render(values), status)
+
+    def _values(self, page: Page, asked: Asked, found: Answer) -> dict[str, Any]:
+        query = {name: value for name, value in asked.query.items() if value}
+        here = self._here(page, asked)
+        return {
+            "page": page, "title": found.title or page.title, "asked": asked, "listing": found.listing,
+            "fields": found.fields, "about": found.about, "twin": here(suffix=".json", query=query),
+            "here": here(query=query), "actor": asked.actor, "reads_only": self._reads_only, "is_live": True,
+        }  # fmt: skip
+
+    def _here(self, page: Page, asked: Asked) -> Callable[..., str]:
+        for path in page.paths:
+            names = [one[1:-1] for one in path.split("/") if one.startswith("{")]
+            if set(names) == set(asked.named):
+                parts = [asked.named[one[1:-1]] if one.startswith("{") else one for one in path.split("/")]
+                return lambda suffix="", query=None: address(self._prefix, parts, query, suffix=suffix)
+        raise AssertionError(page.paths)
+
+    # ---- acting
+
+    def _posted(self, parts: list[str], form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
+        if parts == ["act"]:
+            return self._act(form, actor, wants_json=wants_json)
+        if parts == ["bulk"]:
+            done = acting.many(
+                self._box, actor, form.get("what", ""), form.get("do", ""), form, reads_only=self._reads_only
+            )
+            told = acting.told(done)
+            if wants_json:
+                twin = {"done": done.done, "refused": done.refused, "changed": len(done.changed), "gone": done.gone}
+                return _json(twin, 200)
+            return self._rendered("done.html", told, actor, many=done, told=told, what=form.get("what", ""))
+        raise Refusal(405, "nothing is changed here")
+
+    def _act(self, form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
+        try:
+            done = acting.act(self._box, actor, form, reads_only=self._reads_only)
+        except (UsageError, Refusal) as error:
+            refused = error if isinstance(error, Refusal) else Refusal(_status_of(error, 422), error.what, error.remedy)
+            if wants_json or "group" not in form or refused.status == 403:
+                raise refused from None
+            return self._again(form, actor, refused)
+        if wants_json:
+            return _json(done.twin if done.twin is not None else {"done": done.told}, 200)
+        return RedirectResponse(address(self._prefix, done.back, done.query), 303)
+
+    def _again(self, form: dict[str, str], actor: Actor, refused: Refusal) -> Response:
+        """The page of the group as it is now, with the reason of the refusal and what was typed."""
+        page = next(one for one in self._pages if one.paths[0] == "groups/{queue}/{group}")
+        named = {"queue": form.get("queue", ""), "group": form["group"]}
+        more = {"refusal": refused, "typed": form}
+        return self._shown(page, named, {}, actor, wants_json=False, status=refused.status, more=more)
+
+    def _preview(self, query: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
+        what, action = query.get("what", ""), query.get("action", "")
+        if self._reads_only:
+            raise Refusal(403, "this console only looks", "it was started with --read-only")
+        found = acting.preview(self._box, actor, what, action, query)
+        given = {name: query[name] for name in found.lot.filters if query.get(name)}
+        if wants_json:
+            named = [found.lot.name(one) for one in found.found]
+            left_out = [[*found.lot.name(one), why] for one, why in found.left_out]
+            return _json({"action": action, "found": named, "left_out": left_out, "seen": found.token}, 200)
+        title = f"{action.replace('_', ' ').capitalize()} many?"
+        return self._rendered("preview.html", title, actor, it=found, what=what, given=given)
+
+    def _rendered(self, name: str, title: str, actor: Actor | None, **values: Any) -> Response:
+        status = values.pop("status", 200)
+        base = {
+            "title": title,
+            "actor": actor,
+            "page": None,
+            "reads_only": self._reads_only,
+            "is_live": False,
+            "twin": None,
+        }
+        return _html(self._templates.get_template(name).render(base | values), status)
+
+    # ---- what goes wrong
+
+    def _failure(self, status: int, what: str, remedy: str, actor: Actor | None, *, wants_json: bool) -> Response:
+        if wants_json:
+            return _json({"error": what, "remedy": remedy}, status)
+        return self._rendered("error.html", what, actor, status=status, what=what, remedy=remedy)
+
+    def _static_file(self, parts: list[str], request: Request, *, wants_json: bool) -> Response:
+        name = "/".join(parts) + (".json" if wants_json else "")
+        if name not in self._static:
+            raise Refusal(404, "there is no such file")
+        body, kind = self._static[name]
+        tag = f'"{sha256(body).hexdigest()[:16]}"'
+        headers = {"etag": tag, "cache-control": "public, max-age=31536000, immutable", "content-type": kind}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers)
+
+    @staticmethod
+    def _with_headers(response: Response) -> Response:
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        return response
+
+
+def _status_of(error: SeriatimError, usual: int = 400) -> int:
+    match error:
+        case ActionRefused():
+            return 409
+        case UsageError() if error.what.startswith("there is no"):
+            return 404
+        case UsageError():
+            return usual
+        case EnvironmentProblem():
+            return 403
+        case Unavailable():
+            return 503
+    return 500
+
+
+async def _form_of(request: Request) -> dict[str, str]:
+    """The fields of a form, each once.
+
+    Raises:
+        Refusal: it is too large, or no form.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        raise Refusal(415, "this is no form", "send application/x-www-form-urlencoded")
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _MOST_BYTES:
+            raise Refusal(413, f"the form is larger than {_MOST_BYTES:,} bytes")
+    try:
+        text = body.decode("ascii")
+    except UnicodeDecodeError:
+        raise Refusal(400, "the form isn't encoded") from None
+    found = _pairs(text)
+    if "body" in found:  # browsers send ends of lines as CR LF
+        found = {
+            name: value.replace("\r\n", "\n") if name.startswith("body") else value for name, value in found.items()
+        }
+    return found
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """The names and values of a query or form.
+
+    Raises:
+        Refusal: a name is there twice, or a value isn't UTF-8.
+    """
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
+    except UnicodeDecodeError:
+        raise Refusal(400, "a value isn't UTF-8") from None
+    except ValueError:
+        raise Refusal(400, "there are too many values") from None
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise Refusal(400, "a value is there twice")
+    return found
+
+
+def _json(twin: object, status: int) -> Response:
+    return Response(as_json(twin) + "\n", status, media_type="application/json")
+
+
+def _html(text: str, status: int) -> Response:
+    return Response(text.encode("utf-8", "backslashreplace"), status, media_type="text/html")
+
+
+def _static_files() -> dict[str, tuple[bytes, str]]:
+    """The files that pages load, with their types, by name."""
+    found: dict[str, tuple[bytes, str]] = {}
+    root = files("seriatim.console") / "static"
+    for folder, place in (("", root), ("vendored/", root / "vendored")):
+        for one in place.iterdir():
+            if one.is_file() and (kind := _TYPES.get(one.name.rpartition(".")[2])):
+                found[folder + one.name] = (one.read_bytes(), kind)
+    return found

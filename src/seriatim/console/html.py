@@ -1,0 +1,159 @@
+"""Pages as HTML: everything that came with a message is text, whatever is in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from jinja2 import ChoiceLoader, DictLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup, escape
+
+from seriatim.console.page import Page
+from seriatim.operations.period import period_of
+from seriatim.operations.tables.table import shown_value
+from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.plain import in_line, in_lines
+
+__all__ = ["environment", "pretty", "sparkline"]
+
+#: A word and a sign for each state; a colour never tells it alone.
+_SIGNS = {
+    "faulted": "✖", "timed_out": "◷", "suspended": "‖", "waiting": "…", "locked": "▶", "ready": "●", "closed": "■",
+    "on": "●", "off": "‖", "stopped": "‖", "started": "●", "running": "▶", "unenlisted": "■",
+}  # fmt: skip
+#: A cell has at most so many characters.
+_LONGEST = 300
+
+
+def environment(pages: Sequence[Page]) -> Environment:
+    """The templates: those of `templates/`, and that of each page."""
+    own = DictLoader({page.name: page.template for page in pages if page.template})
+    found = Environment(
+        loader=ChoiceLoader([own, PackageLoader("seriatim.console", "templates")]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters |= {
+        "cell": _cell, "moment": _moment, "ago": _ago, "plain": in_line, "lines": in_lines, "counted": counted,
+        "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "number": shown_value,
+    }  # fmt: skip
+    return found
+
+
+def _cell(value: object) -> Markup | str:
+    """The content of a cell."""
+    if isinstance(value, datetime):
+        return _moment(value)
+    text = in_line(shown_value(value))
+    if len(text) <= _LONGEST:
+        return escape(text)
+    return Markup('<span title="{}">{}…</span>').format(text[:2000], text[:_LONGEST])
+
+
+def _moment(at: datetime | None) -> Markup | str:
+    if at is None:
+        return ""
+    utc = at.astimezone(UTC)
+    return Markup('<time datetime="{}">{}</time>').format(
+        utc.isoformat(timespec="milliseconds"), utc.strftime("%Y-%m-%d %H:%M:%SZ")
+    )
+
+
+def _ago(at: datetime | None) -> Markup | str:
+    if at is None:
+        return ""
+    return Markup('<time class="ago" datetime="{}" title="{}">{}</time>').format(
+        at.astimezone(UTC).isoformat(timespec="milliseconds"),
+        at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ"),
+        period_of((datetime.now(UTC) - at).total_seconds()),
+    )
+
+
+def _badge(state: str) -> Markup:
+    sign = _SIGNS.get(str(state), "")
+    return Markup('<span class="badge {}"><span aria-hidden="true">{}</span> {}</span>').format(
+        str(state), sign, str(state).replace("_", " ")
+    )
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def sparkline(values: Sequence[int], label: str, *, width: int = 120, height: int = 24) -> Markup:
+    """A line of values over time, as SVG; `label` says the same in words."""
+    if len(values) < 2:
+        return Markup("")
+    top = max(*values, 1)
+    step = (width - 2) / (len(values) - 1)
+    points = " ".join(
+        f"{1 + at * step:.1f},{height - 2 - (height - 4) * one / top:.1f}" for at, one in enumerate(values)
+    )
+    return Markup(
+        '<svg class="spark" role="img" aria-label="{}" viewBox="0 0 {} {}" width="{}" height="{}">'
+        '<title>{}</title><polyline points="{}"/></svg>'
+    ).format(label, width, height, width, height, label, points)
+
+
+def pretty(body: bytes, kind: str | None) -> Mapping[str, Any]:
+    """A body to be shown: ``text`` or ``hex`` of its beginning, how it is shown, and whether it goes on."""
+    most = 64 * 1024
+    head = body[:most]
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        if not (error.start > len(head) - 4 and len(body) > most):
+            return {"how": "hex", "text": _hex(body[:4096]), "is_cut": len(body) > 4096}
+        text = head[: error.start].decode()
+    if len(body) <= most and (text.lstrip()[:1] in ("{", "[") or (kind or "").endswith("json")):
+        try:
+            return {"how": "json", "text": in_lines(_indented(text)), "is_cut": False}
+        except (ValueError, RecursionError):
+            pass
+    return {"how": "text", "text": in_lines(text), "is_cut": len(body) > most}
+
+
+def _indented(text: str) -> str:
+    """JSON with indents; as it is where a name is there twice, or a number would change."""
+    found = json.loads(text, parse_float=_Number, parse_int=_Number, object_pairs_hook=_distinct)
+    return _again(found)
+
+
+class _Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise ValueError("a name is there twice")
+    return dict(pairs)
+
+
+def _again(value: object, indent: str = "") -> str:
+    """JSON with indents, numbers as they were written."""
+    inner = f"{indent}  "
+    match value:
+        case _Number():
+            return str(value)
+        case dict() if value:
+            lines = [
+                f"{inner}{json.dumps(name, ensure_ascii=False)}: {_again(one, inner)}" for name, one in value.items()
+            ]
+            return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
+        case list() if value:
+            return "[\n" + ",\n".join(f"{inner}{_again(one, inner)}" for one in value) + f"\n{indent}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _hex(body: bytes) -> str:
+    """Lines of 16 bytes: their place, their digits, and what of them is text."""
+    return "\n".join(
+        f"{at:08x}  {body[at : at + 16].hex(' '):<47}  {''.join(chr(one) if 32 <= one < 127 else '.' for one in body[at : at + 16])}"
+        for at in range(0, len(body), 16)
+    )

@@ -1,0 +1,207 @@
+"""`Page`: a page of the console, which is one file of `pages/`: its path, what it reads, its table, its template.
+
+A page reads from `seriatim.operations` and gives an `Answer`: the object that is its JSON twin, and what its template shows. The twin
+is what the command prints with ``--json``, because both come from one table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote, unquote, urlencode
+
+from seriatim.box.box import MessageBox
+from seriatim.console.guard import Refusal
+from seriatim.console.who import Actor
+from seriatim.errors import UsageError, shown
+from seriatim.operations.tables.table import Table
+
+__all__ = ["Answer", "Asked", "Field", "Listing", "Page", "address", "matched", "segments_of"]
+
+#: So many rows a page has, unless it is asked for others, and at most.
+_ROWS, _MOST_ROWS = 50, 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a page is asked for.
+
+    Args:
+        box: the box.
+        actor: who asks.
+        named: the parts of the path that have a name, decoded.
+        query: the query.
+        reads_only: whether nothing can be changed.
+        looks: what the console's poller has seen; see `live.Looks`.
+    """
+
+    box: MessageBox
+    actor: Actor
+    named: Mapping[str, str]
+    query: Mapping[str, str]
+    reads_only: bool = False
+    looks: Any = None
+
+    def may(self, role: str) -> bool:
+        """Whether the user has a role, and it can be used; only looking can in a console that reads only."""
+        return role in self.actor.roles and not (self.reads_only and role not in ("see", "see-bodies"))
+
+    def text(self, name: str) -> str | None:
+        """A value of the query; None if it is empty."""
+        return self.query.get(name) or None
+
+    def number(self, name: str) -> int | None:
+        """A whole number of the query.
+
+        Raises:
+            UsageError: it is none.
+        """
+        text = self.text(name)
+        if text is None:
+            return None
+        if not text.removeprefix("-").isdecimal() or len(text) > 19:
+            raise UsageError(f"{name} can't be {shown(text, 60)}", remedy="a whole number")
+        return int(text)
+
+    @property
+    def limit(self) -> int:
+        """The number of rows."""
+        return max(1, min(self.number("limit") or _ROWS, _MOST_ROWS))
+
+    def chosen(self, *names: str) -> dict[str, str]:
+        """The values of the query that are there, of these names."""
+        return {name: self.query[name] for name in names if self.query.get(name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A filter above a list.
+
+    Args:
+        name: its name in the query.
+        label: its label.
+        choices: the values to choose from; empty: any text.
+        hint: an example.
+    """
+
+    name: str
+    label: str
+    choices: Sequence[str] = ()
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A list: a table with its rows.
+
+    Args:
+        table: the table, whose columns for people are shown.
+        rows: the rows.
+        caption: the name of the list, for those who hear it.
+        links: the parts of the address to which a cell leads, by heading, from a row; None: nowhere.
+        nothing: the text in place of a table that has no rows.
+        following: the query of the next rows; None: these are all.
+    """
+
+    table: Table[Any]
+    rows: Sequence[Any]
+    caption: str
+    links: Mapping[str, Callable[[Any], Sequence[str] | None]] = field(default_factory=dict)
+    nothing: str = "there are none"
+    following: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a page shows.
+
+    Args:
+        twin: its JSON.
+        title: its title; None: the page's.
+        listing: its list, if it is one.
+        fields: the filters above the list.
+        about: a sentence below the title.
+        values: further values for its template.
+    """
+
+    twin: object
+    title: str | None = None
+    listing: Listing | None = None
+    fields: Sequence[Field] = ()
+    about: str = ""
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page.
+
+    Args:
+        paths: its paths, without the first slash; ``{name}`` is one part. The first one is the page's address.
+        title: its title.
+        read: what it shows.
+        template: its template, as text of Jinja; empty: that of a list.
+        section: the part of the menu in which it stands; empty: it isn't in the menu.
+        role: the role that it needs.
+        place: its place in its part of the menu; those with the same place are sorted by title.
+    """
+
+    paths: Sequence[str]
+    title: str
+    read: Callable[[Asked], Answer]
+    template: str = ""
+    section: str = ""
+    role: str = "see"
+    place: int = 1
+
+    @property
+    def name(self) -> str:
+        """The name of its template."""
+        return f"{self.paths[0] or 'overview'}.html"
+
+
+def address(prefix: str, parts: Sequence[str], query: Mapping[str, object] | None = None, *, suffix: str = "") -> str:
+    """An address of the console. Each part is one segment, whatever is in it.
+
+    A last part that would end in ``.json`` is written so that it doesn't. Browsers take ``.`` and ``..`` for steps in the path, however
+    they are written: so these stand in the query.
+    """
+    if any(one in (".", "..") for one in parts):
+        names = {"groups": ("queue", "key"), "messages": ("id",)}.get(parts[0], ("name",))
+        query = dict(zip(names, parts[1:], strict=False)) | dict(query or {})
+        parts = (parts[0].removesuffix("s"),)
+    segments = [quote(one, safe="") for one in parts]
+    if segments and parts[-1].endswith(".json"):
+        segments[-1] = f"{segments[-1][: -len('.json')]}%2Ejson"
+    asked = urlencode({name: str(value) for name, value in (query or {}).items() if value not in (None, "")})
+    return f"{prefix}/{'/'.join(segments)}{suffix}{'?' if asked else ''}{asked}"
+
+
+def segments_of(raw: bytes) -> tuple[list[str], bool]:
+    """The parts of a path as it was sent, each decoded on its own, and whether its JSON twin is asked for.
+
+    Raises:
+        Refusal: a part isn't UTF-8.
+    """
+    text = raw.decode("ascii", "replace")
+    wants_json = text.endswith(".json")
+    parts = text.removesuffix(".json").removeprefix("/").split("/")
+    try:
+        return [unquote(one, errors="strict") for one in parts], wants_json
+    except UnicodeDecodeError:
+        raise Refusal(400, "the address isn't UTF-8") from None
+
+
+def matched(path: str, parts: Sequence[str]) -> dict[str, str] | None:
+    """The named parts of a path that fits; None: it doesn't."""
+    wanted = path.split("/")
+    if len(wanted) != len(parts):
+        return None
+    named = {}
+    for want, part in zip(wanted, parts, strict=True):
+        if want.startswith("{"):
+            named[want[1:-1]] = part
+        elif want != part:
+            return None
+    return named

@@ -1,0 +1,66 @@
+"""Dead letters, with the ways back: put back, or delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.operations import dead_letters
+from seriatim.operations.tables.dead_letters import DEAD_LETTERS
+from seriatim.operations.tables.errors import ERRORS
+
+__all__ = ["PAGE"]
+
+_FILTERS = ("queue", "key", "error", "older_than", "since", "until")
+_FIELDS = (
+    Field("queue", "Queue"),
+    Field("key", "Group", hint="c*"),
+    Field("error", "Error text"),
+    Field("older_than", "Longer ago than", hint="7d"),
+    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
+    Field("until", "Until"),
+    Field("by", "Counted by", ("error",)),
+)
+_TEMPLATE = """
+{% extends "base.html" %}
+{% from "parts.html" import filters, listed with context %}
+{% block main %}
+<h1>Dead letters</h1>
+{{ filters(fields, asked) }}
+{{ listed(listing) }}
+{% if listing.rows and not asked.query.get("by") %}<p class="bulk">
+{% if asked.may("mend") %}<a class="button" href="{{ url('bulk', what='dead-letters', action='requeue', **where) }}">Put these back…</a>{% endif %}
+{% if asked.may("discard") %}<a href="{{ url('bulk', what='dead-letters', action='delete', **where) }}">Delete these…</a>{% endif %}
+</p>{% endif %}
+{% endblock %}
+"""
+
+
+def _read(asked: Asked) -> Answer:
+    given: dict[str, Any] = asked.chosen(*_FILTERS)
+    where = {"where": dict(given)}
+    if asked.query.get("by") == "error":
+        counts = dead_letters.dead_letters_by_error(asked.box, limit=asked.limit, **given)
+        return Answer(
+            ERRORS.objects_of(counts), fields=_FIELDS, listing=Listing(ERRORS, counts, "Errors"), values=where
+        )
+    rows = dead_letters.dead_letters(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
+    return Answer(
+        DEAD_LETTERS.objects_of(rows),
+        fields=_FIELDS,
+        listing=Listing(
+            DEAD_LETTERS,
+            rows,
+            "Dead letters",
+            links={
+                "message": lambda one: ("messages", one.message_id),
+                "group": lambda one: None if one.group is None else ("groups", one.queue, one.group),
+            },
+            nothing="There are no dead letters.",
+            following=None if len(rows) < asked.limit else dict(asked.query) | {"after": str(rows[-1].entry_id)},
+        ),
+        values=where,
+    )
+
+
+PAGE = Page(("dead-letters",), "Dead letters", _read, _TEMPLATE, section="Messages")

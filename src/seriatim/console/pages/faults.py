@@ -1,0 +1,52 @@
+"""Faults of handlers, newest first; or counted by their error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.operations import faults
+from seriatim.operations.tables.errors import ERRORS
+from seriatim.operations.tables.faults import FAULTS
+
+__all__ = ["PAGE"]
+
+_FIELDS = (
+    Field("queue", "Queue"),
+    Field("group", "Group"),
+    Field("kind", "Kind", tuple(map(str, faults.FaultKind))),
+    Field("error", "Error text"),
+    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
+    Field("until", "Until"),
+    Field("by", "Counted by", ("error",)),
+)
+
+
+def _read(asked: Asked) -> Answer:
+    given: dict[str, Any] = asked.chosen("queue", "group", "kind", "error", "since", "until", "key", "older_than")
+    if asked.query.get("by") == "error":
+        counts = faults.faults_by_error(asked.box, limit=asked.limit, **given)
+        return Answer(ERRORS.objects_of(counts), fields=_FIELDS, listing=Listing(ERRORS, counts, "Errors"))
+    rows = faults.faults(
+        asked.box, message_id=asked.text("message"), before=asked.number("before"), limit=asked.limit, **given
+    )
+    return Answer(
+        FAULTS.objects_of(rows),
+        fields=_FIELDS,
+        about="What handlers failed at, newest first.",
+        listing=Listing(
+            FAULTS,
+            rows,
+            "Faults",
+            links={
+                "fault": lambda one: ("faults", str(one.fault_id)),
+                "message": lambda one: ("messages", one.message_id),
+                "group": lambda one: None if one.group is None else ("groups", one.queue, one.group),
+            },
+            nothing="No handler has failed.",
+            following=None if len(rows) < asked.limit else dict(asked.query) | {"before": str(rows[-1].fault_id)},
+        ),
+    )
+
+
+PAGE = Page(("faults",), "Faults", _read, section="Messages")

@@ -1,0 +1,148 @@
+"""The groups that stand still, grouped by the reason; or all groups that a filter finds."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.operations import groups
+from seriatim.operations.bulk import BULK
+from seriatim.operations.groups import STOPPED, Action, ErrorCount, GroupState, GroupView
+from seriatim.operations.tables.errors import ERRORS
+from seriatim.operations.tables.groups import GROUPS
+
+__all__ = ["PAGE"]
+
+#: A group that waits for a number for less isn't shown unless it is asked for: messages overtake each other all the time.
+_YOUNG = timedelta(minutes=10)
+_FILTERS = ("queue", "key", "older_than", "error", "since", "until")
+_FIELDS = (
+    Field("queue", "Queue"),
+    Field("state", "State", tuple(map(str, GroupState))),
+    Field("key", "Key", hint="c*"),
+    Field("error", "Error text"),
+    Field("older_than", "In it for longer than", hint="5m"),
+    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
+    Field("until", "Until"),
+    Field("all", "Also young ones", ("yes",)),
+)
+
+_TEMPLATE = """
+{% extends "base.html" %}
+{% from "parts.html" import filters, listed with context %}
+{% block main %}
+<h1>Groups that stand still</h1>
+<p class="about">They hand nothing out until something happens. Not shown: groups that have waited for a number for less than 10 minutes.</p>
+{{ filters(fields, asked) }}
+{% if causes %}
+<h2>Why</h2>
+<ul class="causes">
+{% for one, where in causes %}
+<li><a href="{{ url('groups', **where) }}"><strong>{{ one.count | counted("group") }}</strong> <span>{{ one.error | plain }}</span></a>
+{% if one.example %}<span class="example">{{ one.example | cell }}</span>{% endif %}
+{% if asked.may("mend") %}{% for action in actions_of(one) %}
+<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].many }} {{ one.count | counted("group") }}…</a>
+{% endfor %}{% endif %}</li>
+{% endfor %}
+</ul>
+{% endif %}
+<h2>Groups</h2>
+{{ listed(listing) }}
+{% if asked.may("mend") and listing.rows %}
+<p class="bulk">All groups that this filter finds:
+{% for action in bulk %}{% if asked.may(on_groups[action].role) %}
+<a href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].button | lower }}…</a>
+{% endif %}{% endfor %}</p>
+{% endif %}
+{% endblock %}
+"""
+
+
+def _read(asked: Asked) -> Answer:
+    given: dict[str, Any] = asked.chosen(*_FILTERS)
+    queue = given.pop("queue", None)
+    state = asked.text("state")
+    if asked.query.get("by") == "error":
+        counts = groups.groups_by_error(asked.box, queue, state=state or STOPPED, **given)
+        return Answer(ERRORS.objects_of(counts), listing=Listing(ERRORS, counts, "Causes"), values=_nothing())
+    after = _after(asked)
+    rows = groups.groups(
+        asked.box, queue, state=state or STOPPED, suspected=None if state else True, after=after, limit=asked.limit, **given
+    )  # fmt: skip
+    following = None
+    if len(rows) == asked.limit:
+        following = dict(asked.query) | {"after_queue": rows[-1].queue, "after_key": rows[-1].group}
+    every = bool(state or asked.text("all") or given)
+    shown = rows if every else [one for one in rows if not _is_young(one)]
+    listing = Listing(
+        GROUPS.without("touched", "arrived"),
+        shown,
+        "Groups that stand still",
+        links={"group": lambda one: ("groups", one.queue, one.group), "queue": lambda one: ("queues", one.queue)},
+        nothing="No group stands still.",
+        following=following,
+    )
+    causes = []
+    if after is None:
+        counts = _causes(asked, queue, given, every=every)
+        causes = [
+            (one, asked.chosen("queue", "key", "older_than", "since", "until") | _where(one, every=every))
+            for one in counts
+        ]
+    return Answer(
+        GROUPS.objects_of(shown),
+        listing=listing,
+        fields=_FIELDS,
+        values={
+            "causes": causes,
+            "actions_of": _actions_of,
+            "bulk": BULK,
+            "where": asked.chosen(*_FILTERS, "state"),
+        },
+    )
+
+
+def _nothing() -> dict[str, Any]:
+    return {"causes": [], "actions_of": _actions_of, "bulk": [], "where": {}}
+
+
+def _after(asked: Asked) -> tuple[str, str] | None:
+    if "after_queue" in asked.query and "after_key" in asked.query:
+        return asked.query["after_queue"], asked.query["after_key"]
+    return None
+
+
+def _is_young(one: GroupView) -> bool:
+    waits = one.state is GroupState.WAITING and not one.restart_suspected
+    return waits and one.since is not None and datetime.now(UTC) - one.since < _YOUNG
+
+
+def _causes(asked: Asked, queue: str | None, given: dict[str, Any], *, every: bool) -> list[ErrorCount]:
+    """The causes of the groups that are shown."""
+    if every:
+        return groups.groups_by_error(asked.box, queue, state=asked.text("state") or STOPPED, **given)
+    others = groups.groups_by_error(asked.box, queue, state=STOPPED - {GroupState.WAITING})
+    old = groups.groups_by_error(asked.box, queue, state=GroupState.WAITING, older_than=_YOUNG.total_seconds())
+    return sorted([*others, *old], key=lambda one: (-one.count, one.error))
+
+
+def _where(one: ErrorCount, *, every: bool) -> dict[str, str]:
+    """The filter for the groups of a cause."""
+    if one.error == GroupState.WAITING and not every:
+        return {"state": one.error, "older_than": f"{_YOUNG.total_seconds():.0f}s"}
+    return {"state": one.error} if one.error in list(GroupState) else {"error": one.error}
+
+
+def _actions_of(one: ErrorCount) -> list[Action]:
+    """What usually helps groups that stand still for a cause."""
+    match one.error:
+        case GroupState.SUSPENDED:
+            return [Action.RESUME]
+        case GroupState.TIMED_OUT | GroupState.WAITING:
+            return [Action.SKIP_HOLE]
+        case _:
+            return [Action.RETRY]
+
+
+PAGE = Page(("groups",), "Groups that stand still", _read, _TEMPLATE, section="Work")

@@ -1,0 +1,57 @@
+"""Instances that run or are suspended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.operations import instances
+from seriatim.operations.tables.instances import INSTANCES
+
+__all__ = ["PAGE"]
+
+_FIELDS = (
+    Field("queue", "Queue"),
+    Field("group", "Group"),
+    Field("status", "Status", tuple(map(str, instances.InstanceStatus))),
+)
+_TEMPLATE = """
+{% extends "base.html" %}
+{% from "parts.html" import filters, listed, switch_form with context %}
+{% block main %}
+<h1>Instances</h1>
+{{ filters(fields, asked) }}
+{{ listed(listing) }}
+{% if listing.rows | length == 1 %}{% set one = listing.rows[0] %}
+{% if asked.may("mend") %}{{ switch_form("instance.resume" if one.status == "suspended" else "instance.suspend", one.instance_id, ("Resume" if one.status == "suspended" else "Suspend") ~ " instance " ~ one.instance_id) }}{% endif %}
+{% if asked.may("discard") %}{{ switch_form("instance.terminate", one.instance_id, "Terminate instance " ~ one.instance_id) }}{% endif %}
+{% endif %}
+{% endblock %}
+"""
+
+
+def _read(asked: Asked) -> Answer:
+    given: dict[str, Any] = asked.chosen("queue", "group", "status")
+    number = asked.named.get("instance")
+    if number is None:
+        rows = instances.instances(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
+    else:
+        rows = [instances.instance_view(asked.box, int(number) if number.isdecimal() and len(number) < 19 else 0)]
+    return Answer(
+        INSTANCES.objects_of(rows),
+        fields=_FIELDS,
+        listing=Listing(
+            INSTANCES,
+            rows,
+            "Instances",
+            links={
+                "instance": lambda one: ("instances", str(one.instance_id)),
+                "group": lambda one: ("groups", one.queue, one.group),
+            },
+            nothing="There are no instances.",
+            following=None if len(rows) < asked.limit else dict(asked.query) | {"after": str(rows[-1].instance_id)},
+        ),
+    )
+
+
+PAGE = Page(("instances", "instances/{instance}"), "Instances", _read, _TEMPLATE, section="Box")

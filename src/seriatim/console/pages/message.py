@@ -1,0 +1,123 @@
+"""A message: its properties, its body as text, JSON or hexadecimal digits, its way, and what operators have edited."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Any
+
+from seriatim.console.html import pretty
+from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.errors import EnvironmentProblem, UsageError
+from seriatim.operations import edits, messages, trace
+from seriatim.operations.messages import Placed, Stored
+from seriatim.operations.tables.messages import MESSAGE, MESSAGES
+
+__all__ = ["PAGE"]
+
+_DIFFED = 64 * 1024
+_STEPS = 200
+
+_TEMPLATE = """
+{% extends "base.html" %}
+{% from "parts.html" import listed, message_link with context %}
+{% block main %}
+<h1><span class="unseen">Message </span><code>{{ one.message_id | plain }}</code></h1>
+<dl class="facts">
+<div><dt>Type</dt><dd>{{ one.type | plain }}</dd></div>
+<div><dt>Published</dt><dd>{{ one.received_at | moment }}</dd></div>
+<div><dt>Ticket</dt><dd>{{ one.ticket.location | plain }}/{{ one.ticket.epoch }}/{{ one.ticket.number }}</dd></div>
+{% if one.content_type %}<div><dt>Media type</dt><dd>{{ one.content_type | plain }}</dd></div>{% endif %}
+</dl>
+<h2>Where it is</h2>
+{{ listed(places) }}
+<h2>Properties</h2>
+<table class="narrow"><caption class="unseen">Properties</caption><thead><tr><th scope="col">name</th><th scope="col">value</th></tr></thead><tbody>
+{% if body is none %}<tr><td colspan="2">You don't see the properties of messages.</td></tr>{% else %}{% for name, value in one.context.items() %}<tr><th scope="row">{{ name | plain }}</th><td>{{ value | json | cell }}</td></tr>
+{% else %}<tr><td colspan="2">none</td></tr>{% endfor %}{% endif %}
+</tbody></table>
+<h2>Body</h2>
+{% if body is none %}<p class="about">You don't see the bodies of messages.</p>
+{% else %}
+<p class="about">{{ size | number }} bytes, shown as {{ body.how }}{% if body.is_cut %}: only the beginning; <code>seriatim messages show --json</code> prints it whole{% endif %}</p>
+<pre class="body" tabindex="0" aria-label="Body">{{ body.text }}</pre>
+{% endif %}
+{% for part in one.parts if body is not none %}<p>Part {{ part.name | plain }}: {{ (part.content_type or "") | plain }}, {{ part.body | length | number }} bytes</p>{% endfor %}
+{% for queue, lines in edited %}
+<h2>Edited in {{ queue | plain }}</h2>
+<pre class="diff" tabindex="0" aria-label="What was edited">{% for kind, line in lines %}<span class="{{ kind }}">{{ line | plain }}
+</span>{% endfor %}</pre>
+{% endfor %}
+<h2>Its way</h2>
+<ol class="timeline">
+{% for step in steps %}<li class="{{ step.kind }}"><span class="at">{{ step.at | moment }}</span> <span class="kind">{{ step.kind | words }}</span>
+<span class="told">{{ step.text | cell }}{% if step.message_id and step.message_id != one.message_id %} · {{ message_link(step.message_id) }}{% endif %}</span></li>
+{% endfor %}
+</ol>
+{% endblock %}
+"""
+
+
+def _read(asked: Asked) -> Answer:
+    message_id = asked.named.get("id") if "id" in asked.named else asked.query.get("id", "")
+    space = asked.query.get("id_space")
+    found, places = messages.message(asked.box, str(message_id), id_space=space)
+    sees = asked.may("see-bodies")
+    twin = MESSAGE.object_of(found, places=places)
+    if not sees:
+        twin |= {"body": None, "context": None, "parts": []}
+    listing = Listing(
+        MESSAGES.only("queue", "group", "status", "sequence", "ticket", "reason"),
+        places,
+        "Where it is",
+        links={
+            "group": lambda one: None if one.group is None else ("groups", one.queue, one.group),
+            "queue": lambda one: None if one.queue is None else ("queues", one.queue),
+        },
+        nothing="no queue has it any more",
+    )
+    return Answer(
+        twin,
+        title=f"Message {message_id}",
+        values={
+            "one": found,
+            "places": listing,
+            "size": len(found.body),
+            "body": pretty(found.body, found.content_type) if sees else None,
+            "edited": _edited(asked, found, places) if sees else [],
+            "steps": trace.trace_message(asked.box, found.message_id, id_space=found.id_space)[:_STEPS],
+        },
+    )
+
+
+def _edited(asked: Asked, found: Stored, places: list[Placed]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """For each queue in which an operator has edited the message: the lines that are gone and those that came."""
+    told = []
+    for place in places:
+        if place.queue is None or len(found.body) > _DIFFED:
+            continue
+        try:
+            now: Any = next(
+                iter(edits.export(asked.box, queue=place.queue, group=place.group, message_id=found.message_id)), None
+            )
+        except (EnvironmentProblem, UsageError):
+            continue
+        if now is None:
+            continue
+        before, after = _lines(found.body, found.context), _lines(now.body, now.context)
+        if before != after:
+            told.append((place.queue, [*_diff(before, after)]))
+    return told
+
+
+def _lines(body: bytes, context: Any) -> list[str]:
+    shown = [f"{name}: {value}" for name, value in sorted(dict(context).items())]
+    return [*shown, "", *pretty(body, None)["text"].splitlines()]
+
+
+def _diff(before: list[str], after: list[str]) -> list[tuple[str, str]]:
+    kinds = {"+": "added", "-": "gone", "@": "place"}
+    lines = [*difflib.unified_diff(before, after, "published", "now", lineterm="", n=3)][2:]
+    return [(kinds.get(one[:1], "same"), one) for one in lines]
+
+
+PAGE = Page(("messages/{id}", "message"), "Message", _read, _TEMPLATE)

@@ -1,0 +1,53 @@
+"""Search: a message id, a group's key or the value of a property, wherever the box has it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.operations.find import find
+from seriatim.operations.tables.faults import FAULTS
+from seriatim.operations.tables.found import FOUND, FOUND_MESSAGES
+from seriatim.operations.tables.groups import GROUPS
+
+__all__ = ["PAGE"]
+
+_FIELDS = (
+    Field("text", "Message id, group key, or value of a property"),
+    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
+    Field("until", "Until"),
+)
+_TEMPLATE = """
+{% extends "base.html" %}
+{% from "parts.html" import filters, listed with context %}
+{% block main %}
+<h1>Search</h1>
+{{ filters(fields, asked) }}
+<p class="about">For an error text: <a href="{{ url('faults', error=asked.query.get('text', '')) }}">faults</a>,
+<a href="{{ url('groups', error=asked.query.get('text', '')) }}">groups that stand still</a>.</p>
+{% for one in lists %}<h2>{{ one.caption }}</h2>{{ listed(one) }}{% endfor %}
+{% endblock %}
+"""
+
+
+def _read(asked: Asked) -> Answer:
+    text = asked.text("text")
+    if text is None:
+        return Answer({}, fields=_FIELDS, values={"lists": []})
+    given: dict[str, Any] = asked.chosen("since", "until")
+    found = find(asked.box, text, limit=asked.limit, **given)
+    to_group: dict[str, Any] = {
+        "group": lambda one: None if one.group is None or one.queue is None else ("groups", one.queue, one.group)
+    }
+    to_message: dict[str, Any] = {"message": lambda one: ("messages", one.message_id)}
+    lists = [
+        Listing(
+            GROUPS.only("queue", "group", "state", "since", "next", "held", "queued"), found.groups, "Groups", to_group
+        ),
+        Listing(FOUND_MESSAGES, found.messages, "Messages", to_group | to_message),
+        Listing(FAULTS, found.faults, "Faults", to_group | to_message),
+    ]
+    return Answer(FOUND.object_of(found), fields=_FIELDS, values={"lists": lists})
+
+
+PAGE = Page(("search",), "Search", _read, _TEMPLATE, section="Work", place=2)

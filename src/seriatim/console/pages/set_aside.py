@@ -1,0 +1,62 @@
+"""Messages that were set aside as late, duplicate, invalid or rejected, and unrouted ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.operations import set_aside
+from seriatim.operations.tables.messages import SET_ASIDE
+
+__all__ = ["PAGE"]
+
+_FILTERS = ("queue", "group", "status", "type", "older_than")
+_FIELDS = (
+    Field("queue", "Queue"),
+    Field("group", "Group"),
+    Field("status", "Status", set_aside.SET_ASIDE),
+    Field("type", "Type"),
+    Field("older_than", "Longer ago than", hint="7d"),
+)
+_TEMPLATE = """
+{% extends "base.html" %}
+{% from "parts.html" import filters, listed with context %}
+{% block main %}
+<h1>Set aside</h1>
+<p class="about">Messages that came late, twice, or that no queue could take. Dead letters have <a href="{{ url('dead-letters') }}">a page of their own</a>.</p>
+{{ filters(fields, asked) }}
+{{ listed(listing) }}
+{% if listing.rows %}<p class="bulk">
+{% if asked.may("mend") and asked.query.get("status", "late") in ("late", "duplicate", "rejected") %}<a class="button" href="{{ url('bulk', what='set-aside', action='requeue', **where) }}">Put these back…</a>{% endif %}
+{% if asked.may("discard") %}<a href="{{ url('bulk', what='set-aside', action='delete', **where) }}">Delete these…</a>{% endif %}
+</p>{% endif %}
+{% endblock %}
+"""
+
+
+def _read(asked: Asked) -> Answer:
+    given: dict[str, Any] = asked.chosen("queue", "group", "status", "older_than")
+    rows = set_aside.set_aside(asked.box, message_type=asked.text("type"), limit=asked.limit, **given)
+    return Answer(
+        SET_ASIDE.objects_of(rows),
+        fields=_FIELDS,
+        listing=Listing(
+            SET_ASIDE,
+            rows,
+            "Set aside",
+            links={
+                "message": lambda one: ("messages", one.message_id),
+                "group": lambda one: (
+                    None if one.group is None or one.queue is None else ("groups", one.queue, one.group)
+                ),
+            },
+            nothing="Nothing was set aside.",
+            following=None
+            if len(rows) < asked.limit
+            else dict(asked.query) | {"limit": str(min(asked.limit * 4, 1000))},
+        ),
+        values={"where": asked.chosen(*_FILTERS)},
+    )
+
+
+PAGE = Page(("set-aside",), "Set aside", _read, _TEMPLATE, section="Messages")

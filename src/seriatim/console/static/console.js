@@ -1,0 +1,67 @@
+// What makes pages live. They work without it: then they are as they were when they were loaded.
+(() => {
+  "use strict";
+  const pages = document.body.dataset.live;
+  const local = (root) => {
+    for (const one of root.querySelectorAll("time[datetime]")) {
+      if (!one.title) one.title = new Date(one.dateTime).toLocaleString();
+    }
+  };
+  local(document);
+  if (!pages || !window.EventSource) return;
+
+  const told = () => document.getElementById("live");
+  const button = () => document.getElementById("pause");
+  let paused = false, due = false, timer = null, state = "live";
+
+  const show = () => {
+    const text = paused ? "paused" : state;
+    if (told() && told().textContent !== text) told().textContent = text;
+    const pause = button();
+    if (pause) {
+      pause.hidden = false;
+      pause.textContent = paused ? "Go on" : "Pause";
+    }
+  };
+  // A page isn't changed under the hands of somebody who types, selects, or has the page in the background.
+  const busy = () => {
+    if (paused || document.hidden) return true;
+    const at = document.activeElement;
+    if (at && at.closest("form") && at.closest("main")) return true;
+    for (const one of document.querySelectorAll("main form input:not([type=hidden]), main form textarea:not([hidden])")) {
+      if (one.value !== one.defaultValue) return true;
+    }
+    const selected = document.getSelection();
+    return Boolean(selected && !selected.isCollapsed && String(selected));
+  };
+  const open = () => [...document.querySelectorAll("main details")].map((one) => one.open);
+  const refresh = async () => {
+    timer = null;
+    if (busy()) { due = true; return; }
+    due = false;
+    const opened = open();
+    try {
+      await window.htmx.ajax("GET", location.href, { target: "#main", select: "#main", swap: "outerMorph" });
+    } catch { due = true; return; }
+    [...document.querySelectorAll("main details")].forEach((one, at) => { if (at < opened.length) one.open = opened[at]; });
+    local(document.getElementById("main"));
+    show();
+  };
+  const soon = () => { due = true; if (timer === null) timer = setTimeout(refresh, 250); };
+
+  const source = new EventSource(pages);
+  source.onopen = () => { state = "live"; show(); };
+  source.onerror = () => { state = "not live: the console doesn't answer"; show(); };
+  source.addEventListener("changed", () => { state = "live"; soon(); });
+  source.addEventListener("away", (event) => { state = `not live: ${event.data}`; show(); });
+  document.addEventListener("click", (event) => {
+    if (event.target.id !== "pause") return;
+    paused = !paused;
+    show();
+    if (!paused && due) soon();
+  });
+  for (const kind of ["focusout", "visibilitychange", "selectionchange"]) {
+    document.addEventListener(kind, () => { if (due && timer === null) timer = setTimeout(refresh, 400); });
+  }
+  window.addEventListener("pagehide", () => source.close());
+})();

@@ -1,0 +1,238 @@
+"""Who uses the console, and what they may do: the local user, a user whom a proxy names, or one of a users file."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import getpass
+import hmac
+import ipaddress
+import os
+import secrets
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from hashlib import scrypt, sha256
+from pathlib import Path
+
+from starlette.requests import Request
+
+from seriatim.errors import UsageError, shown
+
+__all__ = [
+    "ROLES",
+    "Actor",
+    "Identify",
+    "Unknown",
+    "User",
+    "by_header",
+    "by_password",
+    "checked_roles",
+    "everybody",
+    "line_of",
+    "read_users",
+]
+
+#: What a user may do, from the least to the most.
+ROLES: Mapping[str, str] = {
+    "see": "see queues, groups, heads of messages, faults and the operator log",
+    "see-bodies": "see bodies and properties of messages, and edit the one that is retried",
+    "mend": "retry, resume, suspend, skip, reset and restart groups, put messages back, route messages again",
+    "discard": "abort and close groups, delete messages, terminate instances",
+    "switch": "turn queues and subscriptions on and off",
+}
+#: scrypt's parameters: 64 MB and about a tenth of a second for each password that is tried.
+_N, _R, _P = 2**15, 16, 1
+_MOST_MEMORY = 128 * 2**20
+_SALT = 16
+#: What a name in the users file may not have: it would end the name, or the line.
+_SEPARATOR = ":"
+
+
+@dataclass(frozen=True, slots=True)
+class Actor:
+    """A user of the console: `name`, as it is written to the operator log, and `roles`, some of `ROLES`."""
+
+    name: str
+    roles: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """A line of a users file: `name`, `roles`, and the salt and the hash of the password."""
+
+    name: str
+    roles: frozenset[str]
+    salt: bytes
+    hash: bytes
+
+
+class Unknown(Exception):
+    """Nobody knows who asks: `why`; `challenge` is the value of `WWW-Authenticate` if a password would help."""
+
+    def __init__(self, why: str, challenge: str | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.challenge = challenge
+
+
+#: Says who asks, or raises `Unknown`.
+Identify = Callable[[Request], Actor]
+
+
+def checked_roles(names: Iterable[str]) -> frozenset[str]:
+    """Roles by their names; whoever may do more may see.
+
+    Raises:
+        UsageError: there is no such role.
+    """
+    found = frozenset(one.strip() for one in names if one.strip())
+    for one in found:
+        if one not in ROLES:
+            raise UsageError(f"there is no role {shown(one)}", remedy=f"some of {', '.join(ROLES)}")
+    return found | {"see"} if found else found
+
+
+def everybody(roles: Collection[str] = tuple(ROLES), name: str | None = None) -> Identify:
+    """Everybody is one user, by default the one that runs the console: for a console that only this machine reaches."""
+    actor = Actor(name or getpass.getuser(), frozenset(roles))
+    return lambda _: actor
+
+
+def by_header(
+    header: str,
+    proxies: Iterable[str] = ("127.0.0.1", "::1"),
+    roles: Collection[str] = ("see", "mend"),
+    users: Mapping[str, User] | None = None,
+) -> Identify:
+    """A proxy has found out who asks, and says so in a header. Only proxies at these addresses are believed.
+
+    Args:
+        header: the header's name.
+        proxies: addresses or networks of proxies.
+        roles: what everybody may do; not used with `users`.
+        users: who may do what; others are refused.
+
+    Raises:
+        UsageError: an address is none.
+    """
+    trusted = []
+    for one in proxies:
+        try:
+            trusted.append(ipaddress.ip_network(one))
+        except ValueError:
+            raise UsageError(
+                f"{shown(one)} is no address of a proxy", remedy="such as 10.0.0.7 or 10.0.0.0/24"
+            ) from None
+
+    def identify(request: Request) -> Actor:
+        given = request.headers.getlist(header)
+        client = "" if request.client is None else request.client.host
+        if not _is_in(client, trusted):
+            raise Unknown(f"only the proxy may ask, and {client or 'this client'} is none that is trusted")
+        if len(given) != 1 or not given[0].strip() or not given[0].isprintable():
+            raise Unknown(f"the proxy has to name the user once, in the header {header}")
+        name = given[0].strip()
+        if users is None:
+            return Actor(name, frozenset(roles))
+        if name not in users:
+            raise Unknown("the users file doesn't have this user")
+        return Actor(name, users[name].roles)
+
+    return identify
+
+
+def _is_in(client: str, networks: Iterable[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
+    try:
+        address = ipaddress.ip_address(client)
+    except ValueError:
+        return False
+    return any(address in one for one in networks)
+
+
+def by_password(users: Mapping[str, User]) -> Identify:
+    """Users of a users file, by name and password (HTTP Basic)."""
+    challenge = 'Basic realm="seriatim", charset="UTF-8"'
+    key = secrets.token_bytes(32)
+    known: dict[bytes, str] = {}  # a digest with the key of this process, so that scrypt is paid once a user
+    nobody = User("", frozenset(), secrets.token_bytes(_SALT), b"")
+
+    def identify(request: Request) -> Actor:
+        kind, _, text = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "basic":
+            raise Unknown("log in with your name and password", challenge)
+        try:
+            name, colon, password = base64.b64decode(text, validate=True).decode().partition(_SEPARATOR)
+        except (binascii.Error, ValueError):
+            raise Unknown("the header Authorization can't be read", challenge) from None
+        digest = hmac.digest(key, text.encode(), sha256)
+        if colon and known.get(digest) == name and name in users:
+            return Actor(name, users[name].roles)
+        user = users.get(name, nobody)  # a name that isn't there takes as long
+        if not hmac.compare_digest(_hashed(password, user.salt), user.hash):
+            raise Unknown("this is not the password of that user", challenge)
+        if len(known) > 1000:
+            known.clear()
+        known[digest] = name
+        return Actor(user.name, user.roles)
+
+    return identify
+
+
+#: Strangers can't take more memory than two tries do.
+_TRYING = threading.BoundedSemaphore(2)
+
+
+def _hashed(password: str, salt: bytes) -> bytes:
+    with _TRYING:
+        return scrypt(password.encode(), salt=salt, n=_N, r=_R, p=_P, maxmem=_MOST_MEMORY, dklen=32)
+
+
+def line_of(name: str, roles: Iterable[str], password: str) -> str:
+    """The line of a users file for a user.
+
+    Raises:
+        UsageError: the name, the password or a role is invalid.
+    """
+    if not name or not name.isprintable() or _SEPARATOR in name or name != name.strip() or name.startswith("#"):
+        raise UsageError(f"a user can't be named {shown(name)}", remedy="printable text without a colon")
+    if len(password) < 8:
+        raise UsageError("the password is too short", remedy="at least 8 characters")
+    salt = os.urandom(_SALT)
+    hashed = _SEPARATOR.join(["scrypt", *(base64.b64encode(one).decode() for one in (salt, _hashed(password, salt)))])
+    order = [one for one in ROLES if one in checked_roles(roles)]
+    return f"{name}:{','.join(order)}:{hashed}"
+
+
+def read_users(path: Path) -> dict[str, User]:
+    """The users of a file, a line each: ``name:roles:scrypt:salt:hash``; empty lines and ``#`` are passed over.
+
+    Raises:
+        UsageError: the file can't be read, others may write it, or a line is none.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        mode = path.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the users file {path}: {error}") from None
+    if mode & 0o077:
+        raise UsageError(f"others may read or write the users file {path}", remedy=f"chmod 600 {path}")
+    found: dict[str, User] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        where = f"{path}:{number}"
+        match line.split(_SEPARATOR):
+            case [name, roles, "scrypt", salt, hashed] if name and name not in found:
+                try:
+                    user = User(name, checked_roles(roles.split(",")), base64.b64decode(salt), base64.b64decode(hashed))
+                except binascii.Error:
+                    raise UsageError("the salt or the hash is no Base64", where=where) from None
+                found[name] = user
+            case _:
+                raise UsageError(
+                    "this is no line of a user, or the user is there twice",
+                    where=where,
+                    remedy="seriatim console --users FILE --add-user NAME writes one",
+                )
+    return found

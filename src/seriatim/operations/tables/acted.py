@@ -1,0 +1,40 @@
+"""What came of an action on groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.operations.tables.groups import GROUP
+from seriatim.operations.tables.table import Column, Table, json_only
+
+if TYPE_CHECKING:
+    from seriatim.kernel.sequencer import Event
+    from seriatim.operations.bulk import Refused
+    from seriatim.operations.groups import Operation
+
+__all__ = ["ACTED", "OPERATION", "REFUSED"]
+
+_EVENT: Table[Event] = Table(
+    "An event of a group",
+    *json_only("kind", group="the group's key", first="the first number concerned", last="the last number concerned"),
+    *json_only(count="how many messages or numbers it stands for"),
+    row="seriatim.kernel.sequencer:Event",
+)
+OPERATION: Table[Operation] = Table(
+    "The result for a group",
+    *json_only("operation_id", "action", "queue", "group", "obeyed", "before", "after", "released", "set_aside"),
+    Column("events", None, rows=_EVENT),
+    *json_only("more"),
+    row="seriatim.box.operators.actions:Operation",
+)
+REFUSED: Table[Refused] = Table(
+    "A refused group",
+    *json_only(queue="the queue's name", group="the group's key", why="the reason"),
+    row="seriatim.operations.bulk:Refused",
+)
+ACTED: Table[dict[str, object]] = Table(
+    "The result for many groups",
+    Column("action", None, kind="str", meaning="the action"),
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
+    Column("groups", None, rows=(OPERATION, REFUSED, GROUP), meaning="each group; of a dry run as it is"),
+)

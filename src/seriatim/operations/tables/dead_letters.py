@@ -1,0 +1,43 @@
+"""Dead letters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.operations.tables.table import Column, Table, json_only
+
+if TYPE_CHECKING:
+    from seriatim.operations.dead_letters import DeadLetter, Requeued
+
+__all__ = ["DEAD_LETTERS", "REQUEUED"]
+
+
+def _reason(letter: DeadLetter) -> str:
+    known = letter.error is None or letter.error in letter.reason
+    return letter.reason if known else f"{letter.reason}; {letter.error}"
+
+
+DEAD_LETTERS: Table[DeadLetter] = Table(
+    "A dead letter",
+    Column("entry_id", "number", shown=lambda one: str(one.entry_id)),
+    Column("queue"),
+    Column("group"),
+    Column("message_id", "message"),
+    *json_only("type"),
+    Column("sequence"),
+    Column("ordinal"),
+    Column("attempt", "attempts"),
+    Column("reason", shown=_reason),
+    *json_only("error"),
+    Column("aside_at", "set aside", after="number"),
+    *json_only("received_at"),
+    row="seriatim.box.operators.dead_letters:DeadLetter",
+)
+REQUEUED: Table[Requeued] = Table(
+    "A dead letter that was put back",
+    *json_only("operation_id"),
+    Column("letter", None, rows=DEAD_LETTERS),
+    *json_only(place="`ordinal`: in its place; `end`; or `arrival`: it is judged as if it came now"),
+    *json_only("warning"),
+    row="seriatim.box.operators.dead_letters:Requeued",
+)

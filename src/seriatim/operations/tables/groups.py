@@ -1,0 +1,66 @@
+"""Groups, as a list and one alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.operations.tables.table import Column, Table, json_only, text_only
+
+if TYPE_CHECKING:
+    from seriatim.operations.groups import GroupView
+
+__all__ = ["GROUP", "GROUPS", "holder_of"]
+
+
+def _state(view: GroupView) -> str:
+    return f"{view.state} by {holder_of(view)}" if view.state == "locked" else view.state
+
+
+def holder_of(view: GroupView) -> str:
+    """Who has a locked group: the worker of its lease, or the connection with the lock, by its name and address."""
+    if view.leased_by is not None:
+        return view.leased_by
+    name = view.locked_name or "a connection without a name"
+    address = "" if view.locked_host is None else f" at {view.locked_host}"
+    return f"{name}{address} (database process {view.locked_by})"
+
+
+def _missing(view: GroupView) -> str | None:
+    first, last = view.next, view.hole_through
+    if last is None:
+        return None
+    return str(first) if first == last else f"{first}..{last}"
+
+
+GROUP: Table[GroupView] = Table(
+    "A group",
+    Column("queue"),
+    Column("group"),
+    Column("state", shown=_state),
+    Column("since"),
+    *json_only("locked", "locked_by"),
+    Column("next"),
+    text_only("missing", _missing, "the missing numbers, from `next` through `hole_through`"),
+    Column("arrived"),
+    Column("held"),
+    Column("queued"),
+    *json_only("in_hand", "hole_since", "hole_through", "last_released", "ordinal", "incarnation"),
+    Column("due_at", "due", after="missing"),
+    Column("touched_at", "touched"),
+    *json_only("suspended_by", "suspended_because", "error", "leased_by", "leased_until", "late", "retry_at", "obeyed"),
+    *json_only("locked_name", "locked_host", "due_in_s", "suspects", "restart_suspected"),
+    *json_only("unopened", "postponed", "postponed_until"),
+    Column("places", None, optional=True),
+    Column("open_places", "open places", after="missing", optional=True),
+    Column("open_number", "oldest open", after="open places", optional=True),
+    Column("open_since", "open since", after="oldest open", optional=True),
+    Column("closing", shown=lambda one: "yes" if one.closing else None, after="state", optional=True),
+    text_only(
+        "reason",
+        lambda one: one.reason,
+        "why it is suspended or faulted, or waits for its next attempt or its opening, or is postponed or due too late, or its producer seems "
+        "to have begun anew",
+    ),
+    row="seriatim.box.views.groups:GroupView",
+)
+GROUPS = GROUP.extended("A group in the list", *json_only("waiting"))

@@ -1,0 +1,26 @@
+"""Instances."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.operations.tables.table import Column, Table, json_only
+
+if TYPE_CHECKING:
+    from seriatim.operations.instances import InstanceView
+
+__all__ = ["INSTANCES"]
+
+INSTANCES: Table[InstanceView] = Table(
+    "An instance",
+    Column("instance_id", "instance", shown=lambda one: str(one.instance_id)),
+    Column("queue"),
+    Column("group"),
+    Column("status"),
+    Column("subscription"),
+    *json_only("starts", "correlations"),
+    Column("waiting"),
+    *json_only("state", "version", "started_at"),
+    Column("changed_at", "changed"),
+    row="seriatim.box.views.instances:InstanceView",
+)

@@ -1,0 +1,83 @@
+"""Messages: in a queue, one with its body, those that were set aside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.operations.tables.table import Column, Table, json_only, text_only
+
+if TYPE_CHECKING:
+    from seriatim.box.views.message_places import Placed, Stored
+    from seriatim.operations.set_aside import PutBack, SetAside
+    from seriatim.pipeline.types.message import Part
+
+__all__ = ["MESSAGE", "MESSAGES", "PUT_BACK", "SET_ASIDE"]
+
+
+def ticket_text(location: str, epoch: int, number: int) -> str:
+    return f"{location}/{epoch}/{number}"
+
+
+MESSAGES: Table[Placed] = Table(
+    "A message in a queue",
+    Column("message_id", "message"),
+    Column("type"),
+    *json_only("location", "epoch", "number"),
+    text_only(
+        "ticket", lambda one: ticket_text(one.location, one.epoch, one.number), "its `location`, `epoch` and `number`"
+    ),
+    Column("queue"),
+    Column("group"),
+    Column("status", shown=lambda one: "waits" if one.waits else one.status, meaning="as `--status` takes it"),
+    Column("reason", shown=lambda one: one.reason or one.postponement or one.error, after="parts"),
+    Column("sequence"),
+    *json_only("ordinal", "priority", "attempt", "visible_at", "waits", "subscriptions", "received_at", "since"),
+    *json_only("body_bytes"),
+    Column("parts", shown=lambda one: one.parts or None),
+    *json_only("id_space", "error", "postponed", "postponed_until"),
+    row="seriatim.box.views.message_places:Placed",
+)
+_PART: Table[Part] = Table(
+    "A part of a message", *json_only("name", "content_type", "body"), row="seriatim.pipeline.types.message:Part"
+)
+MESSAGE: Table[Stored] = Table(
+    "A message",
+    Column("message_id", None, meaning="its id"),
+    Column("type", None, meaning="its type"),
+    Column(
+        "ticket",
+        None,
+        value=lambda one: one.ticket._asdict(),
+        kind="Mapping[str, Any]",
+        meaning="its `location`, `epoch` and `number`",
+    ),
+    Column("content_type", None, meaning="the media type of its body"),
+    Column("context", None, value=lambda one: dict(one.context), meaning="its properties, by name"),
+    Column("body", None, kind="str", meaning="text if it is UTF-8, else hexadecimal digits"),
+    Column("received_at", None, meaning="when it was published"),
+    Column("parts", None, rows=_PART, meaning="its parts"),
+    Column("id_space", None, meaning="the id space of its publisher's role; empty: the owner's"),
+    Column("places", None, rows=MESSAGES, meaning="the queues that have it"),
+    row="seriatim.box.views.message_places:Stored",
+)
+SET_ASIDE: Table[SetAside] = Table(
+    "A message that was set aside",
+    Column("message_id", "message"),
+    Column("type"),
+    Column("queue"),
+    Column("group"),
+    Column("status", meaning="`late`, `duplicate`, `invalid`, `rejected` or `unrouted`"),
+    Column("sequence"),
+    Column("reason"),
+    Column("since", after="status"),
+    *json_only("received_at", "entry_id", "arrival_id", "position"),
+    row="seriatim.box.operators.set_aside:SetAside",
+)
+PUT_BACK: Table[PutBack] = Table(
+    "A message that was put back",
+    *json_only("operation_id"),
+    Column("message", None, rows=SET_ASIDE),
+    *json_only(place="`end`, or `arrival`: it is judged as if it came now"),
+    *json_only("status"),
+    row="seriatim.box.operators.set_aside:PutBack",
+)

@@ -1,0 +1,32 @@
+"""Schedules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.operations.tables.table import Column, Table, json_only
+
+if TYPE_CHECKING:
+    from seriatim.box.views.schedules import ScheduleView
+
+__all__ = ["SCHEDULES"]
+
+SCHEDULES: Table[ScheduleView] = Table(
+    "A schedule",
+    Column("schedule"),
+    Column("state"),
+    Column("cron"),
+    Column("timezone", "time zone"),
+    *json_only("type", "catch_up"),
+    Column("next_at", "next"),
+    Column("last_at", "last"),
+    Column("last_message", "last message"),
+    *json_only("published_at"),
+    Column("published"),
+    *json_only("failed_at"),
+    Column("error", optional=True),
+    *json_only("paused_at"),
+    Column("paused_by", "paused by", optional=True),
+    row="seriatim.box.views.schedules:ScheduleView",
+    nothing="there are no schedules",
+)

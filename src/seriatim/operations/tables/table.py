@@ -1,0 +1,224 @@
+"""The tables that people and programs are shown, declared once: columns, their text for people, and their names in JSON.
+
+A face prints them in its own way: a command as lines, a page of the console as HTML.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from types import EllipsisType
+from typing import Any, Generic, Self, TypeVar, cast
+
+__all__ = ["Column", "Table", "as_json", "as_json_line", "json_only", "shown_value", "text_only"]
+
+_Row = TypeVar("_Row")
+#: What is said in place of a table that has no rows.
+_NOTHING = "there are none"
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Generic[_Row]):
+    """A column of a table. Most are ``Column("queue")``: a field of the row, with one name for people and in JSON.
+
+    Args:
+        name: its name in JSON; None: it is only for people.
+        heading: its heading; by default its name; None: only JSON has it.
+        value: its value, from a row; by default the row's field of that name.
+        shown: its text for people, from a row; by default the value.
+        rows: the tables of the rows that are its value: one row, several, or None. Of several tables the table of the
+            row's class is used.
+        after: the heading after which it is shown to people, if that order differs from the order in JSON.
+        optional: a JSON object without a value has no such name, and people see the column only if a row has a value.
+        meaning: a line for the reference; by default the description of the field in the docstring of the row's class.
+        kind: the type of its value for the reference, as an annotation; by default the type of the row's field.
+    """
+
+    name: str | None
+    heading: str | EllipsisType | None = ...
+    value: Callable[[_Row], object] | None = None
+    shown: Callable[[_Row], object] | None = None
+    rows: Table[Any] | tuple[Table[Any], ...] = ()
+    after: str | None = None
+    optional: bool = False
+    meaning: str = ""
+    kind: str = ""
+
+    @property
+    def title(self) -> str | None:
+        """The heading; None: it isn't shown to people."""
+        return self.name if isinstance(self.heading, EllipsisType) else self.heading
+
+    @property
+    def tables(self) -> tuple[Table[Any], ...]:
+        """The tables of the rows that are its value."""
+        return self.rows if isinstance(self.rows, tuple) else (self.rows,)
+
+    def of(self, row: _Row | Mapping[str, object]) -> object:
+        """Its value in a row, for JSON."""
+        found = self._of(row)
+        return self._nested(found) if self.tables else found
+
+    def seen(self, row: _Row) -> object:
+        """Its text in a row, for people."""
+        return self._of(row) if self.shown is None else self.shown(row)
+
+    def _of(self, row: Any) -> object:
+        if self.value is not None:
+            return self.value(row)
+        if self.name is None:
+            return None
+        return row.get(self.name) if isinstance(row, Mapping) else getattr(row, self.name)
+
+    def _nested(self, found: Any) -> object:
+        if found is None:
+            return None
+        if isinstance(found, list | tuple) and not hasattr(found, "_fields"):
+            return [self._nested(one) for one in found]
+        fitting = (one for one in self.tables if len(self.tables) == 1 or one.is_of(found))
+        return next(fitting).object_of(found)
+
+
+def json_only(*names: str, **meanings: str) -> tuple[Column[Any], ...]:
+    """Columns for JSON only: fields of the row, by their names; then fields with a meaning of their own."""
+    return tuple(Column(name, None, meaning=told) for name, told in (dict.fromkeys(names, "") | meanings).items())
+
+
+def text_only(heading: str, shown: Callable[[_Row], object], meaning: str) -> Column[_Row]:
+    """A column for people only."""
+    return Column(None, heading, shown=shown, meaning=meaning)
+
+
+class Table(Generic[_Row]):
+    """A table: a line for each row for people, an object for each row in JSON.
+
+    Args:
+        title: the name of a row, for the reference.
+        columns: its columns, in the order of JSON.
+        row: the class of its rows, as ``module:name``; the class isn't imported for it.
+        nothing: the text for people if there are no rows; None: the headings.
+        more: the further names of JSON objects: the rows are mappings, and printed whole.
+        base: the table that it extends.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        *columns: Column[_Row],
+        row: str = "",
+        nothing: str | None = _NOTHING,
+        more: str = "",
+        base: Table[_Row] | None = None,
+    ) -> None:
+        self.title = title
+        self.columns = columns
+        self.row = row
+        self.nothing = nothing
+        self.more = more
+        self.base = base
+        self._shown = _for_people(columns)
+
+    def is_of(self, row: object) -> bool:
+        """Whether a row has the class of its rows."""
+        return self.row == f"{type(row).__module__}:{type(row).__qualname__}"
+
+    def shown_for(self, rows: Sequence[_Row]) -> Self:
+        """The same table without the optional columns that have no value in any of these rows."""
+        empty = [one.title for one in self._shown if one.optional and all(one.seen(row) is None for row in rows)]
+        return self.without(*map(str, empty)) if empty else self
+
+    @property
+    def shown(self) -> tuple[Column[_Row], ...]:
+        """The columns for people, in their order."""
+        return tuple(self._shown)
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The headings for people, in their order."""
+        return tuple(str(one.title) for one in self._shown)
+
+    def cells(self, row: _Row) -> tuple[object, ...]:
+        """The cells of a row for people, one for each heading."""
+        return tuple(one.seen(row) for one in self._shown)
+
+    def extended(self, title: str, *columns: Column[_Row], first: Sequence[Column[_Row]] = ()) -> Self:
+        """A table with further columns, behind the present ones or first."""
+        return type(self)(title, *first, *self.columns, *columns, row=self.row, nothing=self.nothing, base=self)
+
+    def only(self, *headings: str, nothing: str | None = _NOTHING) -> Self:
+        """The same table with only these columns for people; JSON is the same."""
+        found = type(self)(self.title, *self.columns, row=self.row, nothing=nothing, more=self.more)
+        found._shown = [one for one in self._shown if one.title in headings]  # noqa: SLF001 -- a table of the same class
+        return found
+
+    def without(self, *headings: str) -> Self:
+        """The same table without these columns for people; JSON is the same."""
+        return self.only(*(one for one in self.headings if one not in headings), nothing=self.nothing)
+
+    def object_of(self, row: _Row, /, **given: object) -> dict[str, object]:
+        """A row as an object of JSON.
+
+        Args:
+            row: the row.
+            given: values of columns that the row doesn't have, by name.
+        """
+        if self.more:
+            return dict(cast("Mapping[str, object]", row))
+        pairs = ((one, one.of(given if one.name in given else row)) for one in self.columns if one.name is not None)
+        return {str(one.name): value for one, value in pairs if not (one.optional and value is None)}
+
+    def objects_of(self, rows: Iterable[_Row]) -> list[dict[str, object]]:
+        """Rows as objects of JSON."""
+        return [self.object_of(one) for one in rows]
+
+
+def as_json(found: object) -> str:
+    """Plain values as JSON; times as ISO 8601, bytes as text if they are UTF-8, else as hexadecimal digits."""
+    return json.dumps(found, ensure_ascii=False, indent=2, default=_written)
+
+
+def as_json_line(found: object) -> str:
+    """The same in one line."""
+    return json.dumps(found, ensure_ascii=False, default=_written)
+
+
+def _for_people(columns: Sequence[Column[_Row]]) -> list[Column[_Row]]:
+    """The columns for people, in their order."""
+    found = [one for one in columns if one.title is not None and one.after is None]
+    for one in columns:
+        if one.after is not None:
+            found.insert([before.title for before in found].index(one.after) + 1, one)
+    return found
+
+
+def shown_value(value: object) -> str:
+    """A value of a cell as text: None is empty, a number has its thousands apart, a time is local."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case datetime():
+            return value.astimezone().isoformat(" ", "seconds")
+        case list() | tuple():
+            return ", ".join(map(str, value))
+    return str(value)
+
+
+def _written(value: object) -> object:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case Decimal():
+            return str(value)
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return value.hex()
+    raise TypeError(type(value).__name__)

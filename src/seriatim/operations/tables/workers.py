@@ -1,0 +1,60 @@
+"""Processes that work on queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.operations.period import period_of
+from seriatim.operations.tables.table import Column, Table, json_only, text_only
+
+if TYPE_CHECKING:
+    from seriatim.box.views.workers import WorkerView, WorkView
+
+__all__ = ["WORK", "WORKER", "ago", "longest"]
+
+
+def ago(seconds: float) -> str:
+    """An age for people, such as ``2 min ago``."""
+    return f"{period_of(seconds)} ago"
+
+
+def longest(worker: WorkerView) -> str | None:
+    """What a worker has had in hand for longest, in words."""
+    if not worker.in_hand:
+        return None
+    one = worker.in_hand[0]
+    told = [
+        f"group {one.group}" if one.group is not None else "",
+        f"message {one.message_id}" if one.message_id else "",
+    ]
+    if one.attempt is not None and one.attempt > 1:
+        told.append(f"attempt {one.attempt}")
+    return (
+        f"{', '.join(part for part in told if part)} since {one.since.astimezone().isoformat(' ', 'seconds')}".strip()
+    )
+
+
+WORK: Table[WorkView] = Table(
+    "A message in a worker's hand",
+    *json_only("group", "message_id", "attempt", "since"),
+    row="seriatim.box.views.workers:WorkView",
+)
+WORKER: Table[WorkerView] = Table(
+    "A worker",
+    Column("queue"),
+    Column("host"),
+    Column("pid", shown=lambda one: str(one.pid)),
+    *json_only("name", "role", "is_reader", "mode"),
+    Column("started_at", "since"),
+    Column("seen_at", "seen", shown=lambda one: f"{ago(one.silent_s)}{', silent' if one.is_silent else ''}"),
+    *json_only("silent_s", "is_silent"),
+    Column("workers"),
+    *json_only("threads"),
+    Column("run_length", "run length"),
+    *json_only("rate"),
+    Column("busy", "in hand"),
+    Column("in_hand", None, rows=WORK),
+    text_only("longest", longest, "what it has had in hand for longest"),
+    row="seriatim.box.views.workers:WorkerView",
+    nothing="no process works on a queue",
+)

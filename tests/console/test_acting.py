@@ -1,0 +1,239 @@
+"""What is done is what was seen, by somebody who may, with a reason; and what has changed meanwhile is left alone."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from seriatim.console.who import Actor
+from seriatim.operations import dead_letters, groups, queues
+from seriatim.operations.looking import open_to_look
+from seriatim.operations.operator_log import operator_log
+from tests.box.console import publish
+from tests.console.conftest import Client
+from tests.console.story import ADDRESS, orders, shop, stop
+from tests.console.test_guard import form_of
+
+
+@pytest.fixture
+def shopping(box):
+    shop(box, faulted=3, refused=1)
+    return Client(box)
+
+
+def state(box, group, queue="shop"):
+    return groups.group_view(box, queue, group).state
+
+
+def test_the_one_button_mends_and_the_page_says_what_was_done(client, filled):
+    answer = client.post("/act", form_of(client, reason="the customer is there now"))
+    assert answer.status_code == 303
+    page = client.get(answer.headers["location"]).text
+    assert "Retry is done: faulted → waiting" in page
+    entry = operator_log(filled)[0]
+    assert (entry.action, entry.group, entry.reason) == ("retry", "c1", "the customer is there now")
+
+
+def test_every_action_of_a_group_is_there(client, filled):
+    for action, more in (
+        ("skip_message", {}), ("skip_hole", {}), ("reset", {"next": "9"}), ("suspend", {}), ("resume", {}), ("restart", {}), ("close", {}), ("abort", {}),
+    ):  # fmt: skip
+        answer = client.post("/act", form_of(client, action, **more))
+        assert answer.status_code in (303, 409), (action, answer.text)
+    done = [one.action for one in operator_log(filled) if one.group == "c1"]
+    assert {"skip_message", "suspend", "resume", "reset", "abort"} <= set(done)
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "told"),
+    [
+        ({"reason": "  "}, 422, "the reason is missing"),
+        ({"reason": "x" * 5000}, 422, "the reason is too long"),
+        ({"action": "fly"}, 400, "there is no action"),
+        ({"action": "requeue"}, 400, "there is no action"),
+        ({"action": "resume"}, 409, "cannot resume a group that is faulted"),
+        ({"action": "reset"}, 422, "the next number is missing"),
+        ({"action": "reset", "next": "1e9"}, 422, "next can&#39;t be"),
+        ({"group": "none"}, 404, "there is no group"),
+        ({"seen": "another"}, 409, "has changed since you looked"),
+    ],
+)
+def test_what_can_not_be_done_is_told_of_and_not_done(client, filled, more, status, told):
+    before = len(operator_log(filled))
+    answer = client.post("/act", form_of(client) | more)
+    assert (answer.status_code, told in answer.text) == (status, True), answer.text
+    assert len(operator_log(filled)) == before
+
+
+def test_a_group_that_was_mended_meanwhile_is_left_alone(client, filled):
+    form = form_of(client)
+    groups.skip_message(filled, "shop", "c1", actor="bob", reason="I was faster")
+    answer = client.post("/act", form)
+    assert answer.status_code == 409
+    assert "has changed since you looked: it is waiting now. Nothing was done" in answer.text
+    assert [one.actor for one in operator_log(filled) if one.group == "c1"] == ["bob"]
+
+
+def test_messages_that_come_behind_do_not_hinder(client, filled):
+    form = form_of(client)
+    publish(filled, 3, group="c1")
+    assert client.post("/act", form).status_code == 303
+
+
+def test_a_body_is_edited_in_the_page_and_checked_against_its_type(box):
+    shop(box, faulted=1, refused=0)
+    client = Client(box)
+    page = client.get("/groups/fulfilment/c1").text
+    assert "&#34;postcode&#34;: null" in page
+    seen = re.search(r'name="seen" value="([^"]+)"', page)[1]
+    form = {
+        "action": "retry",
+        "queue": "fulfilment",
+        "group": "c1",
+        "reason": "the postcode",
+        "seen": seen,
+        "body_before": "x",
+    }
+    wrong = client.post("/act", form | {"body": '{"item": "teapot"}'})
+    assert wrong.status_code == 422
+    assert "amount" in wrong.text
+    assert "{&#34;item&#34;: &#34;teapot&#34;}</textarea>" in wrong.text
+    mended = '{"item": "teapot",\r\n "amount": 2}'
+    assert client.post("/act", form | {"body": mended}).status_code == 303
+    with box.session() as tx:
+        (message, *_) = tx.receive("fulfilment", group="c1", limit=1)
+        assert message.body == b'{"item": "teapot",\n "amount": 2}'
+        tx.connection.rollback()
+    diff = client.get(f"/messages/{message.message_id}").text
+    assert "Edited in fulfilment" in diff
+    assert '<span class="added">' in diff
+
+
+def test_a_body_that_is_not_changed_is_not_edited(box):
+    shop(box, faulted=1, refused=0)
+    client = Client(box)
+    page = client.get("/groups/fulfilment/c1").text
+    seen = re.search(r'name="seen" value="([^"]+)"', page)[1]
+    form = {"action": "retry", "queue": "fulfilment", "group": "c1", "reason": "again", "seen": seen}
+    assert client.post("/act", form | {"body": "same", "body_before": "same"}).status_code == 303
+    assert "edit" not in str(operator_log(box)[0].details)
+
+
+# ---- many
+
+
+def test_many_are_retried_by_the_filter_and_what_changed_is_left_out_and_said(shopping, box):
+    where = "what=groups&action=retry&error=ValueError"
+    page = shopping.get(f"/bulk?{where}").text
+    assert "Retry 3 groups?" in page
+    seen = re.search(r'name="seen" value="([^"]+)"', page)[1]
+    groups.skip_message(box, "fulfilment", "c2", actor="bob", reason="gone")
+    orders(box, "c99", 1)
+    stop(box, "c99", ADDRESS)
+    form = {"what": "groups", "do": "retry", "error": "ValueError", "reason": "mended", "seen": seen}
+    done = shopping.post("/bulk", form)
+    assert done.status_code == 200
+    assert "Retry: 2 groups" in done.text
+    assert "Left out: 1" in done.text
+    assert ">c99</a>" in done.text
+    assert "1 of those that you saw are otherwise now" in done.text
+    assert state(box, "c99", "fulfilment") == "faulted"
+    assert {state(box, one, "fulfilment") for one in ("c1", "c3")} == {"ready"}
+    assert sorted(one.group for one in operator_log(box) if one.action == "retry") == ["c1", "c3"]
+    again = shopping.post("/bulk", form | {"seen": ""})
+    assert "Retry: 0 groups" in again.text
+
+
+def test_a_preview_says_what_is_left_out_and_why(shopping):
+    page = shopping.get("/bulk?what=groups&action=retry").text
+    assert "Retry 3 groups?" in page
+    assert "Left out: 2" in page
+    assert "cannot retry a group that is suspended" in page
+    twin = shopping.get("/bulk.json?what=groups&action=retry").json()
+    assert (len(twin["found"]), len(twin["left_out"])) == (3, 2)
+
+
+def test_the_number_on_a_button_is_that_of_its_filter(shopping):
+    page = shopping.get("/groups").text
+    for address, number in re.findall(r'class="button" href="([^"]+)">\D+ (\d+) group', page):
+        assert f"{number} group" in shopping.get(address.replace("&amp;", "&")).text.split("</h1>")[0]
+    assert page.count('class="button"') == 2
+
+
+def test_dead_letters_are_put_back_or_deleted_by_the_filter(shopping, box):
+    (letter,) = dead_letters.dead_letters(box)
+    page = shopping.get("/bulk?what=dead-letters&action=requeue").text
+    seen = re.search(r'name="seen" value="([^"]+)"', page)[1]
+    form = {"what": "dead-letters", "do": "requeue", "reason": "after all", "seen": seen}
+    assert "Requeue: 1 dead letter" in shopping.post("/bulk", form).text
+    assert dead_letters.dead_letters(box) == []
+    assert letter.group == "p1"
+    assert "Requeue: 0 dead letters" in shopping.post("/bulk", form).text
+
+
+@pytest.mark.parametrize(
+    "form",
+    [{"what": "groups", "do": "reset"}, {"what": "x", "do": "retry"}, {"what": "groups", "do": "retry", "seen": "!"},
+     {"what": "groups", "do": "retry", "seen": "abc"}, {"what": "groups", "do": "retry", "seen": "a" * 12_012}],
+)  # fmt: skip
+def test_an_odd_action_on_many_is_refused(shopping, form):
+    assert shopping.post("/bulk", {"reason": "r", "seen": ""} | form).status_code == 400
+
+
+def test_each_action_needs_its_role(box):
+    shop(box, faulted=1, refused=1)
+    may = {"see": [], "mend": ["retry", "unrouted.resubmit"], "discard": ["abort"], "switch": ["queue.off"]}
+    for role, can in may.items():
+        client = Client(box, identify=lambda _, role=role: Actor("ann", frozenset({"see", role})))
+        for action in ("retry", "unrouted.resubmit", "abort", "queue.off"):
+            form = {"action": action, "queue": "fulfilment", "group": "none", "name": "none", "seen": "", "reason": "r"}
+            answer = client.post("/act", form)
+            assert (answer.status_code == 403) is (action not in can), (role, action, answer.status_code)
+        status = client.post("/bulk", {"what": "groups", "do": "retry", "seen": "", "reason": "r"}).status_code
+        assert status == (200 if role == "mend" else 403)
+
+
+def test_a_queue_is_turned_off_and_on_with_a_reason(shopping, box):
+    form = {"action": "queue.off", "name": "billing", "reason": "the bank is closed"}
+    assert shopping.post("/act", form).headers["location"] == "/queues/billing"
+    assert [one.enabled for one in queues.queues(box) if one.queue == "billing"] == [False]
+    entry = operator_log(box)[0]
+    assert (entry.action, entry.queue, entry.reason) == ("turn_off", "billing", "the bank is closed")
+
+
+def test_a_console_that_only_looks_changes_nothing_and_postgresql_sees_to_it(box):
+    shop(box, faulted=1, refused=0)
+    before = len(operator_log(box))
+    with open_to_look(box.dsn, schema=box.schema, reads_only=True) as looking:
+        client = Client(looking, reads_only=True)
+        page = client.get("/groups/fulfilment/c1")
+        assert "only looks" in page.text
+        assert "<form" not in page.text.split("<main")[1]
+        for path in (
+            "/",
+            "/groups",
+            "/messages",
+            "/faults",
+            "/dead-letters",
+            "/workers",
+            "/log",
+            "/search?text=c1",
+            "/events",
+        ):
+            assert client.get(path).status_code == 200, path
+        form = {"action": "retry", "queue": "fulfilment", "group": "c1", "seen": "", "reason": "r"}
+        assert client.post("/act", form).status_code == 403
+        assert client.post("/bulk", {"what": "groups", "do": "retry", "seen": "", "reason": "r"}).status_code == 403
+        with pytest.raises(Exception, match="read-only"):
+            groups.retry(looking, "fulfilment", "c1", actor="ann", reason="r")
+    assert len(operator_log(box)) == before
+
+
+def test_a_form_that_is_too_large_or_none_is_refused(client):
+    assert client.post("/act", {"reason": "x" * 2_000_000}).status_code == 413
+    headers = {"sec-fetch-site": "same-origin", "content-type": "application/json"}
+    assert client.request("POST", "/act", content=b"{}", headers=headers).status_code == 415
+    headers["content-type"] = "application/x-www-form-urlencoded"
+    for content in (b"a=1&a=2", b"a=%ff", b"\xff", b"&".join(b"x%d=1" % one for one in range(200))):
+        assert client.request("POST", "/act", content=content, headers=headers).status_code == 400

@@ -1,0 +1,182 @@
+"""The console in a real browser: a fault is seen, understood and mended; and nobody is shut out."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import seriatim as sq
+from seriatim.operations import groups
+from seriatim.operations.looking import open_to_look
+from seriatim.operations.operator_log import operator_log
+from tests.console.browser import CHROMIUM, chromium, served
+from tests.console.story import ADDRESS, orders, shop, stop
+
+if CHROMIUM is None:
+    pytest.skip("there is no Chromium: scripts/chromium installs it", allow_module_level=True)
+
+from playwright.sync_api import expect
+
+AXE = (Path(__file__).parent / "axe-4.14.1.min.js").read_text(encoding="utf-8")
+WILD = "<img src=x onerror=document.title='owned'><script>document.title='owned'</script>"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture
+def page(browser):
+    """A page, which is to log nothing: no refused script, no file that isn't there."""
+    with browser.new_context() as context:
+        found, told = context.new_page(), []
+        found.on("console", lambda message: told.append(message.text))
+        found.on("pageerror", lambda error: told.append(str(error)))
+        yield found
+        assert [one for one in told if "status of 4" not in one] == []
+
+
+def test_a_fault_is_seen_understood_and_mended(box, page):
+    shop(box, faulted=2, refused=0)
+    with served(box) as address:
+        page.goto(address)
+        page.get_by_role("row", name="fulfilment").get_by_role("link", name="4").click()
+        page.get_by_role("row", name="fulfilment c1 ").get_by_role("link", name="c1").click()
+        expect(page.get_by_text("the handler failed for good: ValueError: order 4711 has no postcode")).to_be_visible()
+        page.get_by_text("Edit its body first").click()
+        body = page.get_by_role("textbox", name="Body of message")
+        body.fill(body.input_value().replace("null", '"3011"'))
+        page.get_by_label("Reason to retry").fill("the customer told us, ticket 12")
+        page.get_by_role("button", name="Retry: group c1").click()
+        expect(page.get_by_role("status").filter(has_text="Retry is done: faulted → ready")).to_be_visible()
+    with box.session() as tx:
+        (message, *_) = tx.receive("fulfilment", group="c1", limit=1)
+        assert json.loads(message.body)["address"]["postcode"] == "3011"
+    assert operator_log(box)[0].reason == "the customer told us, ticket 12"
+
+
+def test_many_are_retried_with_a_change_in_between(box, page):
+    shop(box, faulted=4, refused=0)
+    with served(box) as address:
+        page.goto(f"{address}/groups")
+        page.get_by_role("link", name="Retry 4 groups…").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Retry 4 groups?")
+        groups.skip_message(box, "fulfilment", "c2", actor="bob", reason="gone")
+        orders(box, "c9", 1)
+        stop(box, "c9", ADDRESS)
+        page.get_by_label("Reason").fill("the postcode isn't needed any more")
+        page.get_by_role("button", name="Retry 4 groups").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Retry: 3 groups")
+        expect(page.get_by_role("alert")).to_contain_text("Left out: 1")
+        expect(page.get_by_role("alert").get_by_role("link")).to_have_text("c9")
+
+
+def test_a_page_is_live_and_does_not_change_under_somebodys_hands(box, page):
+    shop(box, faulted=1, refused=0)
+    with served(box) as address:
+        page.goto(f"{address}/groups/fulfilment/c1")
+        expect(page.locator("#live")).to_have_text("live")
+        reason = page.get_by_label("Reason to retry")
+        reason.fill("I am typing")
+        groups.skip_message(box, "fulfilment", "c1", actor="bob", reason="gone")
+        expect(page.locator("h1 .badge")).to_contain_text("faulted")
+        reason.fill("")
+        page.locator("h1").click()
+        expect(page.locator("h1 .badge")).to_contain_text("ready", timeout=20_000)
+
+
+def test_nothing_needs_javascript(box, browser):
+    shop(box, faulted=1, refused=0)
+    with served(box, prefix="/ops") as address, browser.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(f"{address}/ops/groups")
+        page.get_by_role("link", name="c1", exact=True).click()
+        page.get_by_label("Reason to retry").fill("again")
+        page.get_by_role("button", name="Retry: group c1").click()
+        assert "/ops/groups/fulfilment/c1?done=" in page.url
+        assert "Retry is done" in page.content()
+
+
+def test_a_console_that_only_looks_has_no_buttons(box, page):
+    shop(box, faulted=1, refused=0)
+    with (
+        open_to_look(box.dsn, schema=box.schema, reads_only=True) as looking,
+        served(looking, reads_only=True) as address,
+    ):
+        page.goto(f"{address}/groups/fulfilment/c1")
+        expect(page.get_by_text("This console only looks")).to_be_visible()
+        assert page.locator("main form").count() == 0
+
+
+def test_a_hostile_message_is_text(box, page):
+    box.define(
+        sq.MessageType(WILD, properties={"who": "string"}), sq.Queue("shop", policy=sq.Fifo(), group="who"),
+        sq.Subscription("all", where="TRUE", to="shop"),
+    )  # fmt: skip
+    with box.session() as tx:
+        (message_id,) = tx.publish([sq.Message(type=WILD, body=WILD.encode() * 1000, context={"who": WILD})])
+    with served(box) as address:
+        for path in ("/messages", f"/messages/{message_id}", "/groups?state=ready"):
+            page.goto(address + path)
+            expect(page.get_by_text("onerror").first).to_be_visible()
+            assert "owned" not in page.title()
+        page.get_by_role("link", name=WILD).click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("onerror")
+        assert "owned" not in page.title().partition("·")[0] or page.title().startswith("Group <img")
+
+
+def test_nobody_is_shut_out(box, browser):
+    shop(box, faulted=2, refused=2)
+    message_id = orders(box, "c7", 1)[0]
+    paths = ["/", "/groups?all=yes", "/groups/fulfilment/c1", "/groups/fulfilment/hole", f"/messages/{message_id}", "/messages",
+             "/faults", "/faults/1", "/dead-letters", "/set-aside", "/unrouted", "/dialogs", "/workers", "/log", "/subscriptions",
+             "/search?text=c1", "/bulk?what=groups&action=retry", "/queues/fulfilment", "/nothing"]  # fmt: skip
+    with served(box) as address:
+        for scheme, width, some in (("light", 1280, paths), ("dark", 400, paths[:5])):
+            with browser.new_context(
+                color_scheme=scheme, viewport={"width": width, "height": 800}, bypass_csp=True
+            ) as context:
+                page = context.new_page()
+                for path in some:
+                    page.goto(address + path)
+                    for one in page.locator("main details").all():
+                        one.evaluate("one => one.open = true")
+                    page.evaluate(AXE)
+                    found = page.evaluate(
+                        "async () => (await axe.run()).violations.map(one => [one.id, one.nodes.map(at => at.html.slice(0, 120))])"
+                    )
+                    assert found == [], (scheme, path)
+                    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (width, path)
+
+
+def test_the_keyboard_is_enough(box, page):
+    shop(box, faulted=1, refused=0)
+    with served(box) as address:
+        page.goto(f"{address}/groups/fulfilment/c1")
+        page.keyboard.press("Tab")
+        expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+        page.keyboard.press("Enter")
+        for _ in range(20):
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.name") == "reason":
+                break
+        page.keyboard.type("by hand")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("status").filter(has_text="Retry is done")).to_be_visible()
+
+
+def test_ten_look_at_once_and_the_server_stops_while_they_do(box, browser):
+    shop(box, faulted=1, refused=0)
+    with browser.new_context() as context:
+        with served(box) as address:
+            pages = [context.new_page() for _ in range(5)]
+            for one in pages:
+                one.goto(address)
+                expect(one.locator("#live")).to_have_text("live")
+            for one in [context.new_page() for _ in range(5)]:  # a browser opens six streams to a server
+                one.goto(f"{address}/groups.json")
+        expect(pages[0].locator("#live")).to_contain_text("not live")

@@ -1,0 +1,144 @@
+"""Each page shows what the box has, and its JSON twin is what the command prints with `--json`."""
+
+from __future__ import annotations
+
+import json
+from uuid import uuid4
+
+import pytest
+from click.testing import CliRunner
+
+from seriatim.box.workers.heartbeat import Process, Report, beat
+from seriatim.cli.main import main
+from seriatim.console.pages import pages
+from seriatim.operations import groups
+from tests.box.console import publish
+from tests.console.conftest import NASTY, fill
+from tests.databases import box_with
+
+#: Pages only look.
+filled = box_with(fill, scope="module")
+MENU = [page.paths[0] for page in pages() if page.section]
+#: The commands whose JSON is that of a page.
+TWINS = {
+    "/.json": "queues",
+    "/groups.json?all=yes": "groups",
+    "/groups.json?by=error": "groups --by error",
+    "/groups/shop/c1.json": "group show c1 --queue shop",
+    "/messages.json": "messages list",
+    "/messages.json?queue=shop&status=held": "messages list --queue shop --status held",
+    "/faults.json": "faults",
+    "/faults.json?by=error": "faults --by error",
+    "/dead-letters.json": "dead-letters list",
+    "/dialogs.json": "dialogs list",
+    "/instances.json": "instances list",
+    "/workers.json": "workers",
+    "/events.json": "events",
+    "/subscriptions.json": "subscriptions",
+    "/schedules.json": "schedules",
+    "/search.json?text=c1": "find c1",
+}
+
+
+@pytest.mark.parametrize("path", MENU)
+def test_every_page_of_the_menu_is_there_and_has_a_twin(client, path):
+    page = client.get(f"/{path}")
+    assert page.status_code == 200, page.text
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert '<main id="main"' in page.text
+    assert client.get(f"/{path}.json").headers["content-type"] == "application/json"
+
+
+@pytest.mark.parametrize(("path", "command"), TWINS.items(), ids=TWINS.values())
+def test_a_twin_is_what_the_command_prints(client, filled, path, command):
+    where = ["--dsn", filled.dsn, "--schema", filled.schema, "--json"]
+    ran = CliRunner().invoke(main, [*command.split(), *where])
+    assert ran.exit_code == 0, ran.output
+    assert without_age(client.get(path).json()) == without_age(json.loads(ran.stdout))
+
+
+def without_age(found):
+    """The rows without what the clock changes between two looks."""
+    rows = found if isinstance(found, list) else [found]
+    return [{name: value for name, value in row.items() if not name.endswith(("age_s", "silent_s"))} for row in rows]
+
+
+def test_a_group_says_why_it_stands_still_what_blocks_it_and_what_helps(client):
+    text = client.get("/groups/shop/c1").text
+    assert "the handler failed for good: ValueError: no such customer" in text
+    assert text.index('name="action" value="retry"') < text.index('name="action" value="skip_message"')
+    assert "cannot resume a group that is faulted: it has to be suspended" in text
+    waits = client.get("/groups/shop/c2").text
+    assert "1 is missing" in waits
+    assert "<strong>1</strong>" in waits
+    assert "<strong>4..6</strong>" in waits
+    assert "<strong>8</strong>" in waits
+
+
+def test_a_key_is_one_part_of_the_address_whatever_is_in_it(client):
+    found = [one["group"] for one in client.get("/messages.json?queue=shop").json()]
+    assert NASTY in found
+    address = "/groups/shop/a%2Fb%252F%3F%23%C3%BC%2Ejson"
+    assert client.get(address).status_code == 200
+    assert client.get(f"{address}.json").json()["view"]["group"] == NASTY
+    assert f'href="{address}"' in client.get("/messages?queue=shop").text
+
+
+def test_what_is_not_there_is_a_page_that_says_so(client):
+    for path in (
+        "/groups/shop/none",
+        "/groups/none/c1",
+        "/messages/none",
+        "/faults/9999",
+        "/faults/x",
+        "/nothing",
+        "/queues/none",
+    ):
+        page = client.get(path)
+        assert page.status_code == 404, path
+        assert "<h1>" in page.text
+        assert set(client.get(f"{path}.json").json()) == {"error", "remedy"}, path
+    assert client.get("/groups?limit=x").status_code == 400
+    assert client.get("/groups?state=odd").status_code == 400
+    assert client.get("/groups?since=odd").status_code == 400
+
+
+def test_a_list_goes_on_where_it_ended(client):
+    first = client.get("/messages?limit=1&queue=shop").text
+    assert 'rel="next"' in first
+    page = client.get("/groups?limit=1&all=yes").text
+    assert "after_key=c1" in page
+    assert ">c2</a>" in client.get("/groups?limit=1&all=yes&after_queue=shop&after_key=c1").text
+
+
+def test_the_law_is_a_line_that_turns_red(client, filled):
+    assert "The law of conservation holds" in client.get("/").text
+
+
+def test_a_message_has_its_properties_its_body_and_its_way(client, filled):
+    one = client.get("/messages.json?queue=shop&group=c1").json()[0]
+    text = client.get(f"/messages/{one['message_id']}").text
+    assert "customer" in text
+    assert "shown as json" in text
+    assert "received" in text
+    (stray,) = client.get("/unrouted.json").json()
+    assert "00 01 ff" in client.get(f"/messages/{stray['message_id']}").text
+
+
+def test_a_worker_is_shown_with_what_it_has_in_hand(client, filled):
+    (entry_id, *_) = [one.entry_id for one in [groups.standing(filled, "shop", "c1").blocks]]
+    with filled.session() as tx:
+        report = Report("shop", "leased", 8, 8, 50, None, [("c1", entry_id, 2.0)])
+        beat(tx.transaction, Process(uuid4(), "far:4711", "far", 4711), [report])
+    page = client.get("/workers").text
+    assert "far:4711" in page
+    assert 'href="/groups/shop/c1"' in page
+    assert "under a lease" in page
+
+
+def test_a_key_that_browsers_take_for_a_step_has_an_address(client, filled):
+    publish(filled, 1, group="..")
+    page = client.get("/messages?queue=shop&group=..").text
+    assert 'href="/group?queue=shop&amp;key=.."' in page
+    assert client.get("/group?queue=shop&key=..").status_code == 200
+    assert client.get("/group.json?queue=shop&key=..").json()["view"]["group"] == ".."
