@@ -95,7 +95,7 @@ def run_static(spark: SparkSession, cases: Sequence[Case]) -> dict[str, Result]:
         buckets=4,
     ).toArrow()
     fates = _fates(decided.to_pylist())
-    return {case.name: Result(tuple(fates.get(case.name, ()))) for case in cases}
+    return {case.name: Result(tuple(_in_order(case, fates.get(case.name, [])))) for case in cases}
 
 
 def run_streaming(spark: SparkSession, cases: Sequence[Case], folder: Path) -> dict[str, Result]:
@@ -162,7 +162,7 @@ class _Batches:
         conflicts: list[tuple[str, int]] = []
         for batch in sorted(self._rows):
             rows = self._rows[batch]
-            mine = _fates(rows).get(case.name, [])
+            mine = _in_order(case, _fates(rows).get(case.name, []))
             fates += mine
             conflicts += conflicts_in(case, [row for row in rows if row["destination"] == case.name])
             for row in rows:
@@ -190,6 +190,11 @@ def _fates(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Fate]]:
         fate = Fate(row["message"], row["disposition"], row["ordinal"], row["late"])
         fates.setdefault(row["destination"], []).append(fate)
     return fates
+
+
+def _in_order(case: Case, fates: list[Fate]) -> list[Fate]:
+    """The fates of one call as they left; without order, messages that left at once are told in order of arrival."""
+    return sorted(fates, key=lambda fate: fate.message) if isinstance(case.policy, Unordered) else fates
 
 
 def _row(case: Case, number: int, end: float) -> dict[str, Any]:
