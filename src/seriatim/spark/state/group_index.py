@@ -53,7 +53,10 @@ _DEFAULTS = {
     "remembered.sequence": 0,
     "remembered.fingerprint": 0,
 }
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_NONE = np.zeros(0, np.int64)
+# A thread for each buffer costs more than it saves.
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_READ = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 @dataclass(slots=True)
@@ -97,11 +100,20 @@ class Index:
             "chunks": sorted(self.chunks.items()),
             **({"steps": dict(self.steps)} if self.steps else {}),
         }
-        rows = [_row(name, queue) for name, queue in self.queues.items()]
-        names = [name for name in rows[0] if any(not _left_out(name, row[name]) for row in rows)] if rows else []
-        columns = [pa.concat_arrays([row[name] for row in rows]) for name in names] if rows else []
+        rows = [_row(queue) for queue in self.queues.values()]
+        columns: list[pa.Array] = []
+        names: list[str] = []
+        if rows:
+            plain = {
+                "queue": pa.array(list(self.queues), pa.string()),
+                "groups": pa.array([len(queue.state) for queue in self.queues.values()], pa.int64()),
+                "keys": pa.concat_arrays([_one_list(queue.keys) for queue in self.queues.values()]),
+            }
+            said = [name for name in rows[0] if not all(_says_nothing(name, row[name]) for row in rows)]
+            names = [*plain, *said]
+            columns = [*plain.values(), *(pa.concat_arrays([_list(row[name]) for row in rows]) for name in said)]
         schema = pa.schema(
-            [pa.field(name, column.type) for name, column in zip(names, columns, strict=False)],
+            [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)],
             {"seriatim": json.dumps(header)},
         )
         sink = pa.BufferOutputStream()
@@ -121,7 +133,7 @@ class Index:
         Raises:
             CheckpointMismatch: it, or a part of it, has an unknown layout, or another operator wrote it.
         """
-        reader = pa.ipc.open_stream(value)
+        reader = pa.ipc.open_stream(value, options=_READ)
         header = json.loads(reader.schema.metadata[b"seriatim"])
         check_header(header, (1, LAYOUT), fingerprint)
         _check_parts(header.get("parts", _FIRST_PARTS))
@@ -156,24 +168,24 @@ def _check_parts(parts: Mapping[str, int]) -> None:
         raise CheckpointMismatch(what, remedy="run the version that wrote it, or start with a new checkpoint")
 
 
-def _row(name: str, queue: QueueState) -> dict[str, pa.Array]:
+def _row(queue: QueueState) -> dict[str, np.ndarray]:
+    """The columns of a queue's state, by part."""
     state = queue.state
-    count = len(state)
-    row = {
-        "queue": pa.array([name], pa.string()),
-        "groups": pa.array([count], pa.int64()),
-        "keys": pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), queue.keys),
-        "queues.incarnation": _list(np.array([queue.incarnation])),
-    }
+    row = {"queues.incarnation": np.array([queue.incarnation])}
     groups, remembered = state.groups, state.remembered
     # What goes along with `next` in an idle group is kept as its distance from it: mostly the same for all.
     near = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
     tables: list[tuple[str, object]] = [("groups", near), ("held", state.held), ("skipped", state.skipped)]
-    row["remembered.count"] = _list(np.bincount(remembered.group, minlength=count))
-    tables.append(("remembered", remembered.with_columns(sequence=groups.next[remembered.group] - remembered.sequence)))
+    if len(remembered):
+        row["remembered.count"] = np.bincount(remembered.group, minlength=len(state))
+        behind = groups.next[remembered.group] - remembered.sequence
+        tables.append(("remembered", remembered.with_columns(sequence=behind)))
+    else:
+        row["remembered.count"] = np.zeros(len(state), np.int64)
+        row |= {f"remembered.{column}": _NONE for column in _COLUMNS["remembered"]}
     for table, part in tables:
         for column in _COLUMNS[table]:
-            row[f"{table}.{column}"] = _list(getattr(part, column))
+            row[f"{table}.{column}"] = getattr(part, column)
     return row
 
 
@@ -181,22 +193,24 @@ def _list(values: np.ndarray) -> pa.ListArray:
     values = values.astype(np.int64, copy=False)
     if len(values) > 1 and values[0] == values[-1] and (values == values[0]).all():
         values = values[:1]
-    return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), pa.array(values))
+    return _one_list(pa.array(values))
 
 
-def _left_out(name: str, column: pa.Array) -> bool:
-    """Whether a column of a row says nothing: it has its default, if it has one, or no rows."""
-    if name not in _DEFAULTS:
-        return False
-    values = column.values
-    return len(values) == 0 or (len(values) == 1 and values[0].as_py() == _DEFAULTS[name])
+def _one_list(values: pa.Array) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+
+
+def _says_nothing(name: str, values: np.ndarray) -> bool:
+    """Whether a column may be left out: it has its default in every row."""
+    default = _DEFAULTS.get(name)
+    return default is not None and (not len(values) or (values[0] == default and bool((values == default).all())))
 
 
 def _queue(row: pa.RecordBatch) -> QueueState:
-    count = row.column("groups")[0].as_py()
+    count, named = row.column("groups")[0].as_py(), set(row.schema.names)
 
     def column(name: str, length: int) -> Ints:
-        if name not in row.schema.names:
+        if name not in named:
             return np.full(length, _DEFAULTS[name], np.int64)
         return _widen(row.column(name).flatten().to_numpy(), length)
 
@@ -211,7 +225,7 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     skipped = table(
         "skipped", max(row.column(f"skipped.{one}").value_lengths()[0].as_py() for one in _COLUMNS["skipped"])
     )
-    of_group = np.repeat(np.arange(count), column("remembered.count", count))
+    of_group = np.repeat(np.arange(count), column("remembered.count", count)) if "remembered.count" in named else _NONE
     remembered = table("remembered", len(of_group))
     remembered["sequence"] = groups.next[of_group] - remembered["sequence"]
     state = State(groups, Held(late=late, waits=waits, **held), Ranges(**skipped), Remembered(of_group, **remembered))
