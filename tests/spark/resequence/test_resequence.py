@@ -152,7 +152,13 @@ def test_a_query_goes_on_with_all_that_its_rules_keep(spark: SparkSession, tmp_p
         1,
         *[("copied", 1, "x"), ("copied", 2, "y"), ("void", 1, "x"), ("void", 3, None), ("void", 4, "z")],
         *[("anew", 1, "a"), ("anew", 2, "b"), ("anew", 3, "c"), ("anew", 2, "other")],
-        *[("anna", None, "breakfast"), ("bob", None, "check-in"), ("bob", None, "check-out"), ("bob", None, "dinner")],
+        *[
+            ("anna", None, "breakfast"),
+            ("bob", None, "check-in"),
+            ("bob", None, "check-out"),
+            ("bob", None, "dinner"),
+            ("carl", None, "nap"),
+        ],
     )
     assert [one for one in first if one[3] != "released"] == [
         ("anew", 2, "other", "duplicate", None, "conflicts"),
@@ -176,6 +182,7 @@ def test_a_query_goes_on_with_all_that_its_rules_keep(spark: SparkSession, tmp_p
     ]
     waits = held(checkpoint, spark=spark).orderBy("sequence").select("group", "sequence", "reason").collect()
     assert [tuple(row) for row in waits] == [
+        ("carl", None, "waits for a message that opens its group"),
         ("anew", 1, "its producer seems to have begun anew, and it waits for an operator"),
         ("anew", 4, "waits for its group to be resumed"),
     ]
