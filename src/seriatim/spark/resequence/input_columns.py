@@ -120,11 +120,17 @@ def _fingerprint(df: DataFrame, queue: Queue) -> Column | None:
     names = compared(queue)
     if names is None:
         return None
-    content = {name: located(df, name, "comparison")[1] for name in names}
-    if names == (BODY,):
-        hashed = F.xxhash64(content[BODY].cast("binary"))
+    content = {name: located(df, name, "comparison") for name in sorted(names)}
+    if list(content) == [BODY] and isinstance(content[BODY][0].dataType, T.StringType | T.BinaryType):
+        hashed = F.xxhash64(content[BODY][1].cast("binary"))
     else:
-        hashed = F.xxhash64(F.to_json(F.struct(*[column.alias(name) for name, column in sorted(content.items())])))
+        # JSON has no such types. Times are written in one zone, whatever zone the session has.
+        plain = (T.TimeType, T.DayTimeIntervalType, T.NullType)
+        columns = [
+            (column.cast("string") if isinstance(field.dataType, plain) else column).alias(name)
+            for name, (field, column) in content.items()
+        ]
+        hashed = F.xxhash64(F.to_json(F.struct(*columns), {"timeZone": "UTC"}))
     return F.when(hashed == 0, F.lit(1)).otherwise(hashed)
 
 
