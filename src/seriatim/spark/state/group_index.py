@@ -29,7 +29,8 @@ __all__ = ["LAYOUT", "PARTS", "Index", "QueueState"]
 
 #: The layout of the frame: the header, and how parts stand in it. Raise it only if that changes.
 LAYOUT = 2
-#: The layout of each part. Raise a part's number when it changes, and let `_layouts` read the former ones.
+#: The layout of each part. Raise a part's number when it changes, and let `_queue` convert what has a former one. A further
+#: column with a default needs no conversion.
 PARTS = {"queues": 1, "groups": 2, "held": 2, "skipped": 1, "remembered": 1}
 #: The parts of a value of layout 1, which named none.
 _FIRST_PARTS = {"queues": 1, "groups": 1, "held": 1, "skipped": 1}
