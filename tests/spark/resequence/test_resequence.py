@@ -91,24 +91,6 @@ def test_every_type_survives_in_a_frame(spark: SparkSession) -> None:
     assert as_text(ordered) == as_text(frame)
 
 
-def test_every_type_can_be_compared(spark: SparkSession) -> None:
-    frame = spark.sql(EVERY_TYPE).where("n < 3")
-    again = frame.withColumn("n", F.lit(1).cast("long"))
-    both = frame.withColumn("at", F.lit(0)).unionByName(again.withColumn("at", F.col("n")))
-    other = frame.where("n = 1").withColumn("last_year", F.lit("9999-12-31 23:59:59").cast("timestamp"))
-    everything = both.unionByName(other.withColumn("at", F.lit(2)))
-    compared = [name for name in frame.columns if name != "n"]
-    policy = Standard(remember=5)
-    decided = resequence(
-        everything, group="g", sequence="n", policy=policy, compare=compared, arrival=["at", "n"], output="all"
-    )
-    found = decided.where("disposition = 'duplicate'").groupBy("reason").count().collect()
-    assert {row.reason.partition(":")[0]: row[1] for row in found} == {
-        "its number was taken in before": 2,
-        "conflicts": 1,
-    }
-
-
 def test_every_type_survives_being_held_in_a_query(spark: SparkSession, tmp_path: Path) -> None:
     # Number 1 comes last, so that 2 to 5 have gone through the state.
     source = stream_of(spark, tmp_path / "in", "id long")
