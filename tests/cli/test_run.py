@@ -6,14 +6,15 @@ import json
 import os
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from seriatim.cli.main import main
-from seriatim.cli.run import SUMMARY
+from seriatim.cli.run import SUMMARY, _tell
 from seriatim.errors import UsageError
-from seriatim.runtime.pipelines.progress import RunSummary, SkippedHoles
+from seriatim.runtime.pipelines.progress import RunSummary, SkippedHoles, SuspectedRestart, SuspectedRestarts
 from seriatim.spark import held
 
 PIPELINE = """\
@@ -179,6 +180,55 @@ def test_skipped_holes_as_json():
     told = SUMMARY.object_of(summary)["skipped"]
     assert (told["holes"], told["numbers"], len(told["first"])) == (21, 24, 10)
     assert told["first"][0] == {"destination": "a", "group": "c1", "first": 2, "last": 5}
+
+
+def test_what_is_compared_and_what_opens_and_closes_groups_is_a_matter_of_the_file(tmp_path, spark):
+    """A producer begins anew with other contents; a guest who checks in and out."""
+    (tmp_path / "in").mkdir()
+    text = PIPELINE.format(folder=tmp_path).replace("      size:", "      what: $.what\n      size:")
+    text = text.replace(
+        "sequence: version}", "sequence: version, compare: what, restart_after: 3, on_restart: suspend}"
+    )
+    fifo = "{policy: fifo, group: pack, opens: \"what = 'in'\", closes: \"what = 'out'\", unopened_timeout: 1h}"
+    text = re.sub(r"\{policy: unit_of_work.*\}", fifo, text)
+    (tmp_path / "pipeline.yaml").write_text(text)
+    put(tmp_path, 1, [*(row("pump", n, what="old") for n in (1, 2, 3, 4, 6)), row("pump", 6, what="new")])
+    guest = [row(None, None, pack="anna", what=what) for what in ("breakfast", "in", "out", "dinner")]
+    put(
+        tmp_path,
+        2,
+        [*(row("pump", n, what="new") for n in range(1, 4)), *guest, row(None, None, pack="bob", what="nap")],
+    )
+    result = invoked("run", tmp_path / "pipeline.yaml", "--once", "--json")
+    assert result.exit_code == 0, result.output
+    end = json.loads(result.stdout.splitlines()[-1])
+    assert end["suspected"] == {
+        "groups": 1,
+        "first": [{"destination": "ordered", "group": "pump", "number": 3}],
+    }
+    assert {(one["disposition"], one["messages"], one["reason"]) for one in end["reasons"]} == {
+        ("duplicate", 1, "conflicts: its number was taken in before with another content"),
+        ("duplicate", 2, "its number was taken in before"),
+        ("late", 1, "the group is closed"),
+    }
+    waits = {(one["group"], one["held"], one["reason"]) for one in end["longest"]}
+    assert waits == {
+        ("pump", 2, "its producer seems to have begun anew, and it waits for an operator"),
+        ("bob", 1, "waits for a message that opens its group"),
+    }
+
+
+def test_suspected_restarts_for_people(capsys):
+    first = tuple(SuspectedRestart("a", f"c{n}", n) for n in range(10))
+    summary = RunSummary("orders", "once", 1.0, 2, (), 0, suspected=SuspectedRestarts(11, first))
+    _tell(summary, Path("aside"), Path("orders.yaml"))
+    head, *lines = capsys.readouterr().out.split("\n\n")[1].splitlines()
+    assert head == "11 producers seem to have begun anew; the last number that tells so:"
+    assert [" ".join(one.split()) for one in (*lines[:2], lines[-1])] == [
+        "destination group number",
+        "a c0 0",
+        "and 1 more group",
+    ]
 
 
 def test_a_line_of_a_batch_tells_of_that_batch(skipped):

@@ -36,20 +36,19 @@ SCHEMA = pa.schema(
         ("message", pa.int64()),
         ("size", pa.int64()),
         ("is_last", pa.bool_()),
+        ("opens", pa.bool_()),
+        ("closes", pa.bool_()),
+        ("void", pa.bool_()),
+        ("content", pa.string()),
     ]
 )
 
 
 def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a frame; None: it does."""
-    policy = case.policy
-    counts = isinstance(policy, Standard) and (policy.remember or policy.restart_after not in (0, 8))
     whys = (
-        (bool(case.stays), "no message of a pipeline opens or closes its group"),
-        (case.has_voids, "no row is a void yet"),
         (case.has_actions, "an operator acts on it, which a frame can't see"),
         (not case.plain, "its keys, sequences or sizes have no column type in common"),
-        (counts, "fingerprints and counts of restarts aren't kept there yet"),
         (case.unwatched, "a batch looks at what it takes in"),
     )
     return next((why for applies, why in whys if applies), None)
@@ -58,7 +57,25 @@ def cannot_run(case: Case) -> str | None:
 def queue_of(case: Case) -> Queue:
     """A case as a queue."""
     by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
-    return Queue(case.name, case.policy, group="key", sequence="moment" if by_time else "number")
+    return Queue(
+        case.name,
+        case.policy,
+        group="key",
+        sequence="moment" if by_time else "number",
+        compare="content" if isinstance(case.policy, Standard) else None,
+        opens="opens" if case.opens else None,
+        closes="closes" if case.closes else None,
+        unopened_timeout=case.unopened_timeout,
+    )
+
+
+def conflicts_in(case: Case, rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, int]]:
+    """The first conflict of each group among the rows of a call."""
+    found: dict[Any, int] = {}
+    for row in sorted(rows, key=lambda row: row["message"]):
+        if (row["reason"] or "").startswith("conflicts"):
+            found.setdefault(case.messages[row["message"]].group, case.messages[row["message"]].sequence)
+    return list(found.items())
 
 
 def run_static(spark: SparkSession, cases: Sequence[Case]) -> dict[str, Result]:
@@ -74,10 +91,11 @@ def run_static(spark: SparkSession, cases: Sequence[Case]) -> dict[str, Result]:
         time="at",
         start_from=_first_numbers(spark, cases),
         output="all",
+        void="void",
         buckets=4,
     ).toArrow()
     fates = _fates(decided.to_pylist())
-    return {case.name: Result(tuple(fates.get(case.name, ()))) for case in cases}
+    return {case.name: Result(tuple(_in_order(case, fates.get(case.name, [])))) for case in cases}
 
 
 def run_streaming(spark: SparkSession, cases: Sequence[Case], folder: Path) -> dict[str, Result]:
@@ -94,6 +112,7 @@ def run_streaming(spark: SparkSession, cases: Sequence[Case], folder: Path) -> d
         watermark=_FAR_BEHIND_S,
         start_from=_first_numbers(spark, cases),
         output="all",
+        void="void",
         buckets=4,
     )
     batches = _Batches()
@@ -140,10 +159,12 @@ class _Batches:
     def result(self, case: Case) -> Result:
         fates: list[Fate] = []
         left: dict[int, tuple[Fate, ...]] = {}
+        conflicts: list[tuple[str, int]] = []
         for batch in sorted(self._rows):
             rows = self._rows[batch]
-            mine = _fates(rows).get(case.name, [])
+            mine = _in_order(case, _fates(rows).get(case.name, []))
             fates += mine
+            conflicts += conflicts_in(case, [row for row in rows if row["destination"] == case.name])
             for row in rows:
                 if row["destination"] == _STEP:
                     left[row["number"]] = tuple(fate for fate in mine if fate.disposition == "released")
@@ -151,11 +172,16 @@ class _Batches:
         steps = sum(isinstance(step, Arrive) for step in case.steps)
         # Where timers fire is known in the end only: the watermark stays behind.
         by_step = None if _has_timers(case) else tuple(left[n] for n in range(steps))
-        return Result((*fates, *(Fate(n, "held") for n in sorted(held))), by_step)
+        return Result(
+            (*fates, *(Fate(n, "held") for n in sorted(held))),
+            by_step,
+            conflicts=None if by_step is None else tuple(conflicts),
+        )
 
 
 def _has_timers(case: Case) -> bool:
-    return any(getattr(case.policy, name, None) is not None for name in ("hole_timeout", "window", "timeout"))
+    periods = [getattr(case.policy, name, None) for name in ("hole_timeout", "window", "timeout")]
+    return any(one is not None for one in (*periods, case.unopened_timeout))
 
 
 def _fates(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Fate]]:
@@ -164,6 +190,11 @@ def _fates(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[Fate]]:
         fate = Fate(row["message"], row["disposition"], row["ordinal"], row["late"])
         fates.setdefault(row["destination"], []).append(fate)
     return fates
+
+
+def _in_order(case: Case, fates: list[Fate]) -> list[Fate]:
+    """The fates of one call as they left; without order, messages that left at once are told in order of arrival."""
+    return sorted(fates, key=lambda fate: fate.message) if isinstance(case.policy, Unordered) else fates
 
 
 def _row(case: Case, number: int, end: float) -> dict[str, Any]:
@@ -178,6 +209,10 @@ def _row(case: Case, number: int, end: float) -> dict[str, Any]:
         "message": number,
         "size": message.properties.get("size"),
         "is_last": message.properties.get("is_last"),
+        "opens": message.properties.get("opens"),
+        "closes": message.properties.get("closes"),
+        "void": message.is_void or None,
+        "content": message.label,
     }
 
 

@@ -20,6 +20,8 @@ from seriatim.cli.show import (
     ROUTING,
     SKIPPED,
     SKIPPED_HOLES,
+    SUSPECTED,
+    SUSPECTED_RESTARTS,
     WAITING,
     Display,
     accounts_table,
@@ -98,6 +100,7 @@ SUMMARY: Table[RunSummary] = Table(
     Column("longest", None, rows=HELD_GROUPS),
     Column("reasons", None, rows=REASONS),
     Column("skipped", None, rows=SKIPPED),
+    Column("suspected", None, rows=SUSPECTED),
     row="seriatim.runtime.pipelines.progress:RunSummary",
 )
 _END = SUMMARY.extended(
@@ -251,6 +254,12 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         click.echo(f"\n{holes} skipped, of {counted(skipped.numbers, 'missing number')}:")
         _indented(SKIPPED_HOLES, skipped.first)
         _more(skipped.holes, len(skipped.first), "hole")
+    suspected = summary.suspected
+    if suspected.groups:
+        producers = counted(suspected.groups, "producer seems", "producers seem")
+        click.echo(f"\n{producers} to have begun anew; the last number that tells so:")
+        _indented(SUSPECTED_RESTARTS, suspected.first)
+        _more(suspected.groups, len(suspected.first), "group")
     if summary.held_groups:
         many = counted(summary.held_groups, "group holds", "groups hold")
         click.echo(f"\n{many} {counted(summary.held, 'message')}, the longest waiting first:")

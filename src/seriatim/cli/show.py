@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         SetAsideReason,
         SkippedHole,
         SkippedHoles,
+        SuspectedRestart,
+        SuspectedRestarts,
         Waiting,
     )
 
@@ -37,6 +39,8 @@ __all__ = [
     "ROUTING",
     "SKIPPED",
     "SKIPPED_HOLES",
+    "SUSPECTED",
+    "SUSPECTED_RESTARTS",
     "WAITING",
     "Display",
     "accounts_table",
@@ -117,6 +121,19 @@ SKIPPED: Table[SkippedHoles] = Table(
     *json_only("holes", "numbers"),
     Column("first", None, rows=SKIPPED_HOLES),
     row="seriatim.runtime.pipelines.progress:SkippedHoles",
+)
+SUSPECTED_RESTARTS: Table[SuspectedRestart] = Table(
+    "A group whose producer seems to have begun anew",
+    Column("destination"),
+    Column("group"),
+    Column("number"),
+    row="seriatim.runtime.pipelines.progress:SuspectedRestart",
+)
+SUSPECTED: Table[SuspectedRestarts] = Table(
+    "The groups whose producer seems to have begun anew",
+    *json_only("groups"),
+    Column("first", None, rows=SUSPECTED_RESTARTS),
+    row="seriatim.runtime.pipelines.progress:SuspectedRestarts",
 )
 REASONS: Table[SetAsideReason] = Table(
     "A reason for which messages were set aside",

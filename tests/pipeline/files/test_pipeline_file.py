@@ -238,8 +238,19 @@ FAULTS = [
     ("sequence: number", "sequence: number, window: 5", "8:66: standard takes no window (best_effort does)"),
     (
         "policy: standard, ",
-        "opens: \"key = 'x'\", policy: standard, ",
-        "8:18: unknown key 'opens' in route[0].resequence (it is for queues of a message box: in a pipeline no message opens",
+        "opens: \"kez = 'x'\", policy: standard, ",
+        "8:25: route[0].resequence.opens, 1:1 of the filter: there is no property 'kez'",
+    ),
+    (
+        "policy: standard",
+        "closes: \"key = 'x'\", policy: best_effort",
+        "8:26: queue 'all': opens and closes are for Fifo and Standard, not for BestEffort",
+    ),
+    ("sequence: number", "sequence: number, closes: 7", "8:74: route[0].resequence.closes must be text, not 7"),
+    (
+        "sequence: number",
+        "sequence: number, unopened_timeout: 5s",
+        "8:84: queue 'all': unopened_timeout is for groups that a message opens",
     ),
     (
         "sequence: number",
@@ -253,9 +264,12 @@ FAULTS = [
     ),
     ("sequence: number", "sequence: number, increment: 0", "8:77: Standard: increment must be between 1 and"),
     ("sequence: number", "sequence: number, late: drop", "8:72: Standard: late must be one of set_aside, deliver"),
-    ("sequence: number", "sequence: number, compare: [at]", "8:75: compare has no effect in a pipeline yet"),
-    ("sequence: number", "sequence: number, remember: 64", "8:76: remember has no effect in a pipeline yet"),
-    ("sequence: number", "sequence: number, on_restart: suspend", "8:78: on_restart has no effect in a pipeline yet"),
+    (
+        "sequence: number",
+        "sequence: number, compare: [amount]",
+        "8:75: route[0].resequence.compare: no location promotes a property 'amount'",
+    ),
+    ("sequence: number", "sequence: number, remember: 2000", "8:76: Standard: remember must be between 0 and 1024"),
     (
         "policy: standard",
         "policy: best_effort, window: 5s, max_rows: 3",

@@ -52,6 +52,8 @@ def test_nothing_is_told_where_nothing_is_amiss(spark, told):
     assert resequence(repeated, group="c", sequence="n", policy=Standard(), buckets=2).count() == 2
     frame = spark.createDataFrame(ROWS, "c string, n long")
     assert resequence(frame, group="c", sequence="n", policy=Standard(), buckets=2, output="all").count() == 9
+    voids = spark.createDataFrame([("a", 1, True), ("a", 2, None), ("a", 4, True)], "c string, n long, nothing boolean")
+    assert resequence(voids, group="c", sequence="n", policy=Standard(), buckets=2, void="nothing").count() == 1
     assert told() == []
 
 

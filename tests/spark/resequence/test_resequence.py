@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim import BestEffort, ColumnError, Fifo, Queue, Standard, UnitOfWork, Unordered, UsageError
-from seriatim.spark import resequence
+from seriatim.spark import held, resequence
 
 EVERY_TYPE = """
     select id as n, 'g' as g, map('a', 1, 'b', 2) as a_map, named_struct('x', 1, 'y', array(1, 2)) as a_struct,
@@ -120,10 +120,79 @@ def test_a_query_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> No
     assert [(row.g, row.n) for row in second if row.disposition == "duplicate"] == [("a", 1)]
 
 
+def test_a_query_goes_on_with_all_that_its_rules_keep(spark: SparkSession, tmp_path: Path) -> None:
+    """A place of a void, what is remembered, a count of a suspected restart, a group that isn't opened, a closed one."""
+    source = stream_of(spark, tmp_path / "in", "to string, g string, n long, v string, nothing boolean, at long")
+    numbered = Standard(remember=2, restart_after=2, on_restart="suspend")
+    queues = [
+        Queue("numbered", numbered, "g", "n", compare="v"),
+        Queue("stays", Fifo(), "g", opens="v = 'check-in'", closes="v = 'check-out'"),
+    ]
+    ordered = resequence(source, queues=queues, destination="to", void="nothing", arrival="at", output="all", buckets=2)
+    checkpoint = tmp_path / "checkpoint"
+
+    def batch(number: int, *rows: tuple[str, int | None, str | None]) -> list[tuple[Any, ...]]:
+        told = [
+            {
+                "to": "stays" if n is None else "numbered",
+                "g": g,
+                "n": n,
+                "v": v,
+                "nothing": v is None,
+                "at": number * 100 + at,
+            }
+            for at, (g, n, v) in enumerate(rows)
+        ]
+        put(tmp_path / "in", number, told)
+        decided = run_until(ordered, checkpoint, {1: 11, 2: 8}[number])
+        told_of = [(row.g, row.n, row.v, row.disposition, row.ordinal, row.reason) for row in decided]
+        return sorted(((*one, (why or "").partition(":")[0]) for *one, why in told_of), key=str)
+
+    first = batch(
+        1,
+        *[("copied", 1, "x"), ("copied", 2, "y"), ("void", 1, "x"), ("void", 3, None), ("void", 4, "z")],
+        *[("anew", 1, "a"), ("anew", 2, "b"), ("anew", 3, "c"), ("anew", 2, "other")],
+        *[
+            ("anna", None, "breakfast"),
+            ("bob", None, "check-in"),
+            ("bob", None, "check-out"),
+            ("bob", None, "dinner"),
+            ("carl", None, "nap"),
+        ],
+    )
+    assert [one for one in first if one[3] != "released"] == [
+        ("anew", 2, "other", "duplicate", None, "conflicts"),
+        ("bob", None, "dinner", "late", None, "the group is closed"),
+        ("void", 3, None, "void", None, "a void"),
+    ]
+    second = batch(
+        2,
+        *[("copied", 2, "y"), ("copied", 1, "other"), ("copied", 3, "z"), ("void", 2, "y"), ("anew", 1, "other")],
+        *[("anew", 4, "d"), ("anna", None, "check-in"), ("bob", None, "breakfast")],
+    )
+    assert second == [
+        ("anna", None, "breakfast", "released", 2, ""),
+        ("anna", None, "check-in", "released", 1, ""),
+        ("bob", None, "breakfast", "late", None, "the group is closed"),
+        ("copied", 1, "other", "duplicate", None, "conflicts"),
+        ("copied", 2, "y", "duplicate", None, "its number was taken in before"),
+        ("copied", 3, "z", "released", 3, ""),
+        ("void", 2, "y", "released", 2, ""),
+        ("void", 4, "z", "released", 3, ""),
+    ]
+    waits = held(checkpoint, spark=spark).orderBy("sequence").select("group", "sequence", "reason").collect()
+    assert [tuple(row) for row in waits] == [
+        ("carl", None, "waits for a message that opens its group"),
+        ("anew", 1, "its producer seems to have begun anew, and it waits for an operator"),
+        ("anew", 4, "waits for its group to be resumed"),
+    ]
+
+
 @pytest.mark.parametrize(
     "other",
     [
         {"buckets": 4},
+        {"opens": "h = 'check-in'", "arrival": "t"},
         {"policy": BestEffort()},
         {"group": "h"},
         {"clock": "event", "time": "t"},

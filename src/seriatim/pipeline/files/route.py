@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
@@ -145,8 +147,8 @@ def _port_format(port: Section) -> str | None:
     return None
 
 
-#: What a pipeline refuses in a queue.
-_OF_A_BOX = "it is for queues of a message box: in a pipeline no message opens or closes its group"
+#: What of a queue says how its messages are compared, and which of them open and close groups.
+_CONTENT = ("compare", "opens", "closes", "unopened_timeout")
 
 
 def _resequence(
@@ -160,29 +162,33 @@ def _resequence(
     kind, policy = read_policy(section)
     group, sequence, default_group = section.text("group"), section.text("sequence"), section.text("default_group")
     start_from = _start_from(section, paths)
-    _refuse_unkept(section)
-    section.finish(LATER, dict.fromkeys(("opens", "closes", "unopened_timeout"), _OF_A_BOX))
+    content: dict[str, Any] = {
+        "compare": section.texts("compare"),
+        "opens": section.text("opens"),
+        "closes": section.text("closes"),
+        "unopened_timeout": section.duration_s("unopened_timeout"),
+    }
+    section.finish(LATER)
     if kind is None:
         return None
     _check_columns(section, kind, policy, group, sequence, properties)
+    for key in ("opens", "closes"):
+        if content[key] is not None:
+            where(section, filter_types(properties), key=key, whole=properties.whole)
+    for one in content["compare"] or ():
+        if one != "body":
+            require_property(section, "compare", one, properties)
     if start_from is not None and kind is not Standard:
         section.fault("start_from", f"{kind.name} has no first numbers", "start_from goes with policy: standard")
-    if policy is None or name is None:
+    if policy is None or name is None or any(section.has(key) and content[key] is None for key in _CONTENT):
         return None
+    given = {key: value for key, value in content.items() if value is not None}
     try:
-        return Queue(name, policy, group, sequence, default_group), start_from
+        return Queue(name, policy, group, sequence, default_group, **given), start_from
     except UsageError as error:
-        section.fault("policy", error.what, error.remedy)
+        words = re.findall(r"\w+", error.what.removeprefix(f"queue {name!r}: "))
+        section.fault(next((word for word in words if word in given), "policy"), error.what, error.remedy)
         return None
-
-
-def _refuse_unkept(section: Section) -> None:
-    """Refuse rules for which no checkpoint has a place yet: fingerprints, and counts of suspected restarts."""
-    section.known("compare")
-    for key, nothing in (("compare", ()), ("remember", (0,)), ("restart_after", (0, 8)), ("on_restart", ("report",))):
-        if section.has(key) and (not nothing or section.plain(key) not in nothing):
-            what = f"{key} has no effect in a pipeline yet"
-            section.fault(key, what, "leave it out, or let a queue of a message box put the messages in order")
 
 
 def _check_columns(

@@ -31,6 +31,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline, Receive
@@ -268,12 +269,18 @@ def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
     facts = identity([destination.queue for destination in pipeline.route], buckets, pipeline.clock)
     locations = {entry.location: _origin(entry) for entry in pipeline.receive}
     tickets = {entry.location: f"1 to {entry.stamp.last_number}" for entry in pipeline.receive if entry.stamp}
-    queues = {name: f"{queue['policy']} by {queue['group']}" for name, queue in facts["queues"].items()}
+    queues = {name: _ordered(queue) for name, queue in facts["queues"].items()}
     # Spark's offsets go by the place of a location, so their order counts.
     told = {"layout": LAYOUT, "pipeline": pipeline.name, "locations": list(locations.items()), "queues": queues}
     told |= {"tickets": tickets, "buckets": buckets, "clock": facts["clock"]}
     plain: dict[str, object] = json.loads(json.dumps(told))
     return plain
+
+
+def _ordered(queue: Mapping[str, Any]) -> str:
+    """How a queue is ordered, in words."""
+    stays = " and ".join(queue.get("by messages", ()))
+    return f"{queue['policy']} by {queue['group']}{f', a message {stays} groups' if stays else ''}"
 
 
 def _origin(entry: Receive) -> str:

@@ -31,6 +31,8 @@ __all__ = [
     "SkippedHole",
     "SkippedHoles",
     "Spread",
+    "SuspectedRestart",
+    "SuspectedRestarts",
     "Tell",
     "Waiting",
 ]
@@ -190,6 +192,34 @@ class SkippedHoles:
 
 
 @dataclass(frozen=True, slots=True)
+class SuspectedRestart:
+    """A group whose producer seems to have begun anew.
+
+    Args:
+        destination: the destination.
+        group: the group's key.
+        number: the number of the last message that tells so.
+    """
+
+    destination: str
+    group: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class SuspectedRestarts:
+    """The groups whose producer seems to have begun anew, at the end of a run.
+
+    Args:
+        groups: how many groups.
+        first: the first of them by destination and key, at most ten.
+    """
+
+    groups: int = 0
+    first: tuple[SuspectedRestart, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Spread:
     """The distribution of a batch: the number of tasks with messages of it, and the smallest and largest number of messages."""
 
@@ -288,6 +318,7 @@ class RunSummary:
         longest: those of them that have waited longest, at most ten.
         reasons: why messages were set aside during the run, the most frequent reason first.
         skipped: the holes that were skipped during the run.
+        suspected: the groups whose producer seems to have begun anew.
     """
 
     pipeline: str
@@ -302,6 +333,7 @@ class RunSummary:
     longest: tuple[HeldGroup, ...] = ()
     reasons: tuple[SetAsideReason, ...] = ()
     skipped: SkippedHoles = SkippedHoles()
+    suspected: SuspectedRestarts = SuspectedRestarts()
 
     @property
     def invalid(self) -> int:

@@ -402,6 +402,7 @@ class _Watch:
             now.longest(),
             by_frequency(self._reasons.values()),
             self._skipped,
+            now.suspected(),
         )
         summary.check()
         return summary

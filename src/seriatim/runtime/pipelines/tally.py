@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.runtime.pipelines.progress import HeldGroup, SkippedHoles
+from seriatim.runtime.pipelines.progress import HeldGroup, SkippedHoles, SuspectedRestart, SuspectedRestarts
 from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.deliver.stage import Delivered
-from seriatim.spark.resequence.bucket import LONGEST, waited_since
+from seriatim.spark.resequence.bucket import LONGEST, MOST_SUSPECTED, waited_since
 
 __all__ = ["Standing", "Tally"]
 
@@ -57,6 +57,12 @@ class Standing:
         """Of the groups that hold messages the few that have waited longest."""
         told = [group for report in self.reports.values() for group in report.get("longest", [])]
         return tuple(HeldGroup.of(*group) for group in sorted(told, key=waited_since)[:LONGEST])
+
+    def suspected(self) -> SuspectedRestarts:
+        """The groups whose producer seems to have begun anew."""
+        told = [report["suspected"] for report in self.reports.values() if "suspected" in report]
+        first = sorted(tuple(group) for one in told for group in one["first"])[:MOST_SUSPECTED]
+        return SuspectedRestarts(sum(one["groups"] for one in told), tuple(SuspectedRestart(*one) for one in first))
 
     def after(self, delivered: Delivered, reports: Iterable[Mapping[str, Any]]) -> Standing:
         """The counts with one more batch, and what the operator reports of it."""

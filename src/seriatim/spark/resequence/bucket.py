@@ -18,12 +18,13 @@ import pyarrow.compute as pc
 
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.columns import Ints, empty_ints, order_by, order_by_group
+from seriatim.kernel.columns import Bools, Ints, empty_ints, order_by, order_by_group
 from seriatim.kernel.held_groups import HeldGroups, held_groups
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.restarts import suspects_restart
 from seriatim.kernel.sequence import key_problem
-from seriatim.kernel.state import NOTHING, State
+from seriatim.kernel.state import NOTHING, Flag, State
 from seriatim.kernel.time import FOREVER, NEVER
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.resequence.left_out import Share
@@ -31,16 +32,19 @@ from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.state.packets import contiguous, slices
 
-__all__ = ["LONGEST", "MOST_SKIPPED", "Bucket", "Plan", "waited_since"]
+__all__ = ["LONGEST", "MOST_SKIPPED", "MOST_SUSPECTED", "Bucket", "Plan", "waited_since"]
 
 #: How many of the groups that hold messages a report names.
 LONGEST = 10
 #: How many of the holes that a call has skipped a report names.
 MOST_SKIPPED = 10
+#: How many of the groups whose producer seems to have begun anew a report names.
+MOST_SUSPECTED = 10
 
 # Columns that travel with a message through the operator where they are needed.
 KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
 TIME, SIZE, TIE = "__sq_time", "__sq_size", "__sq_tie"
+VOID, FINGERPRINT = "__sq_void", "__sq_fingerprint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +52,8 @@ class Plan:
     """The plan of the operator; it is sent to the workers.
 
     `destination` is the column that names a row's queue, if there are several; a row that names none goes to
-    the first, which sets it aside. `invalid` is the column with the reason why a row is no message, `user` are the
+    the first, which sets it aside. Their policies are as they are judged here: they say, too, whether messages open and
+    close groups. `invalid` is the column with the reason why a row is no message, `user` are the
     names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
     (none: a hash of the row).
     """
@@ -129,13 +134,14 @@ class Bucket:
         ``longest`` are the groups that have waited longest: queue, group, how many messages it holds, the first run of
         numbers that it misses, since when (microseconds), and why; see `HeldGroups`. ``skipped``, only if there are any: the
         holes that this call has skipped, how many and how many numbers, and the first of them: queue, group, first and last
-        number.
+        number. ``suspected``, only if there are any: the groups whose producer seems to have begun anew, how many, and the first
+        of them: queue, group, the number of the last message that tells so.
         """
         known = self._index.queues
-        held = {name: len(queue.state.held) for name, queue in known.items()}
+        held = {name: len(queue.state.held.messages()) for name, queue in known.items()}
         groups = {name: len(queue.state) for name, queue in known.items()}
         holes = {
-            queue.name: int((known[queue.name].state.groups.since != NEVER).sum())
+            queue.name: _open_holes(known[queue.name].state)
             for queue in self._plan.queues
             if isinstance(queue.policy, Standard) and queue.name in known
         }
@@ -158,6 +164,11 @@ class Bucket:
                 "numbers": self._skipped_numbers,
                 "first": self._skipped,
             }
+        suspected = [
+            one for queue in self._plan.queues if queue.name in known for one in _suspected(queue, known[queue.name])
+        ]
+        if suspected:
+            told["suspected"] = {"groups": len(suspected), "first": sorted(suspected)[:MOST_SUSPECTED]}
         return json.dumps(told)
 
     def share(self) -> Share:
@@ -166,9 +177,10 @@ class Bucket:
         groups, first = 0, None
         for queue in self._plan.queues:
             known = self._index.queues.get(queue.name)
-            if known is None or not len(known.state.held):
+            many = 0 if known is None else len(known.state.held.messages())
+            if known is None or not many:
                 continue
-            counts[Disposition.HELD] += len(known.state.held)
+            counts[Disposition.HELD] += many
             found = held_groups(queue.policy, known.state)
             groups += len(found)
             if first is None:
@@ -181,6 +193,12 @@ class Bucket:
     def _queue(self, queue: Queue, rows: Ints, now: int, *, finish: bool) -> None:
         if isinstance(queue.policy, Unordered):
             _, rows = self._problems(rows, queue)
+            void = self._voids()
+            if void is not None:
+                leaves_nothing = rows[void[rows]]
+                rows = rows[~void[rows]]
+                reasons = _words(np.full(len(leaves_nothing), Reason.LEAVES_NOTHING))
+                self._emit(leaves_nothing, Disposition.VOID, reasons)
             self._emit(rows, Disposition.RELEASED, _words(empty_ints(len(rows))))
             return
         if not len(rows) and queue.name not in self._index.queues:
@@ -192,7 +210,7 @@ class Bucket:
         state, all_keys, group = _enrol(queue.policy, known, keys, group)
         group, arrivals = self._arrivals(queue.policy, rows, group, now)
         state, decided, events = self._judge(queue.policy, state, arrivals, now, finish=finish)
-        self._index.queues[queue.name] = QueueState(all_keys, state)
+        self._index.queues[queue.name] = QueueState(all_keys, state, known.incarnation)
         self._note_skipped(queue, all_keys, events)
         self._decide(decided)
 
@@ -228,6 +246,14 @@ class Bucket:
         if values is None:
             return empty_ints(self._arrived.num_rows)
         return (pc.fill_null(values, 0) if values.null_count else values).to_numpy()
+
+    def _voids(self) -> Bools | None:
+        """Which of the rows that arrived are voids; None: none is."""
+        values = self._column(VOID)
+        if values is None or not pc.any(values).as_py():
+            return None
+        found: Bools = pc.fill_null(values, False).to_numpy()
+        return found
 
     def _column(self, name: str) -> pa.ChunkedArray | None:
         return self._arrived.column(name) if name in self._arrived.column_names else None
@@ -293,9 +319,14 @@ class Bucket:
         told = self._column(SIZE)
         size = np.full(len(rows), NOT_SAID) if told is None else pc.fill_null(told, NOT_SAID).to_numpy()[rows]
         sequence = refs if isinstance(policy, Fifo) else sequence[order]
-        return group, Arrivals(
-            group, sequence, refs, time[order], size, np.ones(len(rows), np.int64), np.zeros(len(rows), np.int64)
-        )
+        weight = np.ones(len(rows), np.int64)
+        void = self._voids()
+        if void is not None:
+            weight[void[rows]] = 0
+        # Only messages of this policy are compared, and a void has no content.
+        compared = isinstance(policy, Standard) and self._column(FINGERPRINT) is not None
+        fingerprint = self._numbers(FINGERPRINT)[rows] * weight if compared else empty_ints(len(rows))
+        return group, Arrivals(group, sequence, refs, time[order], size, weight, fingerprint)
 
     def _order(self, rows: Ints, group: Ints, sequence: Ints, time: Ints | None) -> Ints:
         """The order of arrival within each group; see *Arrival* in the documentation of `resequence`."""
@@ -377,10 +408,11 @@ class Bucket:
         for queue in self._plan.queues:
             if self._plan.output == "all" and queue.name in self._index.queues:
                 state = self._index.queues[queue.name].state
-                if not len(state.held):
+                messages = state.held.weight > 0
+                if not messages.any():
                     continue
-                reasons = _words(kernel.why_held(queue.policy, state))
-                self._out.append(_Decision.alike(state.held.ref, Disposition.HELD, reasons))
+                reasons = _words(kernel.why_held(queue.policy, state)[messages])
+                self._out.append(_Decision.alike(state.held.ref[messages], Disposition.HELD, reasons))
 
     def _keep(self) -> None:
         """Store the bodies of held messages, and update refs of bodies that have moved."""
@@ -488,6 +520,20 @@ def _dispositions() -> pa.StringArray:
 def _reasons() -> pa.StringArray:
     texts = {int(reason): text or None for reason, text in REASONS.items()}
     return pa.array([texts.get(code) for code in range(max(Reason) + 1)], pa.string())
+
+
+def _open_holes(state: State) -> int:
+    """How many groups have an open hole; the clock of one that isn't opened is another."""
+    return int(((state.groups.since != NEVER) & ~state.groups.has(Flag.UNOPENED)).sum())
+
+
+def _suspected(queue: Queue, known: QueueState) -> list[tuple[str, str, int]]:
+    """The groups whose producer seems to have begun anew: queue, group, the number of the last message that tells so."""
+    groups = known.state.groups
+    if not isinstance(queue.policy, Standard) or not groups.suspects.any():
+        return []
+    rows = np.flatnonzero(suspects_restart(queue.policy, groups))
+    return [(queue.name, known.keys[row].as_py().decode(), int(groups.suspect[row])) for row in rows.tolist()]
 
 
 def _longest(waiting: Mapping[str, tuple[pa.BinaryArray, HeldGroups]]) -> list[list[object]]:

@@ -7,9 +7,10 @@ changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +23,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from seriatim.errors import UsageError
 from seriatim.kernel.held_groups import held_groups
 from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import Policy, Standard, UnitOfWork, policy_from
+from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, policy_from, with_stays
 from seriatim.kernel.resequence import why_held
 from seriatim.kernel.state import NOTHING
 from seriatim.kernel.time import NEVER
@@ -65,7 +66,7 @@ def held(checkpoint: str | Path, *, messages: bool = False, spark: SparkSession 
 
     Returns:
         A row a held message: ``destination: string`` (the queue; ``main`` in a query without `queues`), ``group: string``,
-        ``sequence: long`` (of a ticket its position; of a time microseconds), ``late: boolean`` (held as a late message),
+        ``sequence: long`` (of a ticket its position; of a time microseconds; null in a `Fifo` queue), ``late: boolean`` (held as a late message),
         ``reason: string``, ``missing_first: long`` and ``missing_last: long`` (the first run of numbers that the group misses;
         null: it misses none, or the size of its set is unknown), ``since: timestamp`` (when the hole, the round or the set
         began; null: no clock runs); and with `messages` ``message: struct`` with the columns of the message.
@@ -142,32 +143,36 @@ def _rows(batches: _Batches) -> Iterator[pa.RecordBatch]:
             index = Index.from_bytes(value, None)
             declared = json.loads(index.fingerprint)["queues"]
             for name, queue in index.queues.items():
-                if len(queue.state.held):
-                    policy = _policy(declared[name]["policy"], index.steps.get(name, 1))
+                if len(queue.state.held.messages()):
+                    policy = _policy(declared[name], index.steps.get(name, 1))
                     yield _rows_of(bucket, name, policy, queue)
 
 
-def _policy(name: str, step: int) -> Policy:
+def _policy(declared: Mapping[str, Any], step: int) -> Policy:
     """A policy of a kind, as far as it matters for what is held."""
-    if name == Standard.name:
-        return Standard(increment=step)
-    return UnitOfWork(size="size") if name == UnitOfWork.name else policy_from(name)
+    name = declared["policy"]
+    policy: Policy = UnitOfWork(size="size") if name == UnitOfWork.name else policy_from(name)
+    if isinstance(policy, Standard):
+        policy = Standard(increment=step)
+    stays = declared.get("by messages", ())
+    return with_stays(policy, opens="opens" in stays, closes="closes" in stays)
 
 
 def _rows_of(bucket: int, name: str, policy: Policy, queue: QueueState) -> pa.RecordBatch:
-    held_, groups = queue.state.held, held_groups(policy, queue.state)
+    messages = queue.state.held.weight > 0
+    held_, groups = queue.state.held.take(messages), held_groups(policy, queue.state)
     count = len(held_)
     at = np.searchsorted(groups.group, held_.group)
 
     def known(values: np.ndarray, none: int, kind: pa.DataType) -> pa.Array:
         return pa.array(values[at], pa.int64(), mask=values[at] == none).cast(kind)
 
-    reasons, which = np.unique(why_held(policy, queue.state), return_inverse=True)
+    reasons, which = np.unique(why_held(policy, queue.state)[messages], return_inverse=True)
     columns = [
         pa.array([name] * count, pa.string()),
         queue.keys.take(pa.array(held_.group)).cast(pa.string()),
-        pa.array(held_.sequence),
-        pa.array(held_.late),
+        pa.array(held_.sequence, mask=np.full(count, isinstance(policy, Fifo))),
+        pa.array(held_.late & ~held_.waits),
         pa.array([REASONS[Reason(one)] for one in reasons], pa.string()).take(pa.array(which)),
         known(groups.first, NOTHING, pa.int64()),
         known(groups.last, NOTHING, pa.int64()),

@@ -1,4 +1,4 @@
-"""The operator's input for each message: key, number, size, time and order of arrival, as Spark expressions."""
+"""The operator's input for each message, as Spark expressions: key, number, size, time, content, and order of arrival."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError
 from seriatim.kernel.outcome import Reason
-from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
+from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.kernel.reading import of_size
 from seriatim.kernel.sequence import MAX_KEY_BYTES
+from seriatim.kernel.stays import CLOSES, OPENS
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.frames.columns import NESTED, located, microseconds, quoted, type_of
 from seriatim.spark.frames.readings import Numbers, moments, sequence_numbers, whole_numbers
@@ -20,7 +21,10 @@ from seriatim.spark.resequence import bucket as names
 from seriatim.spark.route.filter_expressions import Properties, condition
 from seriatim.spark.state.packets import EACH
 
-__all__ = ["arrival_of", "prepared"]
+__all__ = ["BODY", "arrival_of", "compared", "prepared"]
+
+#: The column that is compared where a queue names none.
+BODY = "body"
 
 
 def _key(df: DataFrame, queue: Queue) -> Column | None:
@@ -98,6 +102,56 @@ def _size(df: DataFrame, queue: Queue) -> Column | None:
     return None
 
 
+def _bits(df: DataFrame, queue: Queue) -> Column | None:
+    """Whether a message opens its group, and closes it, as bits; None: no message of the queue does."""
+    if not queue.has_stays:
+        return None
+    properties = Properties.of(df)
+    bits = F.lit(0)
+    for bit, what, text in ((OPENS, "opens", queue.opens), (CLOSES, "closes", queue.closes)):
+        if text is not None:
+            says = condition(properties.parsed(text, f"queue {queue.name!r}: {what}"), properties.columns)
+            bits = bits + F.when(says, F.lit(bit)).otherwise(F.lit(0))
+    return bits
+
+
+def _fingerprint(df: DataFrame, queue: Queue) -> Column | None:
+    """A number for the content of a message, never 0; None: the queue compares no messages."""
+    names = compared(queue)
+    if names is None:
+        return None
+    content = {name: located(df, name, "comparison") for name in sorted(names)}
+    if list(content) == [BODY] and isinstance(content[BODY][0].dataType, T.StringType | T.BinaryType):
+        hashed = F.xxhash64(content[BODY][1].cast("binary"))
+    else:
+        # JSON has no such types. Times are written in one zone, whatever zone the session has.
+        plain = (T.TimeType, T.DayTimeIntervalType, T.NullType)
+        columns = [
+            (column.cast("string") if isinstance(field.dataType, plain) else column).alias(name)
+            for name, (field, column) in content.items()
+        ]
+        hashed = F.xxhash64(F.to_json(F.struct(*columns), {"timeZone": "UTC"}))
+    return F.when(hashed == 0, F.lit(1)).otherwise(hashed)
+
+
+def compared(queue: Queue) -> tuple[str, ...] | None:
+    """The columns by which a queue compares messages; None: it compares none.
+
+    Without `compare` it is the body, and only where the last ones that left are remembered: a hash of each body costs
+    more than putting it in order.
+    """
+    if not isinstance(queue.policy, Standard):
+        return None
+    if queue.compare is not None:
+        return (queue.compare,) if isinstance(queue.compare, str) else tuple(queue.compare)
+    return (BODY,) if queue.policy.remember else None
+
+
+def _size_or_bits(df: DataFrame, queue: Queue) -> Column | None:
+    """What the kernel takes as the size of a message: no queue has both."""
+    return _bits(df, queue) if queue.has_stays else _size(df, queue)
+
+
 def _tie(df: DataFrame) -> Column:
     """A hash of the whole row; values that Spark can't hash are taken as JSON."""
 
@@ -141,6 +195,7 @@ def prepared(
     destination: str | None,
     time: str | None,
     invalid: str | None,
+    void: str | None,
     buckets: int,
     bucket_column: str,
     *,
@@ -152,9 +207,15 @@ def prepared(
     """
     if invalid is not None:
         type_of(df, invalid, "reason")
+    if void is not None and not isinstance(kind := type_of(df, void, "void"), T.BooleanType):
+        raise ColumnError(
+            f"whether a row is a void can't be a {kind.simpleString()}",
+            where=f"column {void!r}",
+            remedy="name a column of booleans",
+        )
 
     def ours(where: Column | None) -> list[Column]:
-        return _ours(df, queues, where, time, buckets, bucket_column, ties=ties)
+        return _ours(df, queues, where, time, void, buckets, bucket_column, ties=ties)
 
     if destination is None:
         return df.select(*map(quoted, df.columns), *ours(None))
@@ -177,6 +238,7 @@ def _ours(
     queues: Sequence[Queue],
     where: Column | None,
     time: str | None,
+    void: str | None,
     buckets: int,
     bucket_column: str,
     *,
@@ -187,7 +249,9 @@ def _ours(
         names.KEY: _of_any(where, queues, _key_source, lambda queue: _key(df, queue), "binary"),
         names.SEQUENCE: _of_any(where, queues, _sequence_source, lambda queue: _number(df, queue), "long"),
         names.PROBLEM: _of_any(where, queues, _problem_source, lambda queue: _problem(df, queue), "int"),
-        names.SIZE: _of_any(where, queues, _size_source, lambda queue: _size(df, queue), "long"),
+        names.SIZE: _of_any(where, queues, _size_source, lambda queue: _size_or_bits(df, queue), "long"),
+        names.FINGERPRINT: _of_any(where, queues, compared, lambda queue: _fingerprint(df, queue), "long"),
+        names.VOID: None if void is None else quoted(void),
         names.TIME: None,
     }
     if time is not None:
@@ -224,6 +288,8 @@ def _problem_source(queue: Queue) -> object:
 
 def _size_source(queue: Queue) -> object:
     policy = queue.policy
+    if queue.has_stays:
+        return queue.opens, queue.closes
     return (policy.size, policy.last, queue.sequence) if isinstance(policy, UnitOfWork) else None
 
 

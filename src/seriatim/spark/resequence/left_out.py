@@ -100,7 +100,9 @@ class LeftOut:
         for by_disposition, holding, _ in self._shares.values():
             counts.update(by_disposition)
             groups += holding
-        missing = {one: counts[one] for one in Disposition if one is not Disposition.RELEASED and counts[one]}
+        # A void leaves nothing because it has nothing that could leave.
+        given = (Disposition.RELEASED, Disposition.VOID)
+        missing = {one: counts[one] for one in Disposition if one not in given and counts[one]}
         if not missing.keys() - {Disposition.DUPLICATE}:
             return ""
         parts = [f"{count:,} {one.word}" for one, count in missing.items()]

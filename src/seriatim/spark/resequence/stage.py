@@ -5,23 +5,23 @@ The plan of the query: rows → packets by bucket → the stateful operator → 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
-from seriatim.kernel.policy import Fifo, Policy, Standard
+from seriatim.kernel.policy import Fifo, Policy, Standard, remembering
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.frames.columns import check_columns, check_frame, microseconds
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.decided_packets import decided_schema
-from seriatim.spark.resequence.input_columns import arrival_of, prepared
+from seriatim.spark.resequence.input_columns import BODY, arrival_of, compared, prepared
 from seriatim.spark.resequence.left_out import LeftOut, counting
 from seriatim.spark.resequence.operator import START_KEY, START_NEXT, START_QUEUE, Resequencer, resequence_to_the_end
 from seriatim.spark.session.requirements import arrow_schema, make_ready
@@ -41,6 +41,9 @@ def resequence(
     sequence: str | None = None,
     policy: Policy | None = None,
     compare: str | Sequence[str] | None = None,
+    opens: str | None = None,
+    closes: str | None = None,
+    unopened_timeout: float | str | None = None,
     queues: Sequence[Queue] | None = None,
     destination: str = "destination",
     arrival: str | Sequence[str] | None = None,
@@ -52,6 +55,7 @@ def resequence(
     buckets: int = DEFAULT_BUCKETS,
     finish: bool = False,
     invalid: str | None = None,
+    void: str | None = None,
     packed: bool = False,
     control: DataFrame | None = None,
 ) -> DataFrame:
@@ -64,8 +68,15 @@ def resequence(
         sequence: the column of the sequence: whole numbers (also as text, decimals or floats), a ticket
             ``struct<epoch, number>``, or with ``BestEffort(by="time")`` timestamps.
         policy: how groups are ordered.
-        compare: the columns by which messages with one number are compared. Not on Spark yet: refused.
-        queues: several queues in one operator, in place of `group`, `sequence` and `policy`; the column
+        compare: for `Standard`: the column or columns by which messages with one number are compared. Without it nothing
+            is, or, with ``remember=`` in the policy, the column ``body``.
+        opens: for `Fifo` and `Standard`: a filter, such as ``"type = 'check-in'"``, that matches messages that open their group. A
+            group that isn't open holds its messages, and no clock runs.
+        closes: likewise: the filter that matches messages that close their group, when they are released.
+        unopened_timeout: with `opens`: seconds (or ``"1h"``) after which messages that wait for the opening of their group are late.
+        void: a column of booleans: whether a row is a *void*, which lets the next number pass and leaves nothing. Its
+            disposition is ``void``.
+        queues: several queues in one operator, in place of these; the column
             `destination` chooses the queue.
         destination: the column that names a row's queue; only with `queues`. An array of names has
             the same effect as a row for each name, and costs less.
@@ -103,7 +114,8 @@ def resequence(
         CheckpointMismatch: while the query runs: the checkpoint's state belongs to another declaration.
     """
     check_frame(df, "resequence")
-    chosen = [_judged_here(queue, compare) for queue in _queues(group, sequence, policy, queues)]
+    own = {"compare": compare, "opens": opens, "closes": closes, "unopened_timeout": unopened_timeout}
+    chosen = _queues(group, sequence, policy, {name: given for name, given in own.items() if given is not None}, queues)
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
         raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     if output not in ("released", "all"):
@@ -112,12 +124,13 @@ def resequence(
     check_columns(df, ["ordinal", "late", *(["disposition", "reason"] if output == "all" else [])])
     order = _arrival(df, arrival)
     _check_order(chosen, order)
+    _check_content(chosen, df)
     df = _watermarked(df, time, watermark) if time is not None and df.isStreaming else df
     of_queues = None if queues is None else destination
     arrivals = arrival_of(df, order)
-    frame = prepared(df, chosen, of_queues, time, invalid, buckets, _BUCKET, ties=not arrivals)
+    frame = prepared(df, chosen, of_queues, time, invalid, void, buckets, _BUCKET, ties=not arrivals)
     plan = Plan(
-        queues=tuple(chosen),
+        queues=tuple(map(_judged_here, chosen)),
         destination=of_queues,
         invalid=invalid,
         user=tuple(df.columns),
@@ -138,25 +151,27 @@ def resequence(
 
 
 def _queues(
-    group: str | None, sequence: str | None, policy: Policy | None, queues: Sequence[Queue] | None
+    group: str | None,
+    sequence: str | None,
+    policy: Policy | None,
+    own: Mapping[str, Any],
+    queues: Sequence[Queue] | None,
 ) -> list[Queue]:
     if queues is None:
         if policy is None:
             raise UsageError("the policy is missing", remedy="give policy=, or queues=")
-        return [Queue("main", policy, group, sequence)]
+        return [Queue("main", policy, group, sequence, **own)]
     if policy is not None or group is not None or sequence is not None:
         raise UsageError(
             "queues= can't be combined with group=, sequence= and policy=", remedy="give either queues= or the others"
         )
+    if own:
+        raise UsageError(
+            f"queues= can't be combined with {min(own)}=", remedy=f"give it to the queues: Queue(…, {min(own)}=…)"
+        )
     chosen = list(queues)
     if not chosen:
         raise UsageError("queues= is empty")
-    for queue in chosen:
-        if queue.has_stays:
-            raise UsageError(
-                f"queue {queue.name!r}: opens and closes are for queues of a message box, and a pipeline has no such groups",
-                remedy="leave them out, or let the pipeline write into a queue of a message box that has them",
-            )
     seen: set[str] = set()
     for queue in chosen:
         if queue.name in seen:
@@ -165,29 +180,25 @@ def _queues(
     return chosen
 
 
-def _judged_here(queue: Queue, compare: object) -> Queue:
-    """A queue as it is judged here: no checkpoint has a place for fingerprints, or for counts of suspected
-    restarts.
+def _judged_here(queue: Queue) -> Queue:
+    """A queue as the operator has it: its policy says whether messages open and close groups, and how many are remembered.
 
-    Raises:
-        UsageError: the policy has a rule for them.
+    Which messages these are, and what is compared of them, is in their rows already.
     """
-    policy = queue.policy
-    if compare is not None or queue.compare is not None or getattr(policy, "remember", None):
-        raise UsageError(
-            "compare and remember have no effect on Spark yet: a checkpoint keeps no fingerprints",
-            where=f"queue {queue.name!r}",
-            remedy="leave them out, or let a queue of a message box put the messages in order",
-        )
-    if not isinstance(policy, Standard):
+    policy = remembering(queue.policy_of(None), 0)
+    if policy is queue.policy:
         return queue
-    if policy.on_restart != "report" or policy.restart_after not in (0, Standard().restart_after):
-        raise UsageError(
-            "restart_after and on_restart have no effect on Spark yet",
-            where=f"queue {queue.name!r}",
-            remedy="leave them out, or let a queue of a message box put the messages in order",
-        )
-    return replace(queue, policy=replace(policy, restart_after=0, remember=0))
+    return replace(queue, policy=policy, opens=None, closes=None, unopened_timeout=None)
+
+
+def _check_content(queues: Sequence[Queue], df: DataFrame) -> None:
+    for queue in queues:
+        if compared(queue) == (BODY,) and queue.compare is None and BODY not in df.columns:
+            raise UsageError(
+                "remember compares messages, and the frame doesn't say what their content is",
+                where=f"queue {queue.name!r}",
+                remedy=f"name the columns: compare=[…]; without it the column {BODY!r} is compared",
+            )
 
 
 def _check_clock(clock: str, time: str | None) -> None:
@@ -209,9 +220,13 @@ def _arrival(df: DataFrame, arrival: str | Sequence[str] | None) -> list[str]:
 
 def _check_order(queues: Sequence[Queue], order: Sequence[str]) -> None:
     for queue in queues:
-        needs = isinstance(queue.policy, Fifo) or (isinstance(queue.policy, Standard) and queue.policy.start == "first")
+        policy = queue.policy
+        needs = isinstance(policy, Fifo) or (
+            isinstance(policy, Standard) and (policy.start == "first" or queue.has_stays)
+        )
         if needs and not order:
-            what = "fifo" if isinstance(queue.policy, Fifo) else 'start="first"'
+            what = "fifo" if isinstance(policy, Fifo) else "a group that messages open or close"
+            what = 'start="first"' if isinstance(policy, Standard) and policy.start == "first" else what
             raise UsageError(
                 f"{what} needs the order of arrival",
                 where=f"queue {queue.name!r}",

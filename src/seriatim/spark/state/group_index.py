@@ -1,11 +1,13 @@
 """The index of a bucket: its state as one value.
 
-Layout (version in the header): an Arrow IPC stream of one record batch, compressed with LZ4, with a row for each
-queue that has groups in the bucket. Every column of the kernel's state is a list in that row; a column whose values
-are all equal is a list of one. So a group that is idle costs its key and its next number, about 20 bytes.
+Layout: an Arrow IPC stream of one record batch, compressed with LZ4, with a row for each queue that has groups in the
+bucket. Every column of the kernel's state is a list in that row; a column whose values are all equal is a list of one, and
+one that has its `_DEFAULTS` in all queues is left out. So a group that is idle costs its key and its next number, about 20
+bytes, and a rule that no queue uses costs nothing.
 
-The header (schema metadata) has the layout version, the fingerprint of the operator that wrote it, the latest
-processing time, the registered timer, and the next chunk of held bodies.
+The header (schema metadata) has the layout of this frame, the fingerprint of the operator that wrote it, the latest
+processing time, the registered timer, the next chunk of held bodies, and the layout of each *part* (`PARTS`). A
+reader converts each part for itself, and refuses one that it doesn't know.
 """
 
 from __future__ import annotations
@@ -17,29 +19,57 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.state import NOTHING, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.time import NEVER
 from seriatim.spark.state.manifest import check_header
 
-__all__ = ["LAYOUT", "Index", "QueueState"]
+__all__ = ["LAYOUT", "PARTS", "Index", "QueueState"]
 
-#: Raise it whenever the layout changes.
-LAYOUT = 1
+#: The layout of the frame: the header, and how parts stand in it. Raise it only if that changes.
+LAYOUT = 2
+#: The layout of each part. Raise a part's number when it changes, and let `_queue` convert what has a former one. A further
+#: column with a default needs no conversion.
+PARTS = {"queues": 1, "groups": 2, "held": 2, "skipped": 1, "remembered": 1}
+#: The parts of a value of layout 1, which named none.
+_FIRST_PARTS = {"queues": 1, "groups": 1, "held": 1, "skipped": 1}
 
-#: The counts of suspected restarts are kept nowhere yet.
-_GROUPS = [name for name in Groups.__slots__ if name not in ("suspects", "suspect")]
-_HELD = ["group", "sequence", "ref", "late", "waits"]
-_RANGES = ["group", "first", "last"]
-_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+_COLUMNS = {
+    "groups": list(Groups.__slots__),
+    "held": list(Held.__slots__),
+    "skipped": list(Ranges.__slots__),
+    "remembered": ["sequence", "fingerprint"],
+}
+#: What a column that is left out has in every row. What former layouts of a part lacked is among them.
+_DEFAULTS = {
+    "queues.incarnation": 1,
+    "groups.suspects": 0,
+    "groups.suspect": NOTHING,
+    "held.time": NEVER,
+    "held.weight": 1,
+    "held.fingerprint": 0,
+    "held.bits": 0,
+    "remembered.count": 0,
+    "remembered.sequence": 0,
+    "remembered.fingerprint": 0,
+}
+_NONE = np.zeros(0, np.int64)
+# A thread for each buffer costs more than it saves.
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+_READ = pa.ipc.IpcReadOptions(use_threads=False)
 
 
 @dataclass(slots=True)
 class QueueState:
-    """The groups of one queue in a bucket: their keys, in the order of the rows of `state`."""
+    """The groups of one queue in a bucket: their keys, in the order of the rows of `state`.
+
+    `incarnation`: counts how often the destination has been added under its name.
+    """
 
     keys: pa.BinaryArray
     state: State
+    incarnation: int = 1
 
 
 @dataclass(slots=True)
@@ -63,6 +93,7 @@ class Index:
         """The value to store."""
         header = {
             "layout": LAYOUT,
+            "parts": PARTS,
             "fingerprint": self.fingerprint,
             "now": self.now,
             "timer": self.timer,
@@ -70,11 +101,20 @@ class Index:
             "chunks": sorted(self.chunks.items()),
             **({"steps": dict(self.steps)} if self.steps else {}),
         }
-        rows = [_row(name, queue) for name, queue in self.queues.items()]
-        names = ["queue", "groups", "keys", *(f"{t}.{c}" for t, cs in _TABLES.items() for c in cs)]
-        columns = [pa.concat_arrays([row[name] for row in rows]) for name in names] if rows else []
+        rows = [_row(queue) for queue in self.queues.values()]
+        columns: list[pa.Array] = []
+        names: list[str] = []
+        if rows:
+            plain = {
+                "queue": pa.array(list(self.queues), pa.string()),
+                "groups": pa.array([len(queue.state) for queue in self.queues.values()], pa.int64()),
+                "keys": pa.concat_arrays([_one_list(queue.keys) for queue in self.queues.values()]),
+            }
+            said = [name for name in rows[0] if not all(_says_nothing(name, row[name]) for row in rows)]
+            names = [*plain, *said]
+            columns = [*plain.values(), *(pa.concat_arrays([_list(row[name]) for row in rows]) for name in said)]
         schema = pa.schema(
-            [pa.field(name, column.type) for name, column in zip(names, columns, strict=False)],
+            [pa.field(name, column.type) for name, column in zip(names, columns, strict=True)],
             {"seriatim": json.dumps(header)},
         )
         sink = pa.BufferOutputStream()
@@ -92,11 +132,12 @@ class Index:
             fingerprint: of the operator that goes on with it; None: it is only looked at.
 
         Raises:
-            CheckpointMismatch: it has another layout, or another operator wrote it.
+            CheckpointMismatch: it, or a part of it, has an unknown layout, or another operator wrote it.
         """
-        reader = pa.ipc.open_stream(value)
+        reader = pa.ipc.open_stream(value, options=_READ)
         header = json.loads(reader.schema.metadata[b"seriatim"])
-        check_header(header, LAYOUT, fingerprint)
+        check_header(header, (1, LAYOUT), fingerprint)
+        _check_parts(header.get("parts", _FIRST_PARTS))
         index = cls(
             header["fingerprint"],
             now=header["now"],
@@ -112,23 +153,40 @@ class Index:
         return index
 
 
-_TABLES = {"groups": _GROUPS, "held": _HELD, "skipped": _RANGES}
+def _check_parts(parts: Mapping[str, int]) -> None:
+    """Refuse parts that this version can't read. A part that is missing is empty.
+
+    Raises:
+        CheckpointMismatch: names the part.
+    """
+    for part, layout in parts.items():
+        if part not in PARTS:
+            what = f"the state has a part {part!r}, which this version of seriatim doesn't know"
+        elif layout not in range(1, PARTS[part] + 1):
+            what = f"part {part!r} of the state has layout {layout}, this version of seriatim reads 1 to {PARTS[part]}"
+        else:
+            continue
+        raise CheckpointMismatch(what, remedy="run the version that wrote it, or start with a new checkpoint")
 
 
-def _row(name: str, queue: QueueState) -> dict[str, pa.Array]:
+def _row(queue: QueueState) -> dict[str, np.ndarray]:
+    """The columns of a queue's state, by part."""
     state = queue.state
-    count = len(state)
-    row = {
-        "queue": pa.array([name], pa.string()),
-        "groups": pa.array([count], pa.int64()),
-        "keys": pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), queue.keys),
-    }
-    groups = state.groups
+    row = {"queues.incarnation": np.array([queue.incarnation])}
+    groups, remembered = state.groups, state.remembered
     # What goes along with `next` in an idle group is kept as its distance from it: mostly the same for all.
     near = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
-    for table, part in (("groups", near), ("held", state.held), ("skipped", state.skipped)):
-        for column in _TABLES[table]:
-            row[f"{table}.{column}"] = _list(getattr(part, column))
+    tables: list[tuple[str, object]] = [("groups", near), ("held", state.held), ("skipped", state.skipped)]
+    if len(remembered):
+        row["remembered.count"] = np.bincount(remembered.group, minlength=len(state))
+        behind = groups.next[remembered.group] - remembered.sequence
+        tables.append(("remembered", remembered.with_columns(sequence=behind)))
+    else:
+        row["remembered.count"] = np.zeros(len(state), np.int64)
+        row |= {f"remembered.{column}": _NONE for column in _COLUMNS["remembered"]}
+    for table, part in tables:
+        for column in _COLUMNS[table]:
+            row[f"{table}.{column}"] = getattr(part, column)
     return row
 
 
@@ -136,28 +194,43 @@ def _list(values: np.ndarray) -> pa.ListArray:
     values = values.astype(np.int64, copy=False)
     if len(values) > 1 and values[0] == values[-1] and (values == values[0]).all():
         values = values[:1]
-    return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), pa.array(values))
+    return _one_list(pa.array(values))
+
+
+def _one_list(values: pa.Array) -> pa.ListArray:
+    return pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
+
+
+def _says_nothing(name: str, values: np.ndarray) -> bool:
+    """Whether a column may be left out: it has its default in every row."""
+    default = _DEFAULTS.get(name)
+    return default is not None and (not len(values) or (values[0] == default and bool((values == default).all())))
 
 
 def _queue(row: pa.RecordBatch) -> QueueState:
-    count = row.column("groups")[0].as_py()
+    count, named = row.column("groups")[0].as_py(), set(row.schema.names)
 
-    def table(name: str, length: int | None = None) -> dict[str, np.ndarray]:
-        columns = {c: row.column(f"{name}.{c}").flatten().to_numpy() for c in _TABLES[name]}
-        full = max((len(values) for values in columns.values()), default=0) if length is None else length
-        return {c: _widen(values, full) for c, values in columns.items()}
+    def column(name: str, length: int) -> Ints:
+        if name not in named:
+            return np.full(length, _DEFAULTS[name], np.int64)
+        return _widen(row.column(name).flatten().to_numpy(), length)
 
-    none = {"suspects": np.zeros(count, np.int64), "suspect": np.full(count, NOTHING)}
-    groups = Groups(**table("groups", count), **none)
+    def table(name: str, length: int) -> dict[str, Ints]:
+        return {one: column(f"{name}.{one}", length) for one in _COLUMNS[name]}
+
+    groups = Groups(**table("groups", count))
     groups = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
     held = table("held", row.column("held.ref").value_lengths()[0].as_py())
-    held |= {"late": held["late"].astype(np.bool_), "waits": held["waits"].astype(np.bool_)}
-    held["time"] = np.full(len(held["ref"]), NEVER)
-    held["weight"] = np.ones(len(held["ref"]), np.int64)  # a row is one message: the layout has no voids
-    held["fingerprint"] = np.zeros(len(held["ref"]), np.int64)  # nor fingerprints
-    held["bits"] = np.zeros(len(held["ref"]), np.int64)  # no message of a pipeline opens or closes its group
-    state = State(groups, Held(**held), Ranges(**table("skipped")), Remembered.empty())
-    return QueueState(row.column("keys").flatten(), state)
+    late, waits = held.pop("late").astype(np.bool_), held.pop("waits").astype(np.bool_)
+    # Ranges of one group have different numbers.
+    skipped = table(
+        "skipped", max(row.column(f"skipped.{one}").value_lengths()[0].as_py() for one in _COLUMNS["skipped"])
+    )
+    of_group = np.repeat(np.arange(count), column("remembered.count", count)) if "remembered.count" in named else _NONE
+    remembered = table("remembered", len(of_group))
+    remembered["sequence"] = groups.next[of_group] - remembered["sequence"]
+    state = State(groups, Held(late=late, waits=waits, **held), Ranges(**skipped), Remembered(of_group, **remembered))
+    return QueueState(row.column("keys").flatten(), state, int(column("queues.incarnation", 1)[0]))
 
 
 def _widen(values: np.ndarray, length: int) -> Ints:

@@ -22,8 +22,14 @@ def identity(queues: Sequence[Queue], buckets: int, clock: str) -> dict[str, Any
     return {
         "buckets": buckets,
         "clock": clock,
-        "queues": {queue.name: {"policy": queue.policy.name, "group": queue.group} for queue in queues},
+        "queues": {queue.name: _identity_of(queue) for queue in queues},
     }
+
+
+def _identity_of(queue: Queue) -> dict[str, Any]:
+    # A group that isn't opened holds messages that only a message can free.
+    stays = [what for what in ("opens", "closes") if getattr(queue, what) is not None]
+    return {"policy": queue.policy.name, "group": queue.group, **({"by messages": stays} if stays else {})}
 
 
 def fingerprint(queues: Sequence[Queue], buckets: int, clock: str) -> str:
@@ -31,15 +37,15 @@ def fingerprint(queues: Sequence[Queue], buckets: int, clock: str) -> str:
     return json.dumps(identity(queues, buckets, clock), sort_keys=True)
 
 
-def check_header(header: Mapping[str, Any], layout: int, fingerprint: str | None) -> None:
-    """Compares the header of a state that is read with who reads it; `fingerprint` None: with the layout only.
+def check_header(header: Mapping[str, Any], layouts: Sequence[int], fingerprint: str | None) -> None:
+    """Compares the header of a state that is read with who reads it; `fingerprint` None: with the layouts only.
 
     Raises:
         CheckpointMismatch: it has another layout, or another operator wrote it.
     """
-    if header["layout"] != layout:
+    if header["layout"] not in layouts:
         raise CheckpointMismatch(
-            f"the state has layout {header['layout']}, this version of seriatim reads {layout}",
+            f"the state has layout {header['layout']}, this version of seriatim reads {' and '.join(map(str, layouts))}",
             remedy="run the version that wrote it, or start with a new checkpoint",
         )
     if fingerprint is not None and header["fingerprint"] != fingerprint:

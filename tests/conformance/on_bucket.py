@@ -1,0 +1,148 @@
+"""The conformance cases on a bucket of Spark's operator, without Spark: what lies between two calls is bytes.
+
+Each call gets a packet, and the state that the one before it has stored: so a case that is cut somewhere also
+goes on from a checkpoint there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+
+from seriatim.kernel.fingerprint import of_value
+from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
+from seriatim.kernel.stays import CLOSES, OPENS
+from seriatim.kernel.time import FOREVER, NEVER, micros
+from seriatim.spark.resequence import bucket as names
+from seriatim.spark.resequence.bucket import Bucket, Plan
+from seriatim.spark.resequence.operator import START_KEY, START_NEXT, START_QUEUE, enrol_first
+from seriatim.spark.resequence.stage import _judged_here
+from seriatim.spark.state.group_index import Index
+from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
+from tests.conformance import on_spark
+from tests.conformance.case import Arrive, Case, Fate, Message, Result, positions
+
+_USER = pa.schema([("message", pa.int64()), ("key", pa.string())])
+
+
+class OnBucket:
+    """One queue in one bucket, with the event clock.
+
+    Args:
+        case: the case.
+    """
+
+    def __init__(self, case: Case) -> None:
+        self._case = case
+        self._plan = Plan(
+            queues=(_judged_here(on_spark.queue_of(case)),),
+            destination=None,
+            invalid=None,
+            user=tuple(_USER.names),
+            clock="event",
+            arrivals=(("message",),),
+            output="all",
+            reports=True,
+            fingerprint="of this test",
+        )
+        index = Index(self._plan.fingerprint)
+        if case.start_from:
+            enrol_first(self._plan, index, _first_numbers(case))
+        self.stored = index.to_bytes()
+        self.chunks: dict[int, bytes] = {}
+        self.due = FOREVER
+
+    def call(self, numbers: range, watermark: int) -> list[dict[str, Any]]:
+        """Some messages arrive; what is decided."""
+        index = Index.from_bytes(self.stored, self._plan.fingerprint)
+        bodies = Bodies(MemoryChunks(self.chunks), index.chunks, _USER)
+        packets = [_packet(self._case, numbers)] if len(numbers) else []
+        bucket = Bucket(self._plan, index, bodies, packets)
+        decided = [row for table in bucket.take(watermark) for row in table.to_pylist()]
+        self.stored = index.to_bytes()
+        self.due = bucket.due()
+        return decided
+
+
+def steps_of(case: Case) -> list[tuple[range, int]]:
+    """A call for each step, after which time has moved to its latest message's."""
+    found: list[tuple[range, int]] = []
+    for step, numbers in positions(case):
+        assert isinstance(step, Arrive)
+        found.append((numbers, max(micros(case.messages[n].at) for n in numbers)))
+    return found
+
+
+def cut_at(case: Case, places: Sequence[int]) -> list[tuple[range, int]]:
+    """A call for each stretch between places; time moves to the end at the end."""
+    edges = [0, *sorted({place for place in places if 0 < place < len(case.messages)}), len(case.messages)]
+    return [*((range(*edge), NEVER) for edge in pairwise(edges)), (range(0), micros(case.last_time))]
+
+
+def run(case: Case, calls: Sequence[tuple[range, int]], *, by_step: bool = False) -> Result:
+    """Runs a case in some calls."""
+    engine = OnBucket(case)
+    fates: list[Fate] = []
+    left: list[tuple[Fate, ...]] = []
+    told: list[tuple[str, int]] = []
+    calls = list(calls)
+    while calls:
+        numbers, watermark = calls.pop(0)
+        rows = engine.call(numbers, watermark)
+        if not calls and engine.due <= watermark:
+            calls.append((range(0), watermark))  # as a timer does
+        mine = [Fate(row["message"], row["disposition"], row["ordinal"], row["late"]) for row in rows]
+        if len(numbers):
+            left.append(tuple(fate for fate in mine if fate.disposition == "released"))
+        told += on_spark.conflicts_in(case, rows)
+        fates += mine
+    held = set(range(len(case.messages))) - {fate.message for fate in fates}
+    fates += [Fate(n, "held") for n in sorted(held)]
+    return Result(tuple(fates), tuple(left) if by_step else None, conflicts=tuple(told) if by_step else None)
+
+
+def _packet(case: Case, numbers: range) -> pa.Table:
+    some = [(n, case.messages[n]) for n in numbers]
+    columns = {
+        "message": pa.array([n for n, _ in some], pa.int64()),
+        "key": pa.array([one.group for _, one in some], pa.string()),
+        names.KEY: pa.array([None if one.group is None else one.group.encode() for _, one in some], pa.binary()),
+        names.SEQUENCE: pa.array([_number(case, one) for _, one in some], pa.int64()),
+        names.TIME: pa.array([micros(one.at) for _, one in some], pa.int64()),
+        names.SIZE: pa.array([_size(case, one) for _, one in some], pa.int64()),
+        names.VOID: pa.array([one.is_void or None for _, one in some], pa.bool_()),
+        names.FINGERPRINT: pa.array([of_value({"content": one.label}) for _, one in some], pa.int64()),
+    }
+    return pa.table(columns)
+
+
+def _number(case: Case, one: Message) -> int | None:
+    by_time = isinstance(case.policy, BestEffort) and case.policy.by == "time"
+    if one.sequence is None or isinstance(case.policy, Fifo | Unordered):
+        return None
+    return micros(one.sequence) if by_time else int(one.sequence)
+
+
+def _size(case: Case, one: Message) -> int | None:
+    if case.opens or case.closes:
+        says = ((OPENS, case.opens, "opens"), (CLOSES, case.closes, "closes"))
+        return sum(bit for bit, may, name in says if may and one.properties.get(name))
+    if not isinstance(case.policy, UnitOfWork):
+        return None
+    if case.policy.last is not None:
+        return one.sequence if one.properties.get("is_last") else None
+    size = one.properties.get("size") if isinstance(case.policy.size, str) else None
+    return None if size is None else max(size, 0)
+
+
+def _first_numbers(case: Case) -> pa.Table:
+    return pa.table(
+        {
+            START_QUEUE: pa.array([""] * len(case.start_from), pa.string()),
+            START_KEY: pa.array([key.encode() for key in case.start_from], pa.binary()),
+            START_NEXT: pa.array(list(case.start_from.values()), pa.int64()),
+        }
+    )

@@ -1,0 +1,131 @@
+"""The index of a bucket: what it keeps, what it costs, and which layouts of its parts it reads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from seriatim import CheckpointMismatch, Standard
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.policy import with_stays
+from seriatim.kernel.state import State
+from seriatim.kernel.time import NEVER
+from seriatim.spark.state import group_index
+from seriatim.spark.state.group_index import Index, QueueState
+
+KEYS = pa.array([b"a", b"b", b"c"], pa.binary())
+PLAIN = Standard(remember=0, hole_timeout=5, on_hole="skip")
+
+
+def arrivals(*rows: tuple[int, int, int, int]) -> Arrivals:
+    """Messages: (group, sequence, weight, fingerprint), in order of arrival within a group."""
+    group, sequence, weight, fingerprint = np.array(rows, np.int64).T
+    count = len(rows)
+    refs = np.arange(count)
+    return Arrivals(group, sequence, refs, refs + 7, np.full(count, NOT_SAID), weight, fingerprint)
+
+
+def state_of(policy: Standard, *rows: tuple[int, int, int, int]) -> State:
+    return kernel.offer(policy, kernel.new_state(policy, 3), arrivals(*rows)).state
+
+
+def index_of(**states: State) -> Index:
+    return Index("of this test", {name: QueueState(KEYS, state) for name, state in states.items()}, now=9, chunk=1)
+
+
+def columns(value: bytes) -> list[str]:
+    return pa.ipc.open_stream(value).schema.names
+
+
+def with_header(value: bytes, without: tuple[str, ...] = (), **header: Any) -> bytes:
+    """The value with another header, without its parts if they are None, and without some columns."""
+    table = pa.ipc.open_stream(value).read_all()
+    found = {**json.loads(table.schema.metadata[b"seriatim"]), **header}
+    if found["parts"] is None:
+        del found["parts"]
+    table = table.drop_columns([name for name in without if name in table.column_names])
+    table = table.replace_schema_metadata({"seriatim": json.dumps(found)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def same(found: State, wanted: State, *, but: tuple[str, ...] = ()) -> None:
+    for part in State.__slots__:
+        one, other = getattr(found, part), getattr(wanted, part)
+        for name in one.__match_args__:
+            if name not in but:
+                np.testing.assert_array_equal(getattr(one, name), getattr(other, name), f"{part}.{name}")
+
+
+def test_every_rule_has_its_place():
+    """Held voids, fingerprints, what is remembered, counts of restarts, groups that aren't opened, an incarnation."""
+    ruled = Standard(remember=2, restart_after=2, hole_timeout=5)
+    anew = state_of(ruled, *[(0, n, 1, 10 + n) for n in (1, 2, 3, 1, 2)], (1, 2, 0, 0), (1, 3, 1, 77), (2, 9, 1, -5))
+    assert anew.groups.suspects.tolist() == [1, 0, 0]
+    assert anew.remembered.sequence.tolist() == [2, 3]
+    assert anew.held.weight.tolist() == [0, 1, 1]
+    opened = with_stays(Standard(remember=0), opens=True, closes=True, unopened_timeout=60)
+    assert isinstance(opened, Standard)
+    waiting = kernel.offer(opened, kernel.new_state(opened, 3), arrivals((0, 1, 1, 0), (2, 4, 1, 0))).state
+    assert waiting.held.aside.all()
+    index = index_of(anew=anew, waiting=waiting)
+    index.queues["waiting"].incarnation = 3
+    again = Index.from_bytes(index.to_bytes(), "of this test")
+    for name, one in index.queues.items():
+        same(again.queues[name].state, one.state)
+        assert again.queues[name].incarnation == one.incarnation
+        assert again.queues[name].keys == KEYS
+    assert again.to_bytes() == index.to_bytes()
+
+
+def test_a_rule_that_no_queue_uses_has_no_column():
+    plain = index_of(plain=state_of(PLAIN, (0, 1, 1, 0), (1, 2, 1, 0), (1, 3, 1, 0))).to_bytes()
+    unused = {"queues.incarnation", "groups.suspects", "held.weight", "held.fingerprint", "held.bits"}
+    assert unused.isdisjoint(columns(plain))
+    assert not [name for name in columns(plain) if name.startswith("remembered")]
+    ruled = state_of(Standard(remember=2), (0, 1, 1, 5))
+    assert "remembered.fingerprint" in columns(index_of(plain=ruled).to_bytes())
+
+
+def test_what_an_earlier_version_wrote_is_read():
+    """Layout 1 named no parts, and had no time of arrival."""
+    state = state_of(PLAIN, (0, 1, 1, 0), (1, 2, 1, 0), (1, 3, 1, 0))
+    assert len(state.held) == 2
+    former = with_header(index_of(q=state).to_bytes(), ("held.time",), layout=1, parts=None)
+    found = Index.from_bytes(former, "of this test").queues["q"].state
+    same(found, state, but=("time",))
+    assert found.held.time.tolist() == [NEVER, NEVER]
+
+
+@pytest.mark.parametrize(
+    ("header", "what"),
+    [
+        ({"layout": 9}, "the state has layout 9, this version of seriatim reads 1 and 2"),
+        ({"parts": {**group_index.PARTS, "held": 9}}, "part 'held' of the state has layout 9, .* reads 1 to 2"),
+        (
+            {"parts": {**group_index.PARTS, "seen": 1}},
+            "the state has a part 'seen', which this version .* doesn't know",
+        ),
+        ({"fingerprint": "another"}, "the state was written with another"),
+    ],
+)
+def test_an_unknown_layout_is_refused(header, what):
+    value = with_header(index_of(q=state_of(PLAIN, (0, 2, 1, 0))).to_bytes(), **header)
+    with pytest.raises(CheckpointMismatch, match=what) as refused:
+        Index.from_bytes(value, "of this test")
+    assert refused.value.remedy
+
+
+def test_a_part_that_is_missing_is_empty():
+    value = index_of(q=state_of(Standard(remember=2), (0, 1, 1, 5))).to_bytes()
+    gone = tuple(name for name in columns(value) if name.startswith("remembered."))
+    parts = {name: layout for name, layout in group_index.PARTS.items() if name != "remembered"}
+    found = Index.from_bytes(with_header(value, gone, parts=parts), "of this test")
+    assert len(found.queues["q"].state.remembered) == 0
