@@ -49,7 +49,7 @@ class Plan:
     `destination` is the column that names a row's queue, if there are several; a row that names none goes to
     the first, which sets it aside. `invalid` is the column with the reason why a row is no message, `user` are the
     names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
-    (none: a hash of the row).
+    (none: a hash of the row). `buckets` is the number of buckets.
     """
 
     queues: tuple[Queue, ...]
@@ -61,6 +61,7 @@ class Plan:
     output: Literal["released", "all"]
     reports: bool
     fingerprint: str
+    buckets: int
 
     @property
     def steps(self) -> dict[str, int]:
