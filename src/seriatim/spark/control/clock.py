@@ -49,9 +49,7 @@ def controlled(session: SparkSession, buckets: int, *, ticks: bool, log: Path | 
         log: the folder of a pipeline's control log; None: there is none.
     """
     made = Controlled(uuid.uuid4().hex, buckets, ticks, log, None if _is_remote(session) else _folder())
-    session.dataSource.register(ControlFormat)
-    if ticks:
-        _clock_of(session).add(made)
+    _clock_of(session).add(made)
     return made, session.readStream.format(FORMAT).options(**made.options()).load()
 
 
@@ -135,12 +133,31 @@ def _clock_of(session: SparkSession) -> _Clock:
     with _lock:
         if session not in _clocks:
             clock = _Clock()
+            _register(session)
             if _is_remote(session):
                 threading.Thread(target=_ask, args=(session, clock), name="seriatim-clock", daemon=True).start()
             else:
                 session.streams.addListener(_Listener(clock))
             _clocks[session] = clock
         return _clocks[session]
+
+
+def _register(session: SparkSession) -> None:
+    """Register the format in a session. Spark refuses a name that another session has, if that is the active one."""
+    if _is_remote(session):
+        session.dataSource.register(ControlFormat)
+        return
+    jvm: Any = session._jvm  # noqa: SLF001 -- nothing public activates a session
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)  # noqa: SLF001
+    try:
+        session.dataSource.register(ControlFormat)
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
 
 
 def _ask(session: SparkSession, clock: _Clock) -> None:
