@@ -40,9 +40,21 @@ def test_the_present_layout_is_stored():
     assert max(LAYOUTS) == LAYOUT
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_run_goes_on_from_a_stored_checkpoint(layout, tmp_path):
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != LAYOUT])
+def test_a_start_on_an_older_layout_is_refused_and_changes_nothing(layout, tmp_path):
     unpack(STORED / f"{layout}.tar.xz", tmp_path)
+    put(tmp_path, AFTERWARDS)
+    before = {file: file.read_bytes() for file in (tmp_path / "checkpoint" / "query").rglob("*") if file.is_file()}
+    with pytest.raises(CheckpointMismatch) as caught:
+        run(load(tmp_path / "pipeline.yaml"), once=True)
+    assert f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}" in str(caught.value)
+    assert f"seriatim pipeline move {tmp_path}/pipeline.yaml" in str(caught.value)
+    assert {file: file.read_bytes() for file in before} == before
+    assert released(tmp_path, "standard")["hole"] == [1]
+
+
+def test_a_run_goes_on_from_a_stored_checkpoint(tmp_path):
+    unpack(STORED / f"{LAYOUT}.tar.xz", tmp_path)
     pipeline = load(tmp_path / "pipeline.yaml")
     assert released(tmp_path, "standard")["hole"] == [1]
     nothing = run(pipeline, once=True)

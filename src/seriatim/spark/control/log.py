@@ -99,7 +99,9 @@ class ControlLog:
             what = f"the file of the control log can't be read: {error.strerror}"
             raise CheckpointMismatch(what, where=str(file), remedy=remedy) from error
         except (ValueError, KeyError, TypeError) as error:
-            raise CheckpointMismatch("the file of the control log is damaged", where=str(file), remedy=remedy) from error
+            raise CheckpointMismatch(
+                "the file of the control log is damaged", where=str(file), remedy=remedy
+            ) from error
         for kind in kinds:
             if kind not in KINDS:
                 raise CheckpointMismatch(
