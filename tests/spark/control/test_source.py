@@ -54,7 +54,7 @@ def test_at_a_start_every_bucket_is_woken_once(of: Controlled) -> None:
 def test_a_slot_is_woken_when_it_is_due_and_no_other(of: Controlled) -> None:
     reader = reader_of(of)
     _, first = taken(reader, reader.initialOffset())
-    now = time.time_ns() // 1000
+    now = time.time_ns() // 1_000_000 * 1000
     told = Due(first["at"], (FOREVER, now, now + 3_600_000_000, now - 1))
     told.write(of.due_file(first["by"]))
     rows, second = taken(reader, first)

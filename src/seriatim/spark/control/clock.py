@@ -15,6 +15,7 @@ import shutil
 import tempfile
 import threading
 import uuid
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -82,6 +83,7 @@ class _Clock:
     def __init__(self) -> None:
         self._of: dict[str, Controlled] = {}
         self._known: dict[str, Due] = {}
+        self._runs: defaultdict[str, dict[str, Controlled]] = defaultdict(dict)
 
     def add(self, of: Controlled) -> None:
         """Know an operator."""
@@ -101,8 +103,16 @@ class _Clock:
                     known = self._known.get(by) or Due.unknown(of.buckets)
                     due = Due(offset["at"], tuple(told_by(observed.asDict(), of.buckets, known.moments)))
                     self._known[by] = due
+                    self._runs[str(progress["runId"])][by] = of
                     told.append((of, by, due))
         return told
+
+    def forget(self, run: str) -> list[tuple[Controlled, str]]:
+        """Forget what is due in a query that has ended; return its processes of the source."""
+        gone = self._runs.pop(run, {})
+        for by in gone:
+            del self._known[by]
+        return [(of, by) for by, of in gone.items()]
 
 
 class _Listener(StreamingQueryListener):
@@ -126,7 +136,9 @@ class _Listener(StreamingQueryListener):
         """Implements Spark's interface."""
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 -- Spark's name
-        """Implements Spark's interface."""
+        """Remove the files of a query that has ended."""
+        for of, by in self._clock.forget(str(event.runId)):
+            of.due_file(by).unlink(missing_ok=True)
 
 
 def _clock_of(session: SparkSession) -> _Clock:

@@ -179,8 +179,10 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._last is not None:
             return []
         self._look()
-        # What is known from before the last ticks were obeyed is no longer so.
-        return self._due.slots_until(time.time_ns() // 1000) if self._due.at == start["at"] else []
+        if self._due.at != start["at"]:
+            return []  # what is known is from before the last ticks were obeyed
+        # The time of a batch has whole milliseconds, and what is due has to be so at that time.
+        return self._due.slots_until(time.time_ns() // 1_000_000 * 1000)
 
     def _logged(self, number: int) -> int:
         """The number of the last file of the log to take, after one that was taken."""
