@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seriatim.kernel.time import FOREVER
-from seriatim.spark.control.due import MOST_SLOTS, Due, buckets_of, slot_of, told_by, width
+from seriatim.spark.control.due import MOST_SLOTS, Due, bit_at, buckets_of, place_of, told_by, width
 from seriatim.spark.state.buckets import bucket_ids
 
 
@@ -17,21 +17,24 @@ def test_every_bucket_has_one_slot(buckets: int) -> None:
     assert slots <= MOST_SLOTS
     assert (width(buckets) == 1) == (buckets <= MOST_SLOTS)
     assert buckets_of(range(slots), buckets) == bucket_ids(buckets)
-    assert all(bucket in buckets_of([slot_of(bucket, buckets)], buckets) for bucket in bucket_ids(buckets))
+    for bucket in bucket_ids(buckets):
+        slot, place = place_of(bucket, buckets)
+        assert buckets_of([slot], buckets)[place] == bucket
+        assert -(2**63) <= bit_at(place) < 2**63
 
 
 def test_a_bucket_that_took_no_part_keeps_its_moment() -> None:
     assert told_by({"due_0": None, "due_1": 7, "due_2": FOREVER}, 3, [5, 6, 8]) == [5, 7, FOREVER]
 
 
-def test_a_range_that_took_part_in_part_keeps_what_is_earlier() -> None:
-    buckets = 2 * MOST_SLOTS
+@pytest.mark.parametrize("wide", [2, 64])
+def test_a_range_that_took_part_in_part_keeps_what_is_earlier(wide: int) -> None:
+    buckets = wide * MOST_SLOTS
     before = [5, 9, 5, *[FOREVER] * (MOST_SLOTS - 3)]
-    observed = {
-        f"{what}_{slot}": None if what == "due" else 0 for what in ("due", "buckets") for slot in range(MOST_SLOTS)
-    }
-    # Of slot 0 one bucket of two took part; of slot 1, too, and it is due earlier; of slot 2 both.
-    observed |= {"due_0": 8, "buckets_0": 1, "due_1": 8, "buckets_1": 1, "due_2": 8, "buckets_2": 2}
+    observed = dict.fromkeys(f"{what}_{slot}" for what in ("due", "buckets") for slot in range(MOST_SLOTS))
+    some, every = bit_at(wide - 1), sum(bit_at(place) for place in range(wide))
+    # Of slots 0 and 1 one bucket took part, and that of slot 1 is due earlier; of slot 2 all.
+    observed |= {"due_0": 8, "buckets_0": some, "due_1": 8, "buckets_1": some, "due_2": 8, "buckets_2": every}
     assert told_by(observed, buckets, before)[:3] == [5, 8, 8]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from seriatim import Queue, Standard
 from seriatim.spark import resequence
+from seriatim.spark.control.due import MOST_SLOTS
 from tests.spark.resequence.test_resequence import put, stream_of
 
 SCHEMA = "destination string, g string, n long"
@@ -52,9 +54,9 @@ def skipping(name: str, seconds: float | None) -> Queue:
     return Queue(name, policy, group="g", sequence="n")
 
 
-def ordered(source: DataFrame, **seconds: float | None) -> DataFrame:
+def ordered(source: DataFrame, *, buckets: int = 2, **seconds: float | None) -> DataFrame:
     queues = [skipping(name, after) for name, after in seconds.items()]
-    return resequence(source, queues=queues, buckets=2)
+    return resequence(source, queues=queues, buckets=buckets)
 
 
 def row(queue: str, number: int) -> dict[str, Any]:
@@ -103,7 +105,8 @@ def test_a_query_rests_between_what_is_due(spark: SparkSession, tmp_path: Path) 
     checkpoint = tmp_path / "checkpoint"
     taken = Taken()
     put(tmp_path / "in", 1, [row("soon", 1), row("soon", 3), row("later", 1), row("later", 3)])
-    query = taken.started(ordered(source, soon=AT_ONCE_S, later=6.0), checkpoint)
+    # More buckets than are observed one by one.
+    query = taken.started(ordered(source, buckets=2 * MOST_SLOTS, soon=AT_ONCE_S, later=6.0), checkpoint)
     try:
         query.processAllAvailable()
         assert taken.calls[0] == (0, [("later", 1), ("soon", 1)])
@@ -134,8 +137,9 @@ def test_a_batch_that_runs_again_has_its_time_and_its_ticks(spark: SparkSession,
         query.awaitTermination(180)
     assert committed(checkpoint) == [0]
     began = batch_time(checkpoint, 1)
+    # By its own clock the second run would let out both.
     while time.time() * 1000 < batch_time(checkpoint, 0) + 3000:
-        query.awaitTermination(0.1) if query.isActive else time.sleep(0.1)
+        threading.Event().wait(0.05)
 
     again = Taken()
     query = again.started(frame, checkpoint)

@@ -22,12 +22,14 @@ from pyspark.sql import functions as F
 from seriatim.kernel.time import FOREVER
 from seriatim.spark.state.buckets import bucket_ids
 
-__all__ = ["DUE", "MOST_SLOTS", "SLOT", "Due", "buckets_of", "metrics", "slot_of", "told_by", "width"]
+__all__ = ["BIT", "DUE", "MOST_SLOTS", "SLOT", "Due", "bit_at", "buckets_of", "metrics", "place_of", "told_by", "width"]
 
 #: The most observed metrics of a kind.
 MOST_SLOTS = 64
-#: The columns of the operator's output: for each bucket of a batch its slot and the moment (microseconds, or `FOREVER`).
-SLOT, DUE = "slot", "due"
+#: The columns of the operator's output: for each bucket of a batch its slot, the bucket's bit among those of the slot, and the
+#: moment (microseconds, or `FOREVER`).
+SLOT, BIT, DUE = "slot", "bit", "due"
+_BITS = (1 << 64) - 1
 
 
 def width(buckets: int) -> int:
@@ -36,13 +38,19 @@ def width(buckets: int) -> int:
 
 
 @cache
-def _slots(buckets: int) -> dict[int, int]:
-    return {bucket: number // width(buckets) for number, bucket in enumerate(bucket_ids(buckets))}
+def _places(buckets: int) -> dict[int, tuple[int, int]]:
+    return {bucket: divmod(number, width(buckets)) for number, bucket in enumerate(bucket_ids(buckets))}
 
 
-def slot_of(bucket: int, buckets: int) -> int:
-    """The slot of the bucket with that id; of a bucket that isn't one of them, slot 0."""
-    return _slots(buckets).get(bucket, 0)
+def place_of(bucket: int, buckets: int) -> tuple[int, int]:
+    """The slot of the bucket with that id, and the bucket's place in it; of a bucket that isn't one of them (0, 0)."""
+    return _places(buckets).get(bucket, (0, 0))
+
+
+def bit_at(place: int) -> int:
+    """The bit of a place in a slot, as a signed number of 64 bits."""
+    bit = 1 << place
+    return bit - (1 << 64) if bit >> 63 else bit
 
 
 def buckets_of(slots: Sequence[int], buckets: int) -> list[int]:
@@ -52,11 +60,14 @@ def buckets_of(slots: Sequence[int], buckets: int) -> list[int]:
 
 
 def metrics(buckets: int) -> list[Column]:
-    """What is observed: by slot the earliest moment, and for ranges how many buckets took part."""
+    """What is observed: by slot the earliest moment, and for ranges which buckets took part.
+
+    A user's sink may run a batch twice, and then Spark observes it twice. So nothing is counted.
+    """
     slots = range(-(-buckets // width(buckets)))
     found = [F.min(F.when(F.col(SLOT) == slot, F.col(DUE))).alias(f"due_{slot}") for slot in slots]
     if width(buckets) > 1:
-        found += [F.count_if(F.col(SLOT) == slot).alias(f"buckets_{slot}") for slot in slots]
+        found += [F.bit_or(F.when(F.col(SLOT) == slot, F.col(BIT))).alias(f"buckets_{slot}") for slot in slots]
     return found
 
 
@@ -74,7 +85,7 @@ def told_by(observed: Mapping[str, Any], buckets: int, before: Sequence[int]) ->
         moment = observed[f"due_{slot}"]
         if moment is None:
             after.append(known)
-        elif wide > 1 and observed[f"buckets_{slot}"] < len(buckets_of([slot], buckets)):
+        elif wide > 1 and (observed[f"buckets_{slot}"] & _BITS).bit_count() < len(buckets_of([slot], buckets)):
             # The earliest may be of a bucket that took no part.
             after.append(min(known, moment))
         else:

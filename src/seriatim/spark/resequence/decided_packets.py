@@ -16,7 +16,7 @@ from pyspark.sql import types as T
 
 from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.control.due import DUE, SLOT
+from seriatim.spark.control.due import BIT, DUE, SLOT
 from seriatim.spark.session.requirements import arrow_schema
 from seriatim.spark.state.packets import unpack
 
@@ -35,7 +35,7 @@ _ROWS = "seriatim.rows"
 def operator_schema(rows: T.StructType) -> T.StructType:
     """The schema of the operator's output: packets of such rows, reports, and when something is due again in a slot."""
     packet = T.StructField("packet", T.BinaryType(), True, {_ROWS: rows.json()})
-    due = [T.StructField(SLOT, T.IntegerType()), T.StructField(DUE, T.LongType())]
+    due = [T.StructField(name, T.LongType()) for name in (SLOT, BIT, DUE)]
     return T.StructType([packet, T.StructField("report", T.StringType()), *due])
 
 

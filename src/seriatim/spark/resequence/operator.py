@@ -14,7 +14,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.time import FOREVER, NEVER
-from seriatim.spark.control.due import DUE, SLOT, slot_of
+from seriatim.spark.control.due import BIT, DUE, SLOT, bit_at, place_of
 from seriatim.spark.control.log import FINISH
 from seriatim.spark.resequence.bucket import Bucket, Plan
 from seriatim.spark.resequence.left_out import Share
@@ -125,15 +125,14 @@ class Resequencer(StatefulProcessor):
         """What is told of a bucket after a call: the report, if one is wanted, and when something is due in it again."""
         number = int(key[0])
         report = bucket.report(number) if self._plan.reports else None
-        return self._row(report=report, slot=slot_of(number, self._plan.buckets), due=bucket.due())
+        slot, place = place_of(number, self._plan.buckets)
+        return self._row(report=report, slot=slot, bit=bit_at(place), due=bucket.due())
 
     @staticmethod
-    def _row(
-        *, packet: bytes | None = None, report: str | None = None, slot: int | None = None, due: int | None = None
-    ) -> pd.DataFrame:
+    def _row(*, packet: bytes | None = None, report: str | None = None, **numbers: int) -> pd.DataFrame:
         # Whole numbers that may be missing would become floats, which lose microseconds.
-        numbers = {SLOT: pd.array([slot], "Int32"), DUE: pd.array([due], "Int64")}
-        return pd.DataFrame({"packet": [packet], "report": [report], **numbers})
+        columns = {name: pd.array([numbers.get(name)], "Int64") for name in (SLOT, BIT, DUE)}
+        return pd.DataFrame({"packet": [packet], "report": [report], **columns})
 
     def _now(self, batch: int, times: Any) -> int:
         """The time of a call: of the batch, or the watermark."""
