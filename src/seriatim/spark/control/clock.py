@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from seriatim.spark.control.due import Due, metrics, told_by
-from seriatim.spark.control.source import FORMAT, ControlFormat, Controlled
+from seriatim.spark.control.source import FIRST_OFFSET, FORMAT, ControlFormat, Controlled
 
 __all__ = ["control_offset", "controlled", "observed", "rows_of"]
 
@@ -74,7 +74,7 @@ def _offset(source: Mapping[str, Any]) -> dict[str, Any] | None:
     found = source["endOffset"]
     if isinstance(found, str) and found.startswith("{"):
         found = json.loads(found)
-    return found if isinstance(found, dict) and {"at", "by", "log", "ticks"} == set(found) else None
+    return found if isinstance(found, dict) and set(found) == set(FIRST_OFFSET) else None
 
 
 class _Clock:

@@ -35,11 +35,13 @@ from seriatim.spark.control.due import Due, buckets_of
 from seriatim.spark.control.log import FINISH, ControlLog
 from seriatim.spark.state.buckets import bucket_ids
 
-__all__ = ["CONTROL_SCHEMA", "FORMAT", "TICK", "ControlFormat", "Controlled"]
+__all__ = ["CONTROL_SCHEMA", "FIRST_OFFSET", "FORMAT", "TICK", "ControlFormat", "Controlled"]
 
 #: What Spark reads from the source: a bucket, a kind, and as JSON what the kind needs.
 CONTROL_SCHEMA = "bucket int, kind string, content string"
 FORMAT = "seriatim-control"
+#: The offset before the first batch.
+FIRST_OFFSET: Mapping[str, Any] = {"at": 0, "by": "", "log": 0, "ticks": ""}
 #: The kind of a row that wakes a bucket. The other kinds are those of the control log.
 TICK = "tick"
 
@@ -140,7 +142,7 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
         """The offset before the first batch. Spark asks again when it replays a first batch."""
-        return {"at": 0, "by": "", "log": 0, "ticks": ""}
+        return dict(FIRST_OFFSET)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
         """Leave what comes from now on to another run: the query wakes every bucket once, and then none."""
