@@ -156,7 +156,11 @@ def test_a_move_that_was_killed_is_done_again(moved, killed):
     ("name", "damage", "what"),
     [
         ("pipeline.json", lambda file: file.write_bytes(b"["), "damaged"),
-        ("pipeline.json", lambda file: edited(layout=1)(file), "has layout 1, and layout 2 is what can be converted"),
+        (
+            "pipeline.json",
+            lambda file: file.write_bytes(file.read_bytes().replace(b'"layout": 2', b'"layout": 1')),
+            "has layout 1, and layout 2 is what can be converted",
+        ),
         ("pipeline.json", Path.unlink, "there is no checkpoint"),
         ("query/offsets/4", lambda file: file.write_bytes(b"v1\n{"), "offsets/4: the file is damaged"),
         ("query/commits/4", Path.unlink, "batch 4 was begun and not finished"),

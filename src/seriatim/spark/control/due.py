@@ -82,7 +82,7 @@ def told_by(observed: Mapping[str, Any], buckets: int, before: Sequence[int]) ->
     wide = width(buckets)
     after = []
     for slot, known in enumerate(before):
-        moment = observed[f"due_{slot}"]
+        moment = observed.get(f"due_{slot}")  # Spark's JSON leaves nulls out
         if moment is None:
             after.append(known)
         elif wide > 1 and (observed[f"buckets_{slot}"] & _BITS).bit_count() < len(buckets_of([slot], buckets)):
