@@ -178,11 +178,14 @@ def _ask(session: SparkSession, clock: _Clock) -> None:
     failures, pause = 0, threading.Event()
     while failures < _FAILURES:
         pause.wait(_ASK_S)
+        if not threading.main_thread().is_alive():
+            return
         try:
             _ask_once(session, clock, seen)
             failures = 0
         except Exception:  # noqa: BLE001 -- gRPC raises whatever the connection did
             failures += 1
+            _logger.debug("what is due can't be told to Spark", exc_info=True)
 
 
 def _ask_once(session: SparkSession, clock: _Clock, seen: dict[str, int]) -> None:
