@@ -183,7 +183,7 @@ def _ask(session: SparkSession, clock: _Clock) -> None:
         try:
             _ask_once(session, clock, seen)
             failures = 0
-        except Exception:  # noqa: BLE001 -- gRPC raises whatever the connection did
+        except Exception:  # gRPC raises whatever the connection did
             failures += 1
             _logger.debug("what is due can't be told to Spark", exc_info=True)
 
