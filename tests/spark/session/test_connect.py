@@ -38,6 +38,8 @@ for _ in range(1200):
     if done == 3:
         break
     query.awaitTermination(0.1)
+else:
+    print([(p["batchId"], p["numInputRows"], p["observedMetrics"], p["sources"][-1]["endOffset"]) for p in query.recentProgress])
 query.stop()
 query = writer.option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start()
 assert query.awaitTermination(120), "a job that takes what is there doesn't end"
