@@ -47,6 +47,7 @@ class OnBucket:
             output="all",
             reports=True,
             fingerprint="of this test",
+            buckets=1,
         )
         index = Index(self._plan.fingerprint)
         if case.start_from:

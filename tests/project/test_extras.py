@@ -21,7 +21,7 @@ ON_SPARK = (
     "seriatim.runtime.box_format",
     *(
         f"seriatim.runtime.pipelines.{name}"
-        for name in ("attempts", "box_format", "checkpoint", "progress", "run", "tally")
+        for name in ("attempts", "box_format", "checkpoint", "move", "progress", "run", "tally")
     ),
 )
 

@@ -7,10 +7,13 @@ import shutil
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from seriatim.cli.main import main
 from seriatim.errors import CheckpointMismatch, SeriatimError
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.checkpoint import LAYOUT
+from seriatim.runtime.pipelines.move import move
 from seriatim.runtime.pipelines.run import run
 from tests.delivered import table_of
 from tests.upgrade.checkpoint import STORED, put, unpack
@@ -40,10 +43,28 @@ def test_the_present_layout_is_stored():
     assert max(LAYOUTS) == LAYOUT
 
 
+@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != LAYOUT])
+def test_a_start_on_an_older_layout_is_refused_and_changes_nothing(layout, tmp_path):
+    unpack(STORED / f"{layout}.tar.xz", tmp_path)
+    put(tmp_path, AFTERWARDS)
+    before = {file: file.read_bytes() for file in (tmp_path / "checkpoint" / "query").rglob("*") if file.is_file()}
+    with pytest.raises(CheckpointMismatch) as caught:
+        run(load(tmp_path / "pipeline.yaml"), once=True)
+    assert f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}" in str(caught.value)
+    assert f"seriatim pipeline move {tmp_path}/pipeline.yaml" in str(caught.value)
+    assert {file: file.read_bytes() for file in before} == before
+    assert released(tmp_path, "standard")["hole"] == [1]
+
+
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_run_goes_on_from_a_stored_checkpoint(layout, tmp_path):
+def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(layout, tmp_path):
     unpack(STORED / f"{layout}.tar.xz", tmp_path)
     pipeline = load(tmp_path / "pipeline.yaml")
+    if layout != LAYOUT:
+        finish_batch(tmp_path)
+        done = CliRunner().invoke(main, ["pipeline", "move", str(tmp_path / "pipeline.yaml")])
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert f"converted {tmp_path}/checkpoint from layout {layout}" in done.stdout
     assert released(tmp_path, "standard")["hole"] == [1]
     nothing = run(pipeline, once=True)
     assert {account.arrived for account in nothing.accounts} == {0}
@@ -80,6 +101,85 @@ def test_a_run_goes_on_where_a_damaged_last_commit_was_deleted(tmp_path):
     commit.unlink()
     run(pipeline, once=True)
     assert released(tmp_path, "standard")["hole"] == [1, 2, 3, 4]
+
+
+def content(folder):
+    return {file.relative_to(folder): file.read_bytes() for file in sorted(folder.rglob("*")) if file.is_file()}
+
+
+def finish_batch(folder):
+    """The last batch as committed. In the stored checkpoint it is one without messages, which may be left."""
+    query = folder / "checkpoint" / "query"
+    for number in {int(one.name) for one in (query / "offsets").iterdir()} - {
+        int(one.name) for one in (query / "commits").iterdir()
+    }:
+        (query / "offsets" / str(number)).unlink()
+
+
+@pytest.fixture
+def moved(tmp_path):
+    """A pipeline of layout 2 and its folder, and Spark's part as it was and as it is converted."""
+    unpack(STORED / "2.tar.xz", tmp_path)
+    finish_batch(tmp_path)
+    pipeline, query = load(tmp_path / "pipeline.yaml"), tmp_path / "checkpoint" / "query"
+    before = content(query)
+    done = move(pipeline)
+    assert done.former is not None
+    assert content(done.former) == before
+    assert json.loads((tmp_path / "checkpoint" / "pipeline.json").read_bytes())["layout"] == LAYOUT
+    return tmp_path, pipeline, before, content(query)
+
+
+def test_a_move_converts_what_has_changed_and_nothing_else(moved):
+    folder, pipeline, before, after = moved
+    assert set(after) == set(before)
+    changed = {str(name) for name in after if after[name] != before[name]}
+    assert changed == {*(f"offsets/{n}" for n in range(5)), "state/0/_metadata/v2/0", "state/0/_metadata/v2/2"}
+    assert move(pipeline).former is None
+    assert content(folder / "checkpoint" / "query") == after
+
+
+@pytest.mark.parametrize("killed", ["between the renames", "before it is told"])
+def test_a_move_that_was_killed_is_done_again(moved, killed):
+    folder, pipeline, before, after = moved
+    checkpoint = folder / "checkpoint"
+    if killed == "between the renames":
+        (checkpoint / "query").rename(checkpoint / "query-being-converted")
+    edited(layout=2)(checkpoint / "pipeline.json")
+    done = move(pipeline)
+    assert content(done.former) == before
+    assert content(checkpoint / "query") == after
+    assert not (checkpoint / "query-being-converted").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "what"),
+    [
+        ("pipeline.json", lambda file: file.write_bytes(b"["), "damaged"),
+        (
+            "pipeline.json",
+            lambda file: file.write_bytes(file.read_bytes().replace(b'"layout": 2', b'"layout": 1')),
+            "has layout 1, and layout 2 is what can be converted",
+        ),
+        ("pipeline.json", Path.unlink, "there is no checkpoint"),
+        ("query/offsets/4", lambda file: file.write_bytes(b"v1\n{"), "offsets/4: the file is damaged"),
+        ("query/commits/4", Path.unlink, "batch 4 was begun and not finished"),
+        (
+            "query/state/0/_metadata/v2/0",
+            lambda file: file.write_bytes(b"v2\n{}"),
+            "_metadata/v2/0: the file is damaged",
+        ),
+    ],
+)
+def test_a_move_that_cannot_be_done_changes_nothing(name, damage, what, tmp_path):
+    unpack(STORED / "2.tar.xz", tmp_path)
+    finish_batch(tmp_path)
+    damage(tmp_path / "checkpoint" / name)
+    before = content(tmp_path / "checkpoint" / "query")
+    with pytest.raises(SeriatimError) as caught:
+        move(load(tmp_path / "pipeline.yaml"))
+    assert what in str(caught.value)
+    assert content(tmp_path / "checkpoint" / "query") == before
 
 
 def edited(**changes):

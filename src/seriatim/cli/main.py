@@ -44,7 +44,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
         "events",
     ),
     "Begin": ("demo", "init", "docs"),
-    "Pipelines": ("check", "run"),
+    "Pipelines": ("check", "run", "pipeline"),
     "Message box": (
         *("box", "publish", "queues", "queue", "messages", "subscriptions", "subscription", "types"),
         *("services", "contracts", "dialogs", "instances", "schedules", "schedule"),

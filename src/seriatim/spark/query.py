@@ -5,7 +5,6 @@ This module composes the stages and counts messages at the entrance; each stage 
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
@@ -18,16 +17,16 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.declared.pipeline import Destination, Pipeline, StartFrom
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.spark.calls.register import Calling
+from seriatim.spark.control.clock import control_offset, rows_of
+from seriatim.spark.control.log import FINISH, ControlLog
 from seriatim.spark.process.stage import process
 from seriatim.spark.receive.stage import ARRIVAL, arrival, receive
 from seriatim.spark.resequence.decided_packets import NOWHERE
-from seriatim.spark.resequence.operator import FINISH
 from seriatim.spark.resequence.stage import resequence
 from seriatim.spark.route.stage import destinations_of
 from seriatim.spark.stamp.stage import stamp_locations
-from seriatim.spark.state.buckets import bucket_ids
 
-__all__ = ["arrived_in", "decided", "is_idle", "let_time_run_out", "received_in", "was_commanded"]
+__all__ = ["arrived_in", "decided", "is_idle", "let_time_run_out", "received_in", "rows_read", "was_commanded"]
 
 _OBSERVED = "seriatim"
 _ROUTER = "seriatim-router"
@@ -43,7 +42,7 @@ def decided(
         spark: the session.
         pipeline: the pipeline.
         buckets: the number of parts of the state.
-        control: a folder for commands to the operator; see `let_time_run_out`.
+        control: the folder of the control log; see `let_time_run_out`.
         calling: how workers call the user's code.
 
     Returns:
@@ -72,7 +71,7 @@ def decided(
         output="all",
         buckets=buckets,
         packed=True,
-        control=_commands(spark, control),
+        control=control,
     )
 
 
@@ -87,33 +86,30 @@ def _arrival(pipeline: Pipeline) -> list[str]:
     return [*own, "received_at", "ticket"]
 
 
-def _commands(spark: SparkSession, control: Path) -> DataFrame:
-    """A stream of files with the ids of the buckets in which time has to run out.
+def let_time_run_out(control: Path) -> int:
+    """Command every bucket to let time run out: it releases and skips messages as if all its clocks had ended.
 
-    It is a source like any other, so a batch that runs again gets the same commands.
+    Returns:
+        The number of the command in the control log; see `was_commanded`.
     """
-    control.mkdir(parents=True, exist_ok=True)
-    lines = spark.readStream.format("text").load(str(control))
-    return lines.select(F.col("value").cast("int").alias("bucket"), F.lit(FINISH).alias("packet"))
+    return ControlLog(control).append([{"kind": FINISH}])
 
 
-def let_time_run_out(control: Path, buckets: int) -> None:
-    """Command every bucket to let time run out: it releases and skips messages as if all its clocks had ended."""
-    name = f"finish-{uuid.uuid4()}"
-    hidden = control / f".{name}"
-    hidden.write_text("".join(f"{bucket}\n" for bucket in bucket_ids(buckets)), encoding="utf-8")
-    hidden.rename(control / name)
-
-
-def was_commanded(progress: Mapping[str, Any]) -> bool:
-    """Whether the micro-batch of a progress event has read commands; their source is the last one."""
-    return bool(progress["sources"][-1]["numInputRows"] > 0)
+def was_commanded(progress: Mapping[str, Any], number: int) -> bool:
+    """Whether the query had read that command when it told of its progress."""
+    offset = control_offset(progress)
+    return offset is not None and bool(offset["log"] >= number)
 
 
 def is_idle(progress: Mapping[str, Any]) -> bool:
     """Whether no source had new data at the time of this report."""
     sources = progress["sources"]
     return all(source["numInputRows"] == 0 and source["startOffset"] == source["endOffset"] for source in sources)
+
+
+def rows_read(progress: Mapping[str, Any]) -> int:
+    """The number of rows that the micro-batch of a progress event has read from its locations."""
+    return int(progress["numInputRows"]) - rows_of(progress)
 
 
 def _entered(messages: DataFrame, pipeline: Pipeline) -> DataFrame:

@@ -11,7 +11,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 
 from seriatim import Queue, Standard
 from seriatim.spark.resequence.bucket import KEY, PROBLEM, SEQUENCE, Plan
-from seriatim.spark.resequence.operator import Resequencer
+from seriatim.spark.resequence.operator import KIND, NOW, Resequencer
 from seriatim.spark.state.packets import to_bytes
 
 PLAN = Plan(
@@ -24,6 +24,7 @@ PLAN = Plan(
     output="all",
     reports=False,
     fingerprint="of this test",
+    buckets=1,
 )
 SCHEMA = pa.schema([("key", pa.string()), ("number", pa.int64()), ("arrival", pa.int64())])
 BUCKET = 0
@@ -44,8 +45,9 @@ def packet(rows: list[tuple[str, int, int]]) -> bytes:
 
 
 def state_after(packets: tuple[bytes, ...]) -> tuple[Any, Any]:
-    tester = TwsTester(Resequencer(PLAN, SCHEMA.serialize().to_pybytes()), timeMode="ProcessingTime")
-    tester.testInPandas(BUCKET, pd.DataFrame({"bucket": [BUCKET] * len(packets), "packet": list(packets)}))
+    tester = TwsTester(Resequencer(PLAN, SCHEMA.serialize().to_pybytes()), timeMode="None")
+    rows = {"bucket": BUCKET, "packet": list(packets), KIND: None, NOW: 1_700_000_000_000_000}
+    tester.testInPandas(BUCKET, pd.DataFrame(rows))
     return tester.peekValueState("index", BUCKET), tester.peekMapState("bodies", BUCKET)
 
 

@@ -38,7 +38,11 @@ for _ in range(1200):
     if done == 3:
         break
     query.awaitTermination(0.1)
+else:
+    print([(p["batchId"], p["numInputRows"], p["observedMetrics"], p["sources"][-1]["endOffset"]) for p in query.recentProgress])
 query.stop()
+query = writer.option("checkpointLocation", folder + "/checkpoint").trigger(availableNow=True).start()
+assert query.awaitTermination(120), "a job that takes what is there doesn't end"
 rows = spark.read.parquet(folder + "/out").orderBy("g", "ordinal").collect()
 assert [(r.g, r.n, r.v, r.ordinal, r.late) for r in rows] == [
     ("a", 1, "x", 1, False), ("a", 2, "y", 2, False), ("b", 3, "z", 1, False)

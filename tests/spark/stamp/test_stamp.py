@@ -22,7 +22,6 @@ from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.pipeline import Receive, Source, Stamp
 from seriatim.runtime.pipelines.failure_cause import cause_of
 from seriatim.spark import resequence, stamp
-from seriatim.spark.resequence.operator import FINISH
 from seriatim.spark.stamp.operator import LOCATION, STAMPED_SCHEMA, StampPlan
 from seriatim.spark.stamp.stage import TICKET, stamp_locations, with_tickets
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, to_bytes
@@ -269,7 +268,7 @@ def test_turn_overs_in_flight_leave_no_hole(spark: SparkSession, tmp_path: Path)
 
 
 def chained(
-    source: DataFrame, location: str | Column, first: DataFrame | None, control: DataFrame | None, **options: Any
+    source: DataFrame, location: str | Column, first: DataFrame | None, control: Path | None, **options: Any
 ) -> DataFrame:
     stamped = stamp(source, location, "n", last_number=7, buckets=2)
     return resequence(
@@ -288,9 +287,7 @@ def chained(
 @pytest.mark.parametrize("clock", ["processing", "event"])
 def test_stamp_and_resequence_in_one_query(spark: SparkSession, tmp_path: Path, clock: str) -> None:
     source = stream_of(spark, tmp_path / "in", "place string, n long, at timestamp")
-    (tmp_path / "control").mkdir()
-    commands = spark.readStream.format("text").load(str(tmp_path / "control"))
-    control = commands.select(F.col("value").cast("int").alias("bucket"), F.lit(FINISH).alias("packet"))
+    control = tmp_path / "control"
     options: dict[str, Any] = {}
     if clock == "event":
         source = source.withWatermark("at", "0 seconds")

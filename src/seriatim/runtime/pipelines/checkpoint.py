@@ -5,7 +5,7 @@
     ├── declaration.yaml  the pipeline file under which the last batch was begun
     ├── lock              held by the run that works on it, with its process id
     ├── tally.json        the counts of messages so far, by disposition (`tally.py`)
-    ├── control/          commands to the operator, read as a stream
+    ├── control/          the control log: commands to the operator, in the order in which it obeys them
     ├── query/            Spark's own: offsets, commits, state
     ├── set-aside/        messages that were not released, unless the pipeline names a folder
     ├── unrouted/         messages that matched no destination, unless the pipeline names a folder
@@ -43,9 +43,11 @@ from seriatim.spark.state.manifest import identity
 __all__ = ["LAYOUT", "Checkpoint", "Identity"]
 
 #: Raise it whenever what is kept in the folder is kept otherwise.
-LAYOUT = 2
+LAYOUT = 3
 #: How the files of Spark's logs begin.
 _VERSION = re.compile(rb"v\d+")
+#: The layouts that `seriatim pipeline move` converts.
+_MOVED = frozenset({2})
 _PATIENCE_S = 30.0
 
 
@@ -77,7 +79,7 @@ class Checkpoint:
 
     @property
     def control(self) -> Path:
-        """Commands to the operator."""
+        """The control log."""
         return self.root / "control"
 
     @property
@@ -228,10 +230,13 @@ class Checkpoint:
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
         if found.get("layout") != LAYOUT:
+            remedy = "run the version that wrote it, or give the pipeline a new checkpoint"
+            if found.get("layout") in _MOVED:
+                remedy = f"convert it: seriatim pipeline move {pipeline.source_file or 'PIPELINE'}"
             raise CheckpointMismatch(
                 f"the checkpoint has layout {found.get('layout')}, this version of seriatim reads {LAYOUT}",
                 where=str(self.root),
-                remedy="run the version that wrote it, or give the pipeline a new checkpoint",
+                remedy=remedy,
             )
         for fact, wanted in _facts(pipeline, pipeline.buckets or known.buckets).items():
             if found.get(fact) != wanted:

@@ -37,7 +37,15 @@ from seriatim.runtime.stop_signal import Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequency, merged
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
-from seriatim.spark.query import arrived_in, decided, is_idle, let_time_run_out, received_in, was_commanded
+from seriatim.spark.query import (
+    arrived_in,
+    decided,
+    is_idle,
+    let_time_run_out,
+    received_in,
+    rows_read,
+    was_commanded,
+)
 from seriatim.spark.receive.listed_files import check_files
 from seriatim.spark.receive.row_sizes import check_row_sizes
 from seriatim.spark.session.builder import SPLITTING, has_ended, is_running, open_session
@@ -106,8 +114,8 @@ def run(
             try:
                 ending: Ending = "once" if watch.follow(query, ends=once or finish) else "stopped"
                 if finish and ending == "once":
-                    let_time_run_out(checkpoint.control, identity.buckets)
-                    ending = "finished" if watch.follow(query, ends=True, commanded=True) else "stopped"
+                    command = let_time_run_out(checkpoint.control)
+                    ending = "finished" if watch.follow(query, ends=True, command=command) else "stopped"
                 query.stop()
                 if ending != "stopped":
                     watch.settle(query.sink)
@@ -276,13 +284,13 @@ class _Watch:
         self._cared = self._timed = 0.0
         self._failing: tuple[tuple[str, str], ...] = ()
 
-    def follow(self, running: _Query, *, ends: bool, commanded: bool = False) -> bool:
+    def follow(self, running: _Query, *, ends: bool, command: int = 0) -> bool:
         """Wait until the query has nothing more to do (True), or until its end is requested (False).
 
         Args:
             running: the query.
             ends: whether it ends when there is nothing more to do; else it goes on and waits.
-            commanded: whether a command was sent; until the query has read it there is more to do.
+            command: the number of a command that was sent; until the query has read it there is more to do.
 
         Raises:
             SeriatimError: it failed permanently.
@@ -290,7 +298,7 @@ class _Watch:
         while True:
             query, seen = running.query, self._seen
             failure = query.exception()
-            commanded, idle = self._take_in(running, commanded=commanded)
+            idle = self._take_in(running, command)
             if failure is not None:
                 if not running.again(failure):
                     return False
@@ -309,16 +317,16 @@ class _Watch:
         """Whether a query may be ended now: a batch has ended since `seen`, no batch runs, or the running batch is cancelled."""
         return self._seen != seen or self._stop.at_once or not query.status["isTriggerActive"]
 
-    def _take_in(self, running: _Query, *, commanded: bool) -> tuple[bool, bool]:
-        """Account for new events; return whether a command is still unread, and whether there was no new data."""
+    def _take_in(self, running: _Query, command: int) -> bool:
+        """Account for new events; return whether there was no new data after a command was read."""
         idle = False
         for event in _events_after(running.query, self._seen):
             self._seen = event["timestamp"]
             if self._note(event, running.sink):
                 running.attempts.got_on()
-            commanded = commanded and not was_commanded(event)
-            idle = idle or (not commanded and event["batchId"] > self._last_begun and is_idle(event))
-        return commanded, idle
+            obeyed = not command or was_commanded(event, command)
+            idle = idle or (obeyed and event["batchId"] > self._last_begun and is_idle(event))
+        return idle
 
     def settle(self, sink: Sink) -> None:
         """Try once more to deliver waiting batches, and wait for the end of that, unless a stop is requested."""
@@ -365,7 +373,7 @@ class _Watch:
         self._batches += 1
         if self._report is not None:
             seconds = event["durationMs"].get("triggerExecution", 0) / 1000
-            rows = event["numInputRows"]
+            rows = rows_read(event)
             rate = rows / seconds if seconds else 0.0
             tasks = [one for one in self._tally.tasks(event["batchId"]) if one]
             spread = Spread(len(tasks), min(tasks), max(tasks)) if tasks else Spread()

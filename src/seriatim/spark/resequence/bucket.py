@@ -55,7 +55,7 @@ class Plan:
     the first, which sets it aside. Their policies are as they are judged here: they say, too, whether messages open and
     close groups. `invalid` is the column with the reason why a row is no message, `user` are the
     names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
-    (none: a hash of the row).
+    (none: a hash of the row). `buckets` is the number of buckets.
     """
 
     queues: tuple[Queue, ...]
@@ -67,6 +67,7 @@ class Plan:
     output: Literal["released", "all"]
     reports: bool
     fingerprint: str
+    buckets: int
 
     @property
     def steps(self) -> dict[str, int]:

@@ -16,10 +16,11 @@ from pyspark.sql import types as T
 
 from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.control.due import BIT, DUE, SLOT
 from seriatim.spark.session.requirements import arrow_schema
 from seriatim.spark.state.packets import unpack
 
-__all__ = ["NOWHERE", "Opening", "decided_schema", "opened", "rows_of", "telling"]
+__all__ = ["NOWHERE", "Opening", "opened", "operator_schema", "rows_of", "telling"]
 
 #: Where messages go that match no destination: through the operator like all others, so that the frame runs once. A
 #: pipeline file can't name a destination so.
@@ -31,10 +32,11 @@ Opening = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _ROWS = "seriatim.rows"
 
 
-def decided_schema(rows: T.StructType) -> T.StructType:
-    """The schema of a frame of packets with such rows, and of reports: (packet, report)."""
+def operator_schema(rows: T.StructType) -> T.StructType:
+    """The schema of the operator's output: packets of such rows, reports, and when something is due again in a slot."""
     packet = T.StructField("packet", T.BinaryType(), True, {_ROWS: rows.json()})
-    return T.StructType([packet, T.StructField("report", T.StringType())])
+    due = [T.StructField(name, T.LongType()) for name in (SLOT, BIT, DUE)]
+    return T.StructType([packet, T.StructField("report", T.StringType()), *due])
 
 
 def rows_of(frame: DataFrame) -> T.StructType | None:

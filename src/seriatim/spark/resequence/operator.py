@@ -13,6 +13,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.spark.control.due import BIT, DUE, SLOT, bit_at, place_of
+from seriatim.spark.control.log import FINISH
 from seriatim.spark.resequence.bucket import Bucket, Plan
 from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.state.group_index import Index, QueueState
@@ -22,10 +24,10 @@ from seriatim.spark.state.packets import from_bytes, to_bytes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["FINISH", "START_QUEUE", "Resequencer", "resequence_to_the_end"]
+__all__ = ["CONTENT", "KIND", "NOW", "START_QUEUE", "Resequencer", "resequence_to_the_end"]
 
-#: A packet that is no packet: lets time run out in its bucket.
-FINISH = b"finish"
+#: Columns beside a packet. A row of the control source has a kind, and as JSON what it needs; `NOW`: the batch's time.
+KIND, CONTENT, NOW = "kind", "content", "now"
 START_QUEUE, START_KEY, START_NEXT = "queue", "key", "next"
 
 
@@ -68,17 +70,29 @@ class Resequencer(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge arrivals, and then due timers: a micro-batch is an `offer` followed by an `advance`."""
-        packets = [bytes(packet) for frame in rows for packet in frame["packet"] if len(packet)]
-        finish = FINISH in packets
-        tables = [from_bytes(packet) for packet in packets if packet != FINISH]
-        yield from self._call(key, tables, timerValues, finish=finish)
+        packets: list[bytes] = []
+        kinds: set[str] = set()
+        now = NEVER
+        for frame in rows:
+            packets += [bytes(packet) for packet in frame["packet"] if packet is not None]
+            kinds.update(frame[KIND].dropna())
+            now = max(now, int(frame[NOW].max()))
+        index = self._load()
+        bucket = self._bucket(index, [from_bytes(packet) for packet in packets if packet])
+        now = self._now(now, timerValues)
+        # A tick that finds nothing due changes nothing. A witness leaves a state, though its packet is empty.
+        if packets or FINISH in kinds or bucket.due() <= now:
+            yield from self._call(index, bucket, now, finish=FINISH in kinds)
+        yield self._told(key, bucket)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        """Judge due timers, if nothing arrived."""
+        """Judge timers of the event clock that are due, if nothing arrived."""
         index = self._load()
         if index.timer is not None and index.timer == expiredTimerInfo.getExpiryTimeInMs():
             index.timer = None  # Spark deletes it after this call
-            yield from self._call(key, [], timerValues, index=index)
+            bucket = self._bucket(index, [])
+            yield from self._call(index, bucket, self._now(NEVER, timerValues))
+            yield self._told(key, bucket)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Add groups that don't begin at the policy's start."""
@@ -94,39 +108,48 @@ class Resequencer(StatefulProcessor):
         value = self._index.get()
         return Index(self._plan.fingerprint) if value is None else Index.from_bytes(value[0], self._plan.fingerprint)
 
-    def _call(
-        self, key: Any, tables: list[pa.Table], times: Any, *, finish: bool = False, index: Index | None = None
-    ) -> Iterator[pd.DataFrame]:
-        import pandas as pd  # noqa: PLC0415 -- the start of a query, in a process of its own, doesn't need it
-
-        index = index or self._load()
+    def _bucket(self, index: Index, tables: list[pa.Table]) -> Bucket:
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         if tables:
             schema = tables[0].select(list(self._plan.user)).schema
         bodies = Bodies(_StateChunks(self._bodies), index.chunks, schema)
         index.steps = self._plan.steps
-        bucket = Bucket(self._plan, index, bodies, tables)
-        for table in bucket.take(self._now(times), finish=finish):
-            yield pd.DataFrame({"packet": [to_bytes(table).to_pybytes()], "report": [None]})
-        self._set_timer(index, bucket.due())
-        self._index.update((index.to_bytes(),))
-        if self._plan.reports:
-            yield pd.DataFrame({"packet": [None], "report": [bucket.report(int(key[0]))]})
+        return Bucket(self._plan, index, bodies, tables)
 
-    def _now(self, times: Any) -> int:
+    def _call(self, index: Index, bucket: Bucket, now: int, *, finish: bool = False) -> Iterator[pd.DataFrame]:
+        for table in bucket.take(now, finish=finish):
+            yield self._row(packet=to_bytes(table).to_pybytes())
+        if self._plan.clock == "event":
+            self._set_timer(index, bucket.due())
+        self._index.update((index.to_bytes(),))
+
+    def _told(self, key: Any, bucket: Bucket) -> pd.DataFrame:
+        """What is told of a bucket after a call: the report, if one is wanted, and when something is due in it again."""
+        number = int(key[0])
+        report = bucket.report(number) if self._plan.reports else None
+        slot, place = place_of(number, self._plan.buckets)
+        return self._row(report=report, slot=slot, bit=bit_at(place), due=bucket.due())
+
+    @staticmethod
+    def _row(*, packet: bytes | None = None, report: str | None = None, **numbers: int) -> pd.DataFrame:
+        import pandas as pd  # noqa: PLC0415 -- the start of a query, in a process of its own, doesn't need it
+
+        # Whole numbers that may be missing would become floats, which lose microseconds.
+        columns = {name: pd.array([numbers.get(name)], "Int64") for name in (SLOT, BIT, DUE)}
+        return pd.DataFrame({"packet": [packet], "report": [report], **columns})
+
+    def _now(self, batch: int, times: Any) -> int:
+        """The time of a call: of the batch, or the watermark."""
         if self._plan.clock == "processing":
-            return int(times.getCurrentProcessingTimeInMs()) * 1000
+            return batch
         # Before it has seen any event time Spark says 0, which is no watermark: events may be older than 1970.
         watermark = int(times.getCurrentWatermarkInMs()) * 1000
         return watermark if watermark > 0 else NEVER
 
     def _set_timer(self, index: Index, due: int) -> None:
-        """Set the one timer of a bucket, at the next time that a timer in it is due."""
-        wanted = None
-        if due < FOREVER:
-            # Rounded up, so that what is due has come when the timer fires; what is left over from a
-            # round is due at once, and a timer of this very moment would fire again in this batch.
-            wanted = -(-max(due, index.now + 1 if self._plan.clock == "processing" else due) // 1000)
+        """Set the one timer of a bucket by the event clock, at the next time that something in it is due."""
+        # Rounded up, so that what is due has come when the timer fires.
+        wanted = -(-due // 1000) if due < FOREVER else None
         if wanted == index.timer:
             return
         if index.timer is not None:

@@ -1,12 +1,13 @@
 """`resequence`: scrambled messages in, ordered messages out, on Spark.
 
-The plan of the query: rows → packets by bucket → the stateful operator → rows.
+The plan of the query: rows → packets by bucket, and the control source → the stateful operator → rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal
 
 from pyspark.sql import Column, DataFrame
@@ -18,12 +19,22 @@ from seriatim.kernel.policy import Fifo, Policy, Standard, remembering
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.control.clock import controlled, observed
 from seriatim.spark.frames.columns import check_columns, check_frame, microseconds
 from seriatim.spark.resequence.bucket import Plan
-from seriatim.spark.resequence.decided_packets import decided_schema
+from seriatim.spark.resequence.decided_packets import operator_schema
 from seriatim.spark.resequence.input_columns import BODY, arrival_of, compared, prepared
 from seriatim.spark.resequence.left_out import LeftOut, counting
-from seriatim.spark.resequence.operator import START_KEY, START_NEXT, START_QUEUE, Resequencer, resequence_to_the_end
+from seriatim.spark.resequence.operator import (
+    CONTENT,
+    KIND,
+    NOW,
+    START_KEY,
+    START_NEXT,
+    START_QUEUE,
+    Resequencer,
+    resequence_to_the_end,
+)
 from seriatim.spark.session.requirements import arrow_schema, make_ready
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.state.manifest import fingerprint
@@ -57,7 +68,7 @@ def resequence(
     invalid: str | None = None,
     void: str | None = None,
     packed: bool = False,
-    control: DataFrame | None = None,
+    control: Path | None = None,
 ) -> DataFrame:
     """Puts messages in order per group.
 
@@ -100,7 +111,7 @@ def resequence(
         invalid: a column with the reason for which a row is invalid; null for valid messages.
         packed: for a streaming frame: leave the rows in packets, beside a report per bucket and batch, which is JSON
             about the content of the bucket (for `run`; see `decided_packets.py`).
-        control: a streaming frame ``bucket int, packet binary`` of commands to buckets (for `run`).
+        control: for a streaming frame: the folder of a pipeline's control log (for `run`).
 
     Returns:
         The columns of `df`, and: ``ordinal: long`` (1, 2, 3 … per group), ``late: boolean``; with
@@ -139,12 +150,13 @@ def resequence(
         output=output,
         reports=packed,
         fingerprint=fingerprint(chosen, buckets, clock),
+        buckets=buckets,
     )
     user = _user_schema(df.schema, of_queues)
     shown = _output_schema(user, output)
     make_ready(df)
     if df.isStreaming:
-        return _streaming(user, frame, plan, shown, start_from, buckets, control, queues is not None)
+        return _streaming(user, frame, plan, shown, start_from, control, several=queues is not None)
     if time is not None:
         frame = frame.withColumn(_UNTIL, _end_of(df, time, watermark))
     return _static(df, frame, plan, shown, start_from, buckets, queues is not None, finish=finish)
@@ -299,26 +311,32 @@ def _streaming(
     plan: Plan,
     shown: T.StructType,
     start: DataFrame | None,
-    buckets: int,
-    control: DataFrame | None,
+    control: Path | None,
+    *,
     several: bool,
 ) -> DataFrame:
-    session = frame.sparkSession
+    session, buckets, live = frame.sparkSession, plan.buckets, plan.clock == "processing"
     packets = frame.mapInArrow(with_witness(pack_by(_BUCKET, bucket_ids(buckets))), PACKET_SCHEMA)
-    if control is not None:
-        packets = packets.unionByName(control.select("bucket", "packet"))
+    packets = packets.withColumns({name: F.lit(None).cast("string") for name in (KIND, CONTENT)})
+    # By the event clock, too: the sources of a query can't change from one start to the next.
+    source, rows = controlled(session, buckets, ticks=live, log=control)
+    packets = packets.unionByName(rows, allowMissingColumns=True)
+    # The batch's time, which is in Spark's offset log: the same for data and ticks, and when the batch runs again.
+    packets = packets.withColumn(NOW, F.unix_micros(F.current_timestamp()))
     schema = arrow_schema(session, user)
     initial = None
     if start is not None:
         initial = _first_numbers(start, plan.queues, buckets, several=several).groupBy("bucket")
     decided = packets.groupBy("bucket").transformWithStateInPandas(
         statefulProcessor=Resequencer(plan, schema),
-        outputStructType=decided_schema(shown),
+        outputStructType=operator_schema(shown),
         outputMode="Append",
-        timeMode="EventTime" if plan.clock == "event" else "ProcessingTime",
+        # Timers of Spark's own processing clock would need a batch at every trigger, so the control source wakes the operator.
+        timeMode="None" if live else "EventTime",
         initialState=initial,
     )
-    return decided if plan.reports else decided.mapInArrow(unpack, shown)
+    decided = observed(decided, source)
+    return decided.select("packet", "report") if plan.reports else decided.mapInArrow(unpack, shown)
 
 
 def _static(

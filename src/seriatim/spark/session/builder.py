@@ -56,7 +56,7 @@ _SQL: Mapping[str, str] = {
     f"{_STATE_STORE}.providerClass": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
     f"{_STATE_STORE}.rocksdb.changelogCheckpointing.enabled": "true",
     # How soon an idle query says that it is idle; `--once` waits for that.
-    "spark.sql.streaming.noDataProgressEventInterval": "1000ms",
+    "spark.sql.streaming.noDataProgressEventInterval": "250ms",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     # Spark keeps workers apart by this setting, and those with a state never have it: with it every pipeline would have
     # two parents of workers, of 100 MB and a second of CPU each, and no worker would do both. An error's line is the same.

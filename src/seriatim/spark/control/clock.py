@@ -1,0 +1,212 @@
+"""The driver's side of time: add the control source to a query, and tell it what is due after each batch.
+
+A listener of the session's queries gets the observed metrics of each batch and writes what is due into a file, where the
+source looks at each trigger. Through Spark Connect the program may run on another machine than the driver, and a
+listener's thread would keep it from ending: there a thread asks for the progress of the queries, and tells the source
+through Spark.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import shutil
+import tempfile
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from seriatim.spark.control.due import Due, metrics, told_by
+from seriatim.spark.control.source import FIRST_OFFSET, FORMAT, ControlFormat, Controlled
+
+__all__ = ["control_offset", "controlled", "observed", "rows_of"]
+
+_METRICS = "seriatim due "
+#: How often the progress of queries is asked for through Spark Connect.
+_ASK_S = 0.5
+#: How often in a row that may fail before nobody is there any more.
+_FAILURES = 20
+_logger = logging.getLogger("seriatim.spark")
+_clocks: WeakKeyDictionary[SparkSession, _Clock] = WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def controlled(session: SparkSession, buckets: int, *, ticks: bool, log: Path | None) -> tuple[Controlled, DataFrame]:
+    """The control source of an operator, and its frame.
+
+    Args:
+        session: the session.
+        buckets: the number of parts of the operator's state.
+        ticks: whether its buckets are woken when something is due.
+        log: the folder of a pipeline's control log; None: there is none.
+    """
+    made = Controlled(uuid.uuid4().hex, buckets, ticks, log, None if _is_remote(session) else _folder())
+    _clock_of(session).add(made)
+    return made, session.readStream.format(FORMAT).options(**made.options()).load()
+
+
+def observed(decided: DataFrame, of: Controlled) -> DataFrame:
+    """The operator's output, observed so that the source learns what is due."""
+    return decided.observe(_METRICS + of.id, *metrics(of.buckets)) if of.ticks else decided
+
+
+def control_offset(progress: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The offset of the control source behind the batch of a progress event; None: the query has none, or it is new."""
+    return next((offset for source in progress["sources"] if (offset := _offset(source)) is not None), None)
+
+
+def rows_of(progress: Mapping[str, Any]) -> int:
+    """The number of rows that the batch of a progress event has read from control sources: they are no messages."""
+    return sum(source["numInputRows"] for source in progress["sources"] if _offset(source) is not None)
+
+
+def _offset(source: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The offset at the end of a batch, if the source is a control source."""
+    found = source["endOffset"]
+    if isinstance(found, str) and found.startswith("{"):
+        found = json.loads(found)
+    return found if isinstance(found, dict) and set(found) == set(FIRST_OFFSET) else None
+
+
+class _Clock:
+    """What is due in the queries of a session, by the process of the control source."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Controlled] = {}
+        self._known: dict[str, Due] = {}
+        self._runs: defaultdict[str, dict[str, Controlled]] = defaultdict(dict)
+
+    def add(self, of: Controlled) -> None:
+        """Know an operator."""
+        self._of[_METRICS + of.id] = of
+
+    def take_in(self, progress: Mapping[str, Any]) -> list[tuple[Controlled, str, Due]]:
+        """What is due after a batch, in each of its operators."""
+        told = []
+        for name, observed in progress["observedMetrics"].items():
+            of = self._of.get(name)
+            if of is None:
+                continue
+            for source in progress["sources"]:
+                offset = _offset(source)
+                if offset is not None and of.is_by(offset["by"]):
+                    by = offset["by"]
+                    known = self._known.get(by) or Due.unknown(of.buckets)
+                    due = Due(offset["at"], tuple(told_by(observed.asDict(), of.buckets, known.moments)))
+                    self._known[by] = due
+                    self._runs[str(progress["runId"])][by] = of
+                    told.append((of, by, due))
+        return told
+
+    def forget(self, run: str) -> list[tuple[Controlled, str]]:
+        """Forget what is due in a query that has ended; return its processes of the source."""
+        gone = self._runs.pop(run, {})
+        for by in gone:
+            del self._known[by]
+        return [(of, by) for by, of in gone.items()]
+
+
+class _Listener(StreamingQueryListener):
+    """Tells the control sources of a session's queries what is due."""
+
+    def __init__(self, clock: _Clock) -> None:
+        self._clock = clock
+
+    def onQueryStarted(self, event: Any) -> None:  # noqa: N802 -- Spark's name
+        """Implements Spark's interface."""
+
+    def onQueryProgress(self, event: Any) -> None:  # noqa: N802 -- Spark's name
+        """Tell what is due after a batch."""
+        try:
+            for of, by, due in self._clock.take_in(event.progress):
+                due.write(of.due_file(by))
+        except OSError:
+            _logger.exception("time-outs may fire late: what is due can't be told to Spark")
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802 -- Spark's name
+        """Implements Spark's interface."""
+
+    def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 -- Spark's name
+        """Remove the files of a query that has ended."""
+        for of, by in self._clock.forget(str(event.runId)):
+            of.due_file(by).unlink(missing_ok=True)
+
+
+def _clock_of(session: SparkSession) -> _Clock:
+    with _lock:
+        if session not in _clocks:
+            clock = _Clock()
+            _register(session)
+            if _is_remote(session):
+                threading.Thread(target=_ask, args=(session, clock), name="seriatim-clock", daemon=True).start()
+            else:
+                session.streams.addListener(_Listener(clock))
+            _clocks[session] = clock
+        return _clocks[session]
+
+
+def _register(session: SparkSession) -> None:
+    """Register the format in a session. Spark refuses a name that another session has, if that is the active one."""
+    if _is_remote(session):
+        session.dataSource.register(ControlFormat)
+        return
+    jvm: Any = session._jvm  # noqa: SLF001 -- nothing public activates a session
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)  # noqa: SLF001
+    try:
+        session.dataSource.register(ControlFormat)
+    finally:
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def _ask(session: SparkSession, clock: _Clock) -> None:
+    """Ask for progress, and tell what is due, until the session ends."""
+    seen: dict[str, int] = {}
+    failures, pause = 0, threading.Event()
+    while failures < _FAILURES:
+        pause.wait(_ASK_S)
+        if not threading.main_thread().is_alive():
+            return
+        try:
+            _ask_once(session, clock, seen)
+            failures = 0
+        except Exception:  # gRPC raises whatever the connection did
+            failures += 1
+            _logger.debug("what is due can't be told to Spark", exc_info=True)
+
+
+def _ask_once(session: SparkSession, clock: _Clock, seen: dict[str, int]) -> None:
+    for query in session.streams.active:
+        newest: dict[str, tuple[Controlled, Due]] = {}
+        for progress in query.recentProgress:
+            if progress["batchId"] > seen.get(str(query.runId), -1) and progress["observedMetrics"]:
+                seen[str(query.runId)] = progress["batchId"]
+                newest |= {by: (of, due) for of, by, due in clock.take_in(progress)}
+        for by, (of, due) in newest.items():
+            options = of.options() | {"by": by, "due": due.to_json()}
+            session.read.format(FORMAT).options(**options).load().collect()
+
+
+def _is_remote(session: SparkSession) -> bool:
+    return not hasattr(session, "_sc")
+
+
+@cache
+def _folder() -> Path:
+    """A private folder of this process, which is on the driver's machine."""
+    made = Path(tempfile.mkdtemp(prefix="seriatim-"))
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made

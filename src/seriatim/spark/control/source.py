@@ -1,0 +1,205 @@
+"""The control source: Spark's stream of what a query's operator is told beside its data.
+
+A row has a bucket, a kind and what the kind needs. There are ticks, which wake a bucket in which something is due, and
+entries of a pipeline's control log. Spark reads this source on the driver, in a process of its own, and asks at each
+trigger whether there is anything new. An offset is all that a batch needs to run again:
+
+* `at`: a number that grows with each offset;
+* `by`: the query and the process that made it;
+* `log`: the number of the last file of the control log;
+* `ticks`: the slots that are woken, as bits of a hexadecimal number.
+
+A process doesn't know what is due in a state that others left behind. So its first offset wakes every bucket.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    InputPartition,
+    SimpleDataSourceStreamReader,
+)
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from seriatim.spark.control.due import Due, buckets_of
+from seriatim.spark.control.log import FINISH, ControlLog
+from seriatim.spark.state.buckets import bucket_ids
+
+__all__ = ["CONTROL_SCHEMA", "FIRST_OFFSET", "FORMAT", "TICK", "ControlFormat", "Controlled"]
+
+#: What Spark reads from the source: a bucket, a kind, and as JSON what the kind needs.
+CONTROL_SCHEMA = "bucket int, kind string, content string"
+FORMAT = "seriatim-control"
+#: The offset before the first batch.
+FIRST_OFFSET: Mapping[str, Any] = {"at": 0, "by": "", "log": 0, "ticks": ""}
+#: The kind of a row that wakes a bucket. The other kinds are those of the control log.
+TICK = "tick"
+
+
+@dataclass(frozen=True, slots=True)
+class Controlled:
+    """The operator that a control source belongs to.
+
+    Args:
+        id: its unique id.
+        buckets: the number of parts of its state.
+        ticks: whether it is woken when something is due.
+        log: the folder of a pipeline's control log; None: there is none.
+        folder: where the processes find what is due; None: in the folder for temporary files of the driver's machine.
+    """
+
+    id: str
+    buckets: int
+    ticks: bool = True
+    log: Path | None = None
+    folder: Path | None = None
+
+    def options(self) -> dict[str, str]:
+        """The options of the source."""
+        found = {"id": self.id, "buckets": str(self.buckets), "ticks": str(self.ticks)}
+        folders = {"log": self.log, "folder": self.folder}
+        return found | {name: str(path.absolute()) for name, path in folders.items() if path is not None}
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Controlled:
+        """Read the options of a source."""
+        paths = {name: Path(options[name]) if name in options else None for name in ("log", "folder")}
+        return cls(options["id"], int(options["buckets"]), options["ticks"] == "True", paths["log"], paths["folder"])
+
+    def due_file(self, by: str) -> Path:
+        """The file from which a process of the source learns what is due. Its folder is private.
+
+        Args:
+            by: the process, as in its offsets.
+        """
+        folder = self.folder or Path(tempfile.gettempdir(), f"seriatim-{self.id}")
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder / by
+
+    def is_by(self, by: object) -> bool:
+        """Whether an offset was made for this operator, by any process."""
+        return isinstance(by, str) and by.startswith(f"{self.id}-")
+
+
+class ControlFormat(DataSource):
+    """The format of the control source."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The name for ``format(…)``."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """The columns of a row."""
+        return CONTROL_SCHEMA
+
+    def simpleStreamReader(self, schema: StructType) -> SimpleDataSourceStreamReader:  # noqa: N802 -- Spark's name
+        """Implements Spark's interface."""
+        return _ControlReader(Controlled.of(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Tells what is due through Spark, where the driver is on another machine than the program that knows it."""
+        return _Teller(Controlled.of(self.options), self.options["by"], Due.from_json(self.options["due"]))
+
+
+class _Teller(DataSourceReader):
+    """Reads no rows; when Spark plans that, on the driver, it writes the file of what is due."""
+
+    def __init__(self, controlled: Controlled, by: str, due: Due) -> None:
+        self._file = controlled.due_file(by)
+        self._due = due
+
+    def partitions(self) -> Sequence[InputPartition]:
+        self._due.write(self._file)
+        return []
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        return iter(())
+
+
+class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads the control source of one query. An executor makes one, too, to read the rows of a batch that runs again."""
+
+    def __init__(self, controlled: Controlled) -> None:
+        self._controlled = controlled
+        self._log = None if controlled.log is None else ControlLog(controlled.log)
+        self._by = f"{controlled.id}-{uuid.uuid4().hex}"
+        self._file: Path | None = None
+        self._read_at: tuple[int, int] | None = None
+        self._due = Due.unknown(controlled.buckets)
+        # Of a query that ends with what is there now: the last file of the log that it takes.
+        self._last: int | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 -- Spark's name
+        """The offset before the first batch. Spark asks again when it replays a first batch."""
+        return dict(FIRST_OFFSET)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 -- Spark's name
+        """Leave what comes from now on to another run: the query wakes every bucket once, and then none."""
+        self._last = self._log.last() if self._log is not None else 0
+
+    def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
+        """The rows that are new, and the offset behind them."""
+        slots = self._slots(start)
+        log = self._logged(start["log"])
+        if not slots and log == start["log"]:
+            return iter(()), start  # where there is nothing new it has to be the very same offset
+        bits = sum(1 << slot for slot in slots)
+        end = {"at": start["at"] + 1, "by": self._by, "log": log, "ticks": f"{bits:x}" if bits else ""}
+        return self.readBetweenOffsets(start, end), end
+
+    def readBetweenOffsets(self, start: dict[str, Any], end: dict[str, Any]) -> Iterator[tuple[Any, ...]]:  # noqa: N802 -- Spark's name
+        """The rows of a batch: entries of the log in their order, then ticks."""
+        if start == end:
+            return iter(())
+        rows: list[tuple[int, str, str | None]] = []
+        entries = self._log.read(start["log"], end["log"]) if self._log is not None else []
+        buckets = self._controlled.buckets
+        if any(entry["kind"] == FINISH for entry in entries):
+            rows += [(bucket, FINISH, None) for bucket in bucket_ids(buckets)]
+        bits = int(end["ticks"] or "0", 16)
+        slots = [slot for slot in range(bits.bit_length()) if bits >> slot & 1]
+        rows += [(bucket, TICK, None) for bucket in buckets_of(slots, buckets)]
+        return iter(rows)
+
+    def _slots(self, start: dict[str, Any]) -> list[int]:
+        """The slots to wake now."""
+        if not self._controlled.ticks:
+            return []
+        if start["by"] != self._by:
+            return list(range(len(self._due.moments)))
+        if self._last is not None:
+            return []
+        self._look()
+        if self._due.at != start["at"]:
+            return []  # what is known is from before the last ticks were obeyed
+        # The time of a batch has whole milliseconds, and what is due has to be so at that time.
+        return self._due.slots_until(time.time_ns() // 1_000_000 * 1000)
+
+    def _logged(self, number: int) -> int:
+        """The number of the last file of the log to take, after one that was taken."""
+        if self._log is None:
+            return number
+        last = self._log.last_after(number)
+        return last if self._last is None else max(number, min(last, self._last))
+
+    def _look(self) -> None:
+        """Read the file of what is due, if it is another one than before."""
+        self._file = self._file or self._controlled.due_file(self._by)
+        try:
+            found = self._file.stat()
+        except FileNotFoundError:
+            return
+        if self._read_at != (found.st_ino, found.st_mtime_ns):
+            self._due = Due.from_json(self._file.read_text(encoding="utf-8"))
+            self._read_at = (found.st_ino, found.st_mtime_ns)
