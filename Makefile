@@ -21,6 +21,10 @@ example:  ## set up, then run one of the examples and compare its outcome (NAME=
 	@scripts/java
 	@$(BIN)/python -m examples.run $(NAME)
 
+# The tests start hundreds of Python processes, and each would compile all of seriatim again where nothing may be kept.
+test soak docs: export PYTHONDONTWRITEBYTECODE :=
+test soak docs: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
+
 WORKERS ?= 2
 test:  ## set up, then run the whole suite on WORKERS=2 (ARGS=… goes to pytest); says how long that takes
 	@scripts/set-up test

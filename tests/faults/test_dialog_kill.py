@@ -22,6 +22,8 @@ from tests.soak import seed, sized
 DIALOGS = sized(1000, 300)
 TOTAL = DIALOGS * (talkers.MESSAGES + 1)
 SENDERS, RECEIVERS, SERVER_KILLS = 2, 4, sized(3, 1)
+#: In the mean so many senders and receivers are killed.
+ROUNDS = sized(20, 15)
 DEADLINE_S = 900.0
 
 
@@ -58,7 +60,7 @@ class Killer:
     def __call__(self, heard):
         if heard < self._due:
             return
-        self._due = heard + self._total / 20 * self._chance.uniform(0.5, 1.5)
+        self._due = heard + self._total / ROUNDS * self._chance.uniform(0.5, 1.5)
         for crew in self._crews:
             if crew.running:
                 crew.kill(self._chance)

@@ -31,7 +31,7 @@ from tests.soak import seed, sized
 MESSAGES = sized(50_000, 500)
 MOST_GROUPS, BATCH = 500, 50
 #: One process dies for so many messages; each third time it is PostgreSQL.
-A_KILL = max(60, MESSAGES // 100)
+A_KILL = max(80, MESSAGES // 100)
 DEADLINE_S = 600.0 + MESSAGES / 10
 SET = 10
 FOLDER = Path(__file__).parents[2]

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pyspark
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -104,15 +105,23 @@ def is_running() -> bool:
 def has_ended(session: SparkSession, within_s: float = 0.0) -> bool:
     """Whether the process of Spark has ended, or ends soon; a Spark process that started this process is not asked.
 
-    A connection to it may break a moment before its end is visible.
+    A connection to it may break a moment before its end is visible. Only who doesn't answer is waited for.
     """
     # Nothing public tells.
     process: subprocess.Popen[bytes] | None = getattr(session.sparkContext._gateway, "proc", None)  # noqa: SLF001
-    if process is None:
+    if process is None or (within_s and _works(session)):
         return False
     with suppress(subprocess.TimeoutExpired):
         process.wait(within_s)
     return process.returncode is not None
+
+
+def _works(session: SparkSession) -> bool:
+    """Whether the process of Spark answers, and isn't about to end: it stops its context first."""
+    try:
+        return not session.sparkContext._jsc.sc().isStopped()  # noqa: SLF001 -- nothing public asks
+    except (Py4JError, OSError, AttributeError):  # the last one after Python has stopped the context
+        return False
 
 
 def _context() -> SparkContext | None:
