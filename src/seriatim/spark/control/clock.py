@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from seriatim.spark.control.due import Due, metrics, told_by
@@ -69,6 +69,15 @@ def rows_of(progress: Mapping[str, Any]) -> int:
     return sum(source["numInputRows"] for source in progress["sources"] if _offset(source) is not None)
 
 
+def _values(observed: Row) -> dict[str, Any]:
+    """Observed metrics by their names. Through Spark Connect the row may be one of its values and its schema."""
+    found = observed.asDict()
+    if set(found) != {"values", "schema"}:
+        return found
+    names = [field["name"] for field in found["schema"]["fields"]]
+    return dict(zip(names, found["values"], strict=True))
+
+
 def _offset(source: Mapping[str, Any]) -> dict[str, Any] | None:
     """The offset at the end of a batch, if the source is a control source."""
     found = source["endOffset"]
@@ -101,7 +110,7 @@ class _Clock:
                 if offset is not None and of.is_by(offset["by"]):
                     by = offset["by"]
                     known = self._known.get(by) or Due.unknown(of.buckets)
-                    due = Due(offset["at"], tuple(told_by(observed.asDict(), of.buckets, known.moments)))
+                    due = Due(offset["at"], tuple(told_by(_values(observed), of.buckets, known.moments)))
                     self._known[by] = due
                     self._runs[str(progress["runId"])][by] = of
                     told.append((of, by, due))
