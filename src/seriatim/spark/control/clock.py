@@ -17,13 +17,15 @@ import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JError
+from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql.streaming.listener import StreamingQueryListener
 
 from seriatim.spark.control.due import Due, metrics, told_by
 from seriatim.spark.control.source import FIRST_OFFSET, FORMAT, ControlFormat, Controlled
@@ -69,9 +71,9 @@ def rows_of(progress: Mapping[str, Any]) -> int:
     return sum(source["numInputRows"] for source in progress["sources"] if _offset(source) is not None)
 
 
-def _values(observed: Row) -> dict[str, Any]:
+def _values(observed: Row | Mapping[str, Any]) -> Mapping[str, Any]:
     """Observed metrics by their names. Through Spark Connect the row may be one of its values and its schema."""
-    found = observed.asDict()
+    found = observed.asDict() if isinstance(observed, Row) else observed
     if set(found) != {"values", "schema"}:
         return found
     names = [field["name"] for field in found["schema"]["fields"]]
@@ -124,8 +126,11 @@ class _Clock:
         return [(of, by) for by, of in gone.items()]
 
 
-class _Listener(StreamingQueryListener):
-    """Tells the control sources of a session's queries what is due."""
+class _Listener:
+    """Tells the control sources of a session's queries what is due.
+
+    It implements Java's interface itself: PySpark's listener would ask the JVM for each part of each event, dozens of calls a batch.
+    """
 
     def __init__(self, clock: _Clock) -> None:
         self._clock = clock
@@ -136,8 +141,10 @@ class _Listener(StreamingQueryListener):
     def onQueryProgress(self, event: Any) -> None:  # noqa: N802 -- Spark's name
         """Tell what is due after a batch."""
         try:
-            for of, by, due in self._clock.take_in(event.progress):
+            for of, by, due in self._clock.take_in(json.loads(event.progress().json())):
                 due.write(of.due_file(by))
+        except (Py4JError, ConnectionError):
+            _logger.debug("Spark has ended", exc_info=True)  # whoever waits for the query says so
         except OSError:
             _logger.exception("time-outs may fire late: what is due can't be told to Spark")
 
@@ -146,8 +153,14 @@ class _Listener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 -- Spark's name
         """Remove the files of a query that has ended."""
-        for of, by in self._clock.forget(str(event.runId)):
-            of.due_file(by).unlink(missing_ok=True)
+        with suppress(OSError, Py4JError):
+            for of, by in self._clock.forget(event.runId().toString()):
+                of.due_file(by).unlink(missing_ok=True)
+
+    class Java:
+        """For Py4J: the interface."""
+
+        implements = ("org.apache.spark.sql.streaming.PythonStreamingQueryListener",)
 
 
 def _clock_of(session: SparkSession) -> _Clock:
@@ -158,9 +171,16 @@ def _clock_of(session: SparkSession) -> _Clock:
             if _is_remote(session):
                 threading.Thread(target=_ask, args=(session, clock), name="seriatim-clock", daemon=True).start()
             else:
-                session.streams.addListener(_Listener(clock))
+                _listen(session, _Listener(clock))
             _clocks[session] = clock
         return _clocks[session]
+
+
+def _listen(session: SparkSession, listener: _Listener) -> None:
+    ensure_callback_server_started(session.sparkContext._gateway)  # type: ignore[no-untyped-call] # noqa: SLF001 -- as addListener does
+    jvm: Any = session._jvm  # noqa: SLF001
+    wrapped = jvm.org.apache.spark.sql.streaming.PythonStreamingQueryListenerWrapper(listener)
+    session._jsparkSession.streams().addListener(wrapped)  # noqa: SLF001
 
 
 def _register(session: SparkSession) -> None:
