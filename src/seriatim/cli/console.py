@@ -59,7 +59,7 @@ def console(
             box, listen=listen, prefix=prefix, origins=origins, reads_only=read_only, users=users, header=actor_header,
             proxies=proxies, roles=None if roles is None else roles.split(","),
         )  # fmt: skip
-        click.echo(f"the console is at {server.address}{prefix}/; Ctrl-C stops it", err=True)
+        click.echo(f"the console is at {server.address}{prefix}/ (Ctrl-C stops it)", err=True)
         server.serve_until_stopped()
 
 

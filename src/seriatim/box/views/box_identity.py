@@ -15,7 +15,7 @@ __all__ = ["BoxIdentity", "identity_of_box"]
 class BoxIdentity:
     """The identity of a box, the server that it remembers, and the server on which it is now (``…_here``).
 
-    What is None isn't known: the role that owns the box may not ask for it, the server doesn't tell it, or there is none.
+    None where it isn't known: the role that owns the box may not ask for it, the server doesn't tell it, or there is none.
 
     Args:
         id: the id.
