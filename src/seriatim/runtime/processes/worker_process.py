@@ -101,6 +101,8 @@ def work(orders: Orders) -> None:
     if opened is None:
         return
     with opened as box:
+        if early.requested:  # while the box was opened
+            return
         heartbeat = Heartbeat(box, orders.name, UUID(orders.process_id), is_reader=orders.is_reader)
         reporting = Reporting(scoreboard, heartbeat)
         workers = [
