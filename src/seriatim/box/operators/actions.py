@@ -486,10 +486,10 @@ def _at_gate(
     policy = queue.declared.policy_of(asked.group)
     if asked.action is not Action.SKIP_HOLE or queue.origin_id is None or not isinstance(policy, Standard):
         return None
-    end = turns.force_places(queue, locked, asked.through)
-    if end is None:
+    forced = turns.force_places(queue, locked, asked.through)
+    if forced is None:
         return None
-    return lambda state: actions.skip_holes(policy, state, locked.now_us, asked.group, end)
+    return lambda state: actions.skip_holes(policy, state, locked.now_us, asked.group, *forced)
 
 
 def _passed_over(asked: ActionRequest, policy: Policy, acted: ActionResult) -> dict[str, object]:

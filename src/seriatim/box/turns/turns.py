@@ -33,6 +33,7 @@ from seriatim.box.turns.resequence import (
     TurnResult,
 )
 from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel.columns import Ints
 from seriatim.kernel.outcome import Events
 from seriatim.kernel.policy import BestEffort, Fifo, Standard
 from seriatim.kernel.resequence import Outcome
@@ -420,17 +421,19 @@ class Turns:
             done |= dict(zip(one.keys, effects, strict=True))
         return done
 
-    def force_places(self, queue: BoxQueue, locked: LockedGroups, through: int | None) -> int | None:
+    def force_places(self, queue: BoxQueue, locked: LockedGroups, through: int | None) -> tuple[int, Ints] | None:
         """Close the places of the hole of a gate's one group by force, before an operator skips it.
 
         Returns:
-            the number up to which the hole is to be skipped; None: the group has no such hole.
+            the number up to which the hole is to be skipped, and the numbers up to there of which something is on the way to
+            the gate; None: the group has no such hole.
         """
         turn, _ = self._turn(queue, locked, 0)
         ends = turn.hole_ends(due=False) if isinstance(turn, GateTurn) else None
         if ends is None or ends[0] is None or (through is not None and through > ends[0]):
             return None
         end = ends[0] if through is None else through
+        (under_way,) = self._under_way(queue, locked, [end])
         self._transaction.one(
             "close_places",
             of_gate=queue.queue_id,
@@ -440,7 +443,15 @@ class Turns:
             open_at_most=queue.open_at_most,
             forced=[end],
         )
-        return end
+        return end, under_way
+
+    def _under_way(self, queue: BoxQueue, locked: LockedGroups, through: Sequence[int | None]) -> list[Ints]:
+        """For each group of a gate the numbers up to the given one of which something is on the way."""
+        named = {"of_gate": queue.queue_id, "of_groups": locked.keys, "through": through}
+        found: list[list[int]] = [[] for _ in locked.keys]
+        for place, number in self._transaction.rows("places_under_way", **named):
+            found[place].append(number)
+        return [np.array(numbers, np.int64) for numbers in found]
 
     def _look_again(self, queue: BoxQueue, locked: LockedGroups) -> None:
         """Let groups of a gate be looked at after an operator's action: more places may leave now."""
@@ -495,9 +506,10 @@ class Turns:
 
     def _forced(self, queue: BoxQueue, locked: LockedGroups, at_most: int, ends: Sequence[int | None]) -> TurnStart:
         """A turn of a gate for which the places up to these numbers are closed by force."""
+        under_way = self._under_way(queue, locked, ends)
         begun = self._turn(queue, locked, at_most, forced=ends)
         if isinstance(begun.turn, GateTurn):
-            begun.turn.skip_holes(ends)
+            begun.turn.skip_holes(ends, under_way)
         return begun
 
     def hand_out(
