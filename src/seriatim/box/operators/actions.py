@@ -28,8 +28,9 @@ from seriatim.box.operators.take_out import (
     take_out_unordered,
     waiting_message,
 )
-from seriatim.box.turns.resequence import ActionResult
-from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.turn_result import ActionResult
+from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel import actions

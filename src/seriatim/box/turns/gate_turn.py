@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.box.turns.resequence import ARRIVED, Entries, GroupRow, Request, Turn, one_after
+from seriatim.box.turns.resequence import Turn, one_after
+from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request
 from seriatim.kernel import actions, holes
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID
