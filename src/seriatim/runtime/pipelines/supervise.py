@@ -14,9 +14,12 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from seriatim.runtime.pipelines.checkpoint import Checkpoint
 from seriatim.runtime.stop_signal import Stop
+
+if TYPE_CHECKING:
+    from seriatim.runtime.pipelines.checkpoint import Checkpoint
 
 __all__ = ["follow_supervisor", "supervise"]
 
