@@ -94,6 +94,7 @@ def run(
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     with stop.listening(), checkpoint.held() as lock:
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
+        fence = checkpoint.take_over()
         tally = Tally(checkpoint.tally)
         watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell)
         settings = _settings(pipeline, identity, conf or {})
@@ -103,7 +104,7 @@ def run(
             boxed(pipeline, session),
             stop.listening(),
         ):
-            begin = partial(_start, session, checkpoint, identity, tally)
+            begin = partial(_start, session, checkpoint, identity, fence, tally)
             attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
             former = checkpoint.former(pipeline)
             if former is not None:
@@ -160,6 +161,7 @@ def _start(
     session: Any,
     checkpoint: Checkpoint,
     identity: Identity,
+    fence: int,
     tally: Tally,
     pipeline: Pipeline,
     *,
@@ -171,7 +173,7 @@ def _start(
     # A call that never returned has ended its worker, or was cancelled: either way its batch runs again.
     calling = Calling(str(checkpoint.calls.absolute()), doubted=left_calls(checkpoint.calls))
     forget_calls(checkpoint.calls)
-    sink = Sink(session, pipeline, identity.id, folders, tally.add)
+    sink = Sink(session, pipeline, identity.id, folders, tally.add, fence=fence)
 
     def before(batch: int) -> None:
         check_files(session, checkpoint.query, batch)
