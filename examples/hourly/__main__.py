@@ -23,7 +23,7 @@ def run(spark: Any, folder: Path, hole_timeout: str = "90m") -> None:
     """
     came = spark.readStream.schema("customer STRING, number BIGINT, item STRING").json(str(folder / "inbox"))
     policy = sq.Standard(hole_timeout=hole_timeout, on_hole="skip")
-    ordered = resequence(came, policy, group="customer", sequence="number")
+    ordered = resequence(came, policy=policy, group="customer", sequence="number")
     query = (
         ordered.writeStream.format("json")
         .option("path", str(folder / "ordered"))
@@ -38,7 +38,8 @@ def report(spark: Any, folder: Path) -> list[str]:
     """What waits for the next runs, a line a group."""
     waiting = held(folder / "checkpoint", spark=spark).groupBy("group", "missing_first", "missing_last").count()
     return [
-        f"{one.group}: {one['count']} wait for {one.missing_first} to {one.missing_last}"
+        f"{one.group}: {one['count']} waiting for {one.missing_first}"
+        + (f" to {one.missing_last}" if one.missing_last > one.missing_first else "")
         for one in waiting.orderBy("group").collect()
     ]
 
