@@ -15,8 +15,10 @@ CUT = (
     b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
     b"GET /groups HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
     b"GET /live HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
-    b"POST /act HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: same-origin\r\n"
-    b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 500\r\n\r\naction=retry&queue=shop",
+    (
+        b"POST /act HTTP/1.1\r\nHost: 127.0.0.1\r\nSec-Fetch-Site: same-origin\r\n"
+        b"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 500\r\n\r\naction=retry&queue=shop"
+    ),
     b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 70_000,
 )
