@@ -21,6 +21,7 @@ from benchmarks.box import boxes
 from benchmarks.box_many import many
 from benchmarks.box_size import sizes
 from benchmarks.box_spark import between
+from benchmarks.console import consoles
 from benchmarks.coroutines import coroutines
 from benchmarks.dialogs import talking
 from benchmarks.fast_paths import fast_paths
@@ -98,6 +99,7 @@ OFF_SPARK = {
     "box": boxes,
     "box-many": many,
     "box-size": sizes,
+    "console": consoles,
     "dialogs": talking,
     "fast-paths": fast_paths,
     "gate": gates,

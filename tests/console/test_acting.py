@@ -237,3 +237,12 @@ def test_a_form_that_is_too_large_or_none_is_refused(client):
     headers["content-type"] = "application/x-www-form-urlencoded"
     for content in (b"a=1&a=2", b"a=%ff", b"\xff", b"&".join(b"x%d=1" % one for one in range(200))):
         assert client.request("POST", "/act", content=content, headers=headers).status_code == 400
+
+
+def test_messages_that_are_routed_again_are_in_the_operator_log_with_the_reason(shopping, box):
+    form = {"action": "unrouted.resubmit", "name": "", "reason": "the subscription is there now"}
+    assert shopping.post("/act", form).status_code == 303
+    entry = operator_log(box)[0]
+    assert (entry.action, entry.reason, entry.details) == (
+        "resubmit", "the subscription is there now", {"routed": 0, "left": 1},
+    )  # fmt: skip

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from time import monotonic
@@ -21,16 +24,17 @@ from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColu
 from rich.progress import Progress as Bar
 from rich.table import Table as Lines
 
-from seriatim.cli.demo_box import BAD_GROUP, QUEUE, BoxStory, box_story
+from seriatim.cli.demo_box import BAD_GROUP, QUEUE, STILL_GROUP, BoxStory, box_story, still_working
 from seriatim.cli.own_name import own_name
 from seriatim.cli.run import SUMMARY
 from seriatim.cli.show import REASONS, Display, accounts_table, line_of
 from seriatim.cli.table import Column, Table, as_json_line, json_only, json_option
-from seriatim.errors import InvariantBroken, UsageError
-from seriatim.extras import need
+from seriatim.errors import EnvironmentProblem, InvariantBroken, UsageError
+from seriatim.extras import is_chosen, need
 from seriatim.runtime.pipelines.demo_feed import HEALED, HOLE_TIMEOUT_S, SKIPPED, Feed, generate
 
 if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
     from seriatim.runtime.pipelines.progress import Progress, RunSummary
 
 __all__ = ["DEMO", "demo"]
@@ -92,7 +96,7 @@ def demo(*, messages: int, seed: int, keep: Path | None, json_: bool) -> None:
 
     First a pipeline: generates a feed of order updates, runs a pipeline over it, reads the delivered files with pyarrow
     and checks them against the feed. Then a message box: a handler fails at one order, its customer's group stops, and
-    is mended. Takes about a minute.
+    is mended. Takes about a minute. In a terminal the console then shows the box in a browser, until Ctrl-C.
     """
     need("spark")
     need("embedded")
@@ -113,11 +117,13 @@ def demo(*, messages: int, seed: int, keep: Path | None, json_: bool) -> None:
         if not json_:
             _before_and_after(console, feed, delivered)
             _numbers(console, verdict, summary)
-        told = box_story(folder, console)
+        serves = not json_ and sys.stdin.isatty() and sys.stdout.isatty() and is_chosen("console")
+        told = box_story(folder, console, partial(_serve, console, began) if serves else None)
         if json_:
             click.echo(as_json_line(DEMO.object_of(summary, ok=True, box=told, **asdict(verdict))))
             return
-        console.print(f"\nThat took {monotonic() - began:.0f} s.")
+        if not serves:
+            console.print(f"\nThat took {monotonic() - began:.0f} s.")
         _what_next(console, keep)
 
 
@@ -253,9 +259,29 @@ def _numbers(console: Console, verdict: _Verdict, summary: RunSummary) -> None:
         console.print(f"  {line}", markup=False, soft_wrap=True)
 
 
+def _serve(console: Console, began: float, box: MessageBox) -> None:
+    """Show the box in the console, until Ctrl-C."""
+    # The faces don't import each other: this one starts the other by its name, as it would start a program.
+    serving = import_module("seriatim.console.serving")
+    with still_working(box), serving.opened(box.dsn, box.schema, reads_only=False) as shown:
+        try:
+            server = serving.server_of(shown, listen="127.0.0.1:8470")
+        except EnvironmentProblem:  # another program listens there
+            server = serving.server_of(shown, listen="127.0.0.1:0")
+        console.print(
+            f"\nThat took {monotonic() - began:.0f} s. [bold]The console[/] shows this box in a browser. {STILL_GROUP} stands still "
+            f"again: find out why, and mend it.\n\n  [bold]{server.address}/[/]  (Ctrl-C stops it)",
+            soft_wrap=True,
+        )
+        server.serve_until_stopped()
+
+
 def _what_next(console: Console, keep: Path | None) -> None:
     name = own_name()
-    hints = {f"{name} demo --keep demo": "the same, and the files stay to be looked at"}
+    hints = {
+        f"{name} demo --keep demo": "the same, and the files stay to be looked at",
+        f"cd demo && {name} console": "then: its message box in a browser, until Ctrl-C",
+    }
     if keep is not None:
         folder = shlex.quote(str(keep))
         there = f"cd {folder} && {own_name(absolute=True)}"
@@ -263,6 +289,7 @@ def _what_next(console: Console, keep: Path | None) -> None:
             f"cat {folder}/out/orders/*/*": "what was delivered, in order",
             f"{name} set-aside {folder}/pipeline.yaml": "what was not released, and why",
             f"cp {folder}/pipeline.yaml my.yaml": f"a pipeline file to start from: {name} check my.yaml",
+            f"({there} console)": "the message box in a browser, until Ctrl-C",
             f"({there} queues)": "the message box, whose server starts with its first user",
             f"({there} trace --group {BAD_GROUP} --queue {QUEUE})": "what happened to the customer whose order failed",
         }

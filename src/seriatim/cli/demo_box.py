@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +18,15 @@ from seriatim.errors import Business, InvariantBroken
 
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
+    from seriatim.pipeline.types.message import Message
 
-__all__ = ["BAD_GROUP", "QUEUE", "BoxStory", "box_story"]
+__all__ = ["BAD_GROUP", "QUEUE", "STILL_GROUP", "BoxStory", "box_story", "still_working"]
 
 QUEUE = "shipping"
 #: The customer with an order that no handler can take as it is.
 BAD_GROUP = "customer-3"
+#: The customer who stands still while the console shows the box.
+STILL_GROUP = "customer-1"
 
 _CUSTOMERS = 4
 _ORDERS = 5
@@ -48,12 +52,13 @@ class BoxStory:
     error: str
 
 
-def box_story(folder: Path, console: Console) -> BoxStory:
+def box_story(folder: Path, console: Console, then: Callable[[MessageBox], None] | None = None) -> BoxStory:
     """Tell the story with the embedded PostgreSQL of a folder.
 
     Args:
         folder: where `MessageBox.open` finds the same box afterwards.
         console: where it is told.
+        then: what is done with the box at the end.
 
     Raises:
         EnvironmentProblem: the embedded PostgreSQL doesn't start.
@@ -85,6 +90,8 @@ def box_story(folder: Path, console: Console) -> BoxStory:
         _check(before, after)
         handled = sum(map(len, after.values()))
         console.print(f"\n{handled} orders, each once, every customer's in order: 1 to {_ORDERS}.")
+        if then is not None:
+            then(box)
         return BoxStory(published, handled, BAD_GROUP, error)
 
 
@@ -99,6 +106,24 @@ def _opened(folder: Path) -> Iterator[MessageBox]:
     place.parent.mkdir(parents=True, exist_ok=True)
     with serving(place) as server, MessageBox.open(server.dsn) as box:
         yield box
+
+
+@contextmanager
+def still_working(box: MessageBox) -> Iterator[None]:
+    """Let the worker go on in the block; there is an order again at which its handler fails, and two behind it."""
+    from seriatim.runtime.workers.worker import Worker  # noqa: PLC0415 -- the driver, when it is needed
+
+    worker = Worker(box, QUEUE, _handle, workers=2)
+    thread = threading.Thread(target=worker.run, name="seriatim-demo", daemon=True)
+    with _logged():
+        thread.start()
+        try:
+            for number, amount in ((_ORDERS + 1, "eleven"), (_ORDERS + 2, "70"), (_ORDERS + 3, "80")):
+                box.publish(_order(STILL_GROUP, number, amount))
+            yield
+        finally:
+            worker.stop()
+            thread.join()
 
 
 def _publish(box: MessageBox) -> int:
@@ -116,9 +141,14 @@ def _publish(box: MessageBox) -> int:
     orders = [(f"customer-{n % _CUSTOMERS + 1}", n // _CUSTOMERS + 1) for n in range(_CUSTOMERS * _ORDERS)]
     for customer, number in sorted(orders, key=lambda order: (order[1] * 3 % _ORDERS, order[0])):  # 2, 4, 1, 3, 5
         amount = "ten" if (customer, number) == (BAD_GROUP, _BAD_NUMBER) else str(10 * number)
-        order = sq.Message(type="order", body=_body(amount), context={"customer": customer, "number": number})
-        box.publish(order)
+        box.publish(_order(customer, number, amount))
     return len(orders)
+
+
+def _order(customer: str, number: int, amount: str) -> Message:
+    from seriatim.pipeline.types.message import Message  # noqa: PLC0415 -- the driver, when it is needed
+
+    return Message(type="order", body=_body(amount), context={"customer": customer, "number": number})
 
 
 def _body(amount: str) -> bytes:

@@ -17,7 +17,7 @@ from seriatim.cli.plain import in_line, in_lines
 from seriatim.cli.progress import shown_progress
 from seriatim.cli.table import Column, Table, as_json, json_only, json_option
 from seriatim.cli.which import in_id_space, opened, which_box
-from seriatim.cli.why import confirmed, no_if_refused, said, says_why
+from seriatim.cli.why import confirmed, may_say_why, no_if_refused, resubmitting, said, says_why
 from seriatim.errors import UsageError
 from seriatim.kernel.states import RETRIED_IN
 from seriatim.operations.tables import messages as declared
@@ -405,11 +405,13 @@ def _would_retry(found: Sequence[Placed], *, json_: bool) -> None:
 @click.argument("message_ids", metavar="[ID…]", nargs=-1)
 @click.option("--queue", required=True, help="The queue that set the messages aside as invalid.")
 @click.option("--type", "type_", help="Only messages of this type.")
+@may_say_why
 @which_box
 @json_option("Print one JSON object.", RESUBMITTED)
 def _resubmit(
-    message_ids: tuple[str, ...], *, queue: str, type_: str | None, dsn: str | None, schema: str, json_: bool
-) -> None:
+    message_ids: tuple[str, ...], *, queue: str, type_: str | None, actor: str | None, reason: str | None, dsn: str | None,
+    schema: str, json_: bool,
+) -> None:  # fmt: skip
     """Resubmit messages that a queue has set aside as invalid: route them into it by its present definition.
 
     Resubmits all of them, or those with the given IDs. Use it after the queue or the message type was mended. For
@@ -418,7 +420,9 @@ def _resubmit(
     from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
-        done = messages.resubmit(box, message_ids or None, message_type=type_, queue=queue)
+        done = messages.resubmit(
+            box, message_ids or None, message_type=type_, queue=queue, **resubmitting(actor, reason)
+        )
     click.echo(as_json(RESUBMITTED.object_of(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")
 
 

@@ -12,6 +12,7 @@ from seriatim.cli.plain import in_line
 from seriatim.cli.set_aside import WRITTEN, printed_rows
 from seriatim.cli.table import as_json, json_option
 from seriatim.cli.which import opened, which_box
+from seriatim.cli.why import may_say_why, resubmitting
 from seriatim.errors import UsageError
 from seriatim.runtime.pipelines.set_aside import SetAsideFilter
 
@@ -26,16 +27,21 @@ _SHOWN = WRITTEN.only("type", "location", "message")
 @json_option("Print one JSON object per message; those of a pipeline have the body.", WRITTEN, MESSAGES, RESUBMITTED)
 @click.option("--limit", type=click.IntRange(1), default=None, help="List at most this many.")
 @click.option("--resubmit", is_flag=True, help="For a message box: route all unrouted messages again.")
+@may_say_why
 def unrouted(
-    file_: Path | None, *, dsn: str | None, schema: str, json_: bool, limit: int | None, resubmit: bool
-) -> None:
+    file_: Path | None, *, dsn: str | None, schema: str, json_: bool, limit: int | None, resubmit: bool, actor: str | None,
+    reason: str | None,
+) -> None:  # fmt: skip
     """List messages that matched no destination.
 
     With FILE, reads the unrouted folder of the pipeline in it: messages for which no `where` was true, oldest first.
     Without FILE, reads the message box: messages that matched no subscription, or that don't fit their message type.
     """
     if file_ is None:
-        _of_box(dsn, schema, json_=json_, limit=limit, resubmit=resubmit)
+        if not resubmit and (actor or reason):
+            raise UsageError("--actor and --reason are for --resubmit", remedy="leave them out, or add --resubmit")
+        by = resubmitting(actor, reason) if resubmit else None
+        _of_box(dsn, schema, json_=json_, limit=limit, by=by)
         return
     if resubmit or dsn is not None:
         raise UsageError(
@@ -52,14 +58,14 @@ def unrouted(
         click.echo(f"{found:,} unrouted" if found else f"nothing is unrouted in {folder}")
 
 
-def _of_box(dsn: str | None, schema: str, *, json_: bool, limit: int | None, resubmit: bool) -> None:
+def _of_box(dsn: str | None, schema: str, *, json_: bool, limit: int | None, by: dict[str, str] | None) -> None:
     from seriatim.operations import messages  # noqa: PLC0415 -- the driver, when it is needed
 
-    if resubmit and limit is not None:
+    if by is not None and limit is not None:
         raise UsageError("--resubmit resubmits all messages", remedy="leave --limit out")
     with opened(dsn, schema) as box:
-        if resubmit:
-            done = messages.resubmit(box)
+        if by is not None:
+            done = messages.resubmit(box, **by)
             click.echo(as_json(RESUBMITTED.object_of(done)) if json_ else f"{done.routed:,} routed, {done.left:,} left")
             return
         found = messages.messages(box, status="unrouted", limit=limit)

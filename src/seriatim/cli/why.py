@@ -11,7 +11,7 @@ import click
 
 from seriatim.errors import UsageError
 
-__all__ = ["confirmed", "no_if_refused", "said", "says_why"]
+__all__ = ["confirmed", "may_say_why", "no_if_refused", "resubmitting", "said", "says_why"]
 
 
 def says_why(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -57,3 +57,17 @@ def no_if_refused(done: Iterable[object]) -> None:
 
     if any(isinstance(one, Refused) for one in done):
         click.get_current_context().exit(1)
+
+
+def may_say_why(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Options of commands that route messages again, which nobody has to give a reason for."""
+    actor = click.option(
+        "--actor", default=None, help="Your name for the operator log (default: the user name on this system)."
+    )
+    reason = click.option("--reason", default=None, help="The reason, for the operator log (default: on request).")
+    return actor(reason(command))
+
+
+def resubmitting(actor: str | None, reason: str | None) -> dict[str, str]:
+    """The actor and the reason, which have a default."""
+    return {"actor": actor or getpass.getuser(), "reason": reason or "on request"}

@@ -149,7 +149,7 @@ def _switch(box: MessageBox, action: str, name: str, by: dict[str, str]) -> Done
             does(box, _number("the instance", name), **by)
             return Done(f"instance {name}: {verb}", ("instances",), {})
         case _:
-            done = messages.resubmit(box)
+            done = messages.resubmit(box, **by)
             return Done(f"{done.routed:,} routed, {done.left:,} left", ("unrouted",), {})
 
 
@@ -287,7 +287,7 @@ def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[l
     given.setdefault(
         "state", groups.STOPPED
     )  # the same as the list, so that the number on a button is that of the list
-    found = bulk.chosen(box, Action(action), groups.group_filter(queue, **given))
+    found = bulk.chosen(box, Action(action), groups.group_filter(queue, **given), limit=MOST_SEEN + 1)
     there = {(one.queue, one.group) for one in found}
     others = groups.groups(box, queue, limit=MOST_SEEN, **given)
     left_out = [(one, refusal(Action(action), one.state)) for one in others if (one.queue, one.group) not in there]

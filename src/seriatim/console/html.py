@@ -39,7 +39,7 @@ def environment(pages: Sequence[Page]) -> Environment:
     )
     found.filters |= {
         "cell": _cell, "moment": _moment, "ago": _ago, "plain": in_line, "lines": in_lines, "counted": counted,
-        "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "number": shown_value,
+        "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found
 
@@ -84,7 +84,7 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def sparkline(values: Sequence[int], label: str, *, width: int = 120, height: int = 24) -> Markup:
+def sparkline(values: Sequence[float], label: str, *, width: int = 120, height: int = 24) -> Markup:
     """A line of values over time, as SVG; `label` says the same in words."""
     if len(values) < 2:
         return Markup("")

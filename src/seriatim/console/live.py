@@ -10,14 +10,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, replace
 
 from seriatim.box.box import MessageBox
 from seriatim.errors import SeriatimError
 from seriatim.operations import queues
 from seriatim.operations.changes import changes
 from seriatim.operations.invariants import broken_within
+from seriatim.operations.queues import QueueCounts
 
-__all__ = ["Law", "Looks", "Poller"]
+__all__ = ["Counted", "Law", "Looks", "Poller"]
 
 _LOG = logging.getLogger("seriatim.console")
 #: Seconds between two questions for changes, two looks at the queues, two checks of the law, and two signs of life.
@@ -25,7 +27,9 @@ _ASK_S, _LOOK_S, _LAW_S, _ALIVE_S = 1.0, 10.0, 60.0, 15.0
 #: So long the law is checked at most, and so many looks are kept: a quarter of an hour.
 _LAW_LIMIT_S, _KEPT = 4.0, 90
 #: So long a page waits for a check: a small box is checked at once.
-_PATIENCE_S = 0.3
+_PATIENCE_S = 0.25
+#: A count that takes longer is repeated only after so many times its duration.
+_QUICK_S, _SHARE = 0.1, 100
 #: What changes all the time and moves nothing that a page other than that of the workers shows.
 _HEARTBEATS = frozenset({"workers", "waiters", "samples"})
 
@@ -41,15 +45,33 @@ class Law:
         self.at = time.time()
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The counts of queues: `rows`; None: they haven't been counted yet; `age_s`, seconds since they were; `why` they couldn't be."""
+
+    rows: list[QueueCounts] | None
+    age_s: float = 0.0
+    why: str = ""
+
+
 class Looks:
-    """What the console has seen of a box since it was started; threads share it."""
+    """What the console has seen of a box since it was started; threads share it.
+
+    Counting costs time in proportion to the messages of a box. So no page waits long for it, and a count that takes long is repeated
+    so rarely that all of them take a hundredth of the time.
+    """
 
     def __init__(self, box: MessageBox) -> None:
         self._box = box
-        self._lock = threading.Lock()
-        self._past: dict[str, deque[int]] = {}
-        self._looked = self._checked = float("-inf")
+        self._lock, self._count_lock = threading.Lock(), threading.Lock()
+        self._rates: dict[str, deque[float]] = {}
+        self._released: tuple[float, dict[str, int]] | None = None
+        self._looked = self._checked = self._counted_at = float("-inf")
+        self._next_count = float("-inf")
+        self._counts: list[QueueCounts] | None = None
+        self._why_not = ""
         self._law = Law(None, "it is being checked")
+        self.number = 0
 
     @property
     def law(self) -> Law:
@@ -60,22 +82,57 @@ class Looks:
             check.join(_PATIENCE_S)
         return self._law
 
-    def waiting_of(self, queue: str) -> list[int]:
-        """How many messages waited in a queue, every ten seconds while somebody looked, oldest first."""
-        return list(self._past.get(queue, ()))
+    def counted(self) -> Counted:
+        """The counts of the queues; no page waits long for them. What is set for a queue is as it is now."""
+        if time.monotonic() >= self._next_count:
+            count = threading.Thread(target=self._count, daemon=True)
+            count.start()
+            count.join(_PATIENCE_S)
+        rows, at = self._counts, self._counted_at
+        if rows is None:
+            return Counted(None, why=self._why_not)
+        now = self._box.definitions().queues
+        there = [replace(one, enabled=now[one.queue].enabled) for one in rows if one.queue in now]
+        return Counted(there, time.monotonic() - at, self._why_not)
+
+    def _count(self) -> None:
+        if not self._count_lock.acquire(blocking=False):
+            return
+        began = time.monotonic()
+        try:
+            self._counts, self._why_not = queues.queues(self._box), ""
+            self._counted_at = time.monotonic()
+        except SeriatimError as error:
+            self._why_not = error.what
+        finally:
+            took = time.monotonic() - began
+            self._next_count = time.monotonic() + (took * _SHARE if took > _QUICK_S else 0.0)
+            if took > _PATIENCE_S:
+                self.number += 1
+            self._count_lock.release()
+
+    def rates_of(self, queue: str) -> list[float]:
+        """How many messages a second a queue's groups released, every ten seconds while somebody looked, oldest first."""
+        return list(self._rates.get(queue, ()))
 
     def look(self) -> None:
-        """Look at the queues and at the law, if that is due."""
+        """Look at what the queues have released, and at the law, if that is due."""
         if time.monotonic() - self._looked >= _LOOK_S:
-            self._looked = time.monotonic()
-            for one in queues.queues(self._box):
-                past = self._past.setdefault(one.queue, deque(maxlen=_KEPT))
-                past.append(one.arrived + one.held + one.queued + one.in_hand)
+            now, before = time.monotonic(), self._released
+            found = queues.released(self._box)
+            took = time.monotonic() - now
+            self._looked = time.monotonic() + max(took * _SHARE - _LOOK_S, 0.0)
+            self._released = now, found
+            if before is not None:
+                for queue, count in found.items():
+                    past = self._rates.setdefault(queue, deque(maxlen=_KEPT))
+                    past.append(max(count - before[1].get(queue, 0), 0) / (now - before[0]))
         self._check()
 
     def _check(self) -> None:
         if time.monotonic() - self._checked < _LAW_S or not self._lock.acquire(blocking=False):
             return
+        began = time.monotonic()
         try:
             found = broken_within(self._box, _LAW_LIMIT_S)
             self._law = Law(
@@ -84,7 +141,8 @@ class Looks:
         except SeriatimError as error:
             self._law = Law(None, error.what)
         finally:
-            self._checked = time.monotonic()
+            took = time.monotonic() - began
+            self._checked = time.monotonic() + max(took * _SHARE - _LAW_S, 0.0)
             self._lock.release()
 
 
@@ -134,7 +192,7 @@ class Poller:
 
     async def _poll(self) -> None:
         before: Mapping[str, int] | None = None
-        is_away = False
+        is_away, counts = False, self._looks.number
         while self._listeners and not self._is_over:
             try:
                 now = await asyncio.to_thread(changes, self._box)
@@ -146,7 +204,8 @@ class Poller:
                 is_away, before = True, None
             else:
                 changed = sorted(name for name in now if before is not None and now[name] != before.get(name))
-                if is_away or (before is not None and set(changed) - _HEARTBEATS):
+                counts, is_counted = self._looks.number, self._looks.number != counts
+                if is_away or is_counted or (before is not None and set(changed) - _HEARTBEATS):
                     self._send("changed", json.dumps(changed))
                 elif changed:
                     self._send("alive", json.dumps(changed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import socket
 from types import FrameType
@@ -73,7 +74,8 @@ class Server(uvicorn.Server):
 
     def serve_until_stopped(self) -> None:
         """Serve until SIGINT or SIGTERM."""
-        self.run(sockets=[self._socket])
+        with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises after it has ended because of it
+            self.run(sockets=[self._socket])
 
     def close(self) -> None:
         """Listen no more; for a server that never served."""

@@ -56,8 +56,8 @@ class Refused:
     why: str
 
 
-def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupView]:
-    """List the groups that match a filter and whose state allows the action.
+def chosen(box: MessageBox, action: Action, where: GroupFilter, *, limit: int | None = None) -> list[GroupView]:
+    """List the groups that match a filter and whose state allows the action; the first `limit` of them, or all.
 
     Raises:
         UsageError: the action isn't possible for many groups at once.
@@ -74,8 +74,8 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter) -> list[GroupVie
         while True:
             page = groups_of(tx.transaction, replace(where, states=fitting), after, _PAGE)
             found += [view for view in page if view.allows(action)]
-            if len(page) < _PAGE:
-                return found
+            if len(page) < _PAGE or (limit is not None and len(found) >= limit):
+                return found[:limit]
             after = (page[-1].queue, page[-1].group)
 
 

@@ -15,7 +15,13 @@ _MOST = 10_000
 
 
 def find(
-    box: MessageBox, text: str, *, since: When | None = None, until: When | None = None, limit: int = 100
+    box: MessageBox,
+    text: str,
+    *,
+    since: When | None = None,
+    until: When | None = None,
+    limit: int = 100,
+    newest: int | None = None,
 ) -> Found:
     """Find what a box knows of a text: in queues, done (as far as it is kept), set aside, dead, unrouted, and in faults.
 
@@ -29,6 +35,7 @@ def find(
             how long ago it was, as seconds or ``"2h"``.
         until: only messages published, and faults, before this moment, likewise.
         limit: the largest number of messages, of groups and of faults; the newest messages and faults are found.
+        newest: only so many of the newest messages are read for values of properties, and for ids that are forgotten; None: all.
 
     Raises:
         UsageError: the text, the limit or the range of time is invalid.
@@ -40,4 +47,4 @@ def find(
     checked_text(text, "a text to find")
     chosen = narrowed(since, until)
     with box.access.transaction() as transaction:
-        return views.find(transaction, box.access.known.current(transaction), text, chosen, limit)
+        return views.find(transaction, box.access.known.current(transaction), text, chosen, limit, newest)

@@ -15,7 +15,16 @@ from seriatim.box.operators.resubmit import Resubmitted
 from seriatim.box.operators.take_out import waiting_messages
 from seriatim.box.postgres.translate import translated
 from seriatim.box.views.filters import ErrorCount, Narrowed
-from seriatim.box.views.message_places import Placed, PlaceFilter, Stored, message_of, places_by_error, places_of
+from seriatim.box.views.message_places import (
+    Placed,
+    PlaceFilter,
+    PlacesPage,
+    Stored,
+    message_with_places,
+    places_by_error,
+    places_of,
+    places_page,
+)
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.operations.bulk import Refused
 from seriatim.operations.period import When, narrowed
@@ -23,11 +32,13 @@ from seriatim.operations.period import When, narrowed
 __all__ = [
     "ErrorCount",
     "Placed",
+    "PlacesPage",
     "Resubmitted",
     "Stored",
     "message",
     "messages",
     "messages_by_error",
+    "page",
     "resubmit",
     "retry",
     "retry_each",
@@ -80,6 +91,30 @@ def messages(
         return places_of(transaction, chosen, limit=limit)
 
 
+def page(
+    box: MessageBox,
+    *,
+    queue: str | None = None,
+    group: str | None = None,
+    status: str | None = None,
+    message_type: str | None = None,
+    error: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    after: tuple[int, int] | None = None,
+    limit: int = 50,
+    seconds: float = 0.4,
+) -> PlacesPage:
+    """A page of messages with their places, in the order in which they came in, of a box of any size.
+
+    It reads at most 20,000 messages, and none after so many `seconds`; a page may have fewer rows than its limit therefore, and others
+    follow. The other arguments and errors are the same as for `messages`; `after`: the `following` of the page before.
+    """
+    chosen = _filter(box, queue, group, status, message_type, error, narrowed(since, until, None))
+    with box.access.transaction() as transaction:
+        return places_page(transaction, chosen, limit, after, seconds=seconds)
+
+
 def messages_by_error(
     box: MessageBox,
     *,
@@ -123,8 +158,7 @@ def message(box: MessageBox, message_id: str, *, id_space: str | None = None) ->
         UsageError: the box has no message with the id, or it has several messages with the id in different id spaces.
     """
     with box.access.transaction() as transaction:
-        found = message_of(transaction, message_id, id_space)
-        return found, places_of(transaction, PlaceFilter(message_id=message_id, id_space=found.id_space))
+        return message_with_places(transaction, message_id, id_space)
 
 
 def waiting(box: MessageBox, message_ids: Iterable[str], *, queue: str) -> list[str]:
@@ -228,6 +262,8 @@ def resubmit(
     *,
     message_type: str | None = None,
     queue: str | None = None,
+    actor: str | None = None,
+    reason: str | None = None,
 ) -> Resubmitted:
     """Route unrouted messages, or the invalid messages of a queue, again by the present definitions.
 
@@ -239,13 +275,16 @@ def resubmit(
         message_ids: only these messages, or only this message.
         message_type: only messages of this type.
         queue: route the invalid messages of this queue, into this queue only; None: route unrouted messages.
+        actor: the operator's name, for the operator log, which gets an entry for each transaction; None: nothing is logged.
+        reason: the reason, for the operator log.
 
     Raises:
-        UsageError: invalid ids or type, or there is no such queue.
+        UsageError: invalid ids or type, there is no such queue, or there is an actor and no reason.
     """
+    by = None if actor is None else Operator(actor, reason or "")
     given = [message_ids] if isinstance(message_ids, str) else message_ids
     if given is not None and not isinstance(given, Iterable):
         raise UsageError(f"{shown(given)} is no list of ids", remedy="give one id, or a list of them")
     ids = None if given is None else list(given)
     with translated(box.access.place):
-        return routing.resubmit(box.access, ids, message_type, queue)
+        return routing.resubmit(box.access, ids, message_type, queue, by)

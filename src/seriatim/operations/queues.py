@@ -15,7 +15,7 @@ from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.operators.queue_release import Released
 from seriatim.box.views.not_done import NotDone
 from seriatim.box.views.not_done import not_done as not_done_of
-from seriatim.box.views.queue_counts import QueueCounts, counts_of
+from seriatim.box.views.queue_counts import QueueCounts, counts_of, released_of
 
 __all__ = [
     "Activated",
@@ -29,6 +29,7 @@ __all__ = [
     "not_done",
     "queues",
     "release",
+    "released",
     "set_queue",
     "settings",
     "turn_off",
@@ -40,6 +41,12 @@ def queues(box: MessageBox) -> list[QueueCounts]:
     """The message counts of each queue, by name."""
     with box.access.transaction() as transaction:
         return counts_of(transaction)
+
+
+def released(box: MessageBox) -> dict[str, int]:
+    """How many messages the groups of each queue have released until now, by the queue's name; queues without groups are missing."""
+    with box.access.transaction() as transaction:
+        return released_of(transaction)
 
 
 def not_done(box: MessageBox, *queues: str) -> list[NotDone]:

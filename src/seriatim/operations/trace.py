@@ -14,16 +14,24 @@ __all__ = ["Step", "StepKind", "trace_group", "trace_message"]
 _MOST = 10_000
 
 
-def trace_message(box: MessageBox, message_id: str, *, id_space: str | None = None) -> list[Step]:
+def trace_message(
+    box: MessageBox, message_id: str, *, id_space: str | None = None, within: int | None = None
+) -> list[Step]:
     """Trace a message: received, routed, held, released, each failed attempt, operators' actions, its end.
 
     Steps that the box doesn't keep are listed with the kind ``unknown``.
+
+    Args:
+        box: the box.
+        message_id: its id.
+        id_space: its id space; it may be None if only one message has the id.
+        within: its results are looked for among so many messages that came after it; None: among all, which reads the whole box.
 
     Raises:
         UsageError: the box doesn't know the message; or it has several messages with the id, and `id_space` is None.
     """
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return steps.trace_message(tx.transaction, message_id, id_space)
+        return steps.trace_message(tx.transaction, message_id, id_space, within)
 
 
 def trace_group(box: MessageBox, queue: str, group: str, *, limit: int = 100) -> list[Step]:

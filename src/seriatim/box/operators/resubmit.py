@@ -13,6 +13,7 @@ from seriatim.box.definitions.correlation import looking
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.box.messages.received import context_of
+from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.publishing.batch import routing_of
 from seriatim.box.publishing.sql_arrivals import without
 from seriatim.pipeline.text.storable import checked_text
@@ -48,6 +49,7 @@ def resubmit(
     message_ids: Sequence[str] | None = None,
     kind: str | None = None,
     queue: str | None = None,
+    by: Operator | None = None,
 ) -> Resubmitted:
     """Route messages by the present definitions, in order of their tickets, in several transactions.
 
@@ -56,6 +58,7 @@ def resubmit(
         message_ids: only these; None: all.
         kind: only messages of this type.
         queue: route the messages that this queue has set aside as invalid, into this queue; None: unrouted messages.
+        by: the actor and the reason, for the operator log, which gets an entry for each transaction; None: nothing is logged.
 
     Raises:
         UsageError: an id or a type isn't a text, or there is no such queue.
@@ -78,6 +81,9 @@ def resubmit(
             rows = transaction.rows("unrouted" if queue is None else "invalid", **parameters)
             waiting = [_waiting(row) for row in rows]
             done = _route(transaction, definitions, waiting, queue_id)
+            if by is not None and done is not None and waiting:
+                details = {"routed": done, "left": len(waiting) - done}
+                log(transaction, by, "resubmit", queue=queue, group=None, details=details)
         if done is None:
             continue  # the definitions have changed meanwhile
         routed, total = routed + done, total + len(waiting)

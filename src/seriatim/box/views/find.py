@@ -59,8 +59,18 @@ class Found:
         return bool(self.groups or self.messages or self.faults or self.published)
 
 
-def find(transaction: Transaction, definitions: Definitions, text: str, narrowed: Narrowed, limit: int) -> Found:
-    """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each."""
+def find(
+    transaction: Transaction,
+    definitions: Definitions,
+    text: str,
+    narrowed: Narrowed,
+    limit: int,
+    newest: int | None = None,
+) -> Found:
+    """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each.
+
+    `newest`: only so many of the newest messages are read for values of properties and for ids that are not remembered; None: all.
+    """
     keys = _keys(definitions, text)
     parameters = {"text": text, "group_keys": keys, "limit": limit, **narrowed.parameters()}
     given = {"text": json.dumps(text), "number": json.dumps(text), "truth": json.dumps(text)}
@@ -70,7 +80,7 @@ def find(transaction: Transaction, definitions: Definitions, text: str, narrowed
         given["truth"] = text
     as_json = "{" + ", ".join(f'"{name}": {value}' for name, value in given.items()) + "}"
     groups = groups_of(transaction, GroupFilter(), limit=limit, groups=keys)
-    messages = transaction.rows("found_messages", FoundMessage, **parameters, given=as_json)
+    messages = transaction.rows("found_messages", FoundMessage, **parameters, given=as_json, newest=newest)
     faults = transaction.rows("found_faults", FaultView, **parameters)
     published = transaction.rows("published_at", message_id=text, id_space=None)
     keeps: dict[str, str] = {

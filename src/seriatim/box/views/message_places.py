@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -19,11 +20,15 @@ __all__ = [
     "STATUSES",
     "PlaceFilter",
     "Placed",
+    "PlacesPage",
     "Stored",
     "check_one_space",
     "message_of",
+    "message_with_places",
+    "places_at",
     "places_by_error",
     "places_of",
+    "places_page",
 ]
 
 #: What a message can be in a queue, or instead of it.
@@ -166,6 +171,80 @@ def places_of(transaction: Transaction, chosen: PlaceFilter | None = None, *, li
     return transaction.rows("places", Placed, **(chosen or PlaceFilter()).parameters(), limit=limit)
 
 
+@dataclass(frozen=True, slots=True)
+class PlacesPage:
+    """A page of messages with their places.
+
+    Args:
+        rows: the messages, in the order in which they came in.
+        following: the arrival and position of the last message that was read; None: there are no more.
+        read: the number of messages that were read.
+    """
+
+    rows: list[Placed]
+    following: tuple[int, int] | None
+    read: int
+
+
+#: Of how many messages a statement reads the places, and how many a page reads at most.
+_MOST_AT_ONCE, _MOST_READ = 2_000, 20_000
+#: The table that has the messages of a status; all others are found through the stored messages.
+_TABLE_OF = {
+    **dict.fromkeys(("arrived", "held", "queued", "in_hand", "faulted"), "entries"),
+    **dict.fromkeys(("late", "duplicate", "invalid", "rejected", "dead"), "aside"),
+    "done": "history", "unrouted": "unrouted",
+}  # fmt: skip
+
+
+def places_page(
+    transaction: Transaction, chosen: PlaceFilter, limit: int, after: tuple[int, int] | None = None, *, seconds: float
+) -> PlacesPage:
+    """A page of messages with their places, in the order in which they came in; it reads a bounded number of messages.
+
+    Args:
+        transaction: the transaction.
+        chosen: the filter.
+        limit: a page ends with the message with which it has so many rows.
+        after: only messages after this arrival and position.
+        seconds: after that time no further messages are read.
+    """
+    found: list[Placed] = []
+    place, read, most = after or (-1, -1), 0, limit
+    among, end = _TABLE_OF.get(chosen.status or "", "spool"), time.monotonic() + seconds
+    while True:
+        asked = {"among": among, "after_arrival": place[0], "after_position": place[1], "most": most}
+        rows = transaction.rows("places_after", dict, **chosen.parameters(), **asked)
+        if not rows:
+            return PlacesPage(found, None, read)
+        for row in rows:
+            if row["message_id"] is None:
+                continue
+            if len(found) >= limit and (row["arrival_id"], row["position"]) != place:
+                return PlacesPage(found, place, read)
+            place = row["arrival_id"], row["position"]
+            found.append(Placed(**{name: value for name, value in row.items() if name not in _OF_PAGE}))
+        place, read = (rows[0]["last_arrival"], rows[0]["last_position"]), read + rows[0]["read"]
+        if rows[0]["read"] < most:
+            return PlacesPage(found, None, read)
+        if len(found) >= limit or read >= _MOST_READ or time.monotonic() >= end:
+            return PlacesPage(found, place, read)
+        most = min(most * 8, _MOST_AT_ONCE)
+
+
+_OF_PAGE = frozenset({"last_arrival", "last_position", "read", "arrival_id", "position"})
+
+
+def places_at(transaction: Transaction, arrival_id: int, position: int) -> list[Placed]:
+    """The places of one message, by its arrival and position."""
+    asked = {"among": "one", "after_arrival": arrival_id, "after_position": position, "most": 1}
+    rows = transaction.rows("places_after", dict, **PlaceFilter().parameters(), **asked)
+    return [
+        Placed(**{name: value for name, value in row.items() if name not in _OF_PAGE})
+        for row in rows
+        if row["message_id"] is not None
+    ]
+
+
 def places_by_error(transaction: Transaction, chosen: PlaceFilter, *, limit: int = 100) -> list[ErrorCount]:
     """Count messages by the last error of their handlers, or by the reason why they were set aside, the most frequent first."""
     return transaction.rows("places_by_error", ErrorCount, **chosen.parameters(), limit=limit)
@@ -190,7 +269,21 @@ def message_of(transaction: Transaction, message_id: str, id_space: str | None =
         UsageError: the box has no message with the id; or several id spaces have the id, and none is named.
     """
     checked_text(message_id, "a message's id")
-    rows = transaction.rows("message", message_id=message_id, id_space=id_space)
+    return _found(transaction, message_id, id_space)[0]
+
+
+def message_with_places(
+    transaction: Transaction, message_id: str, id_space: str | None = None
+) -> tuple[Stored, list[Placed]]:
+    """A message, and the queues that have it; errors as for `message_of`."""
+    checked_text(message_id, "a message's id")
+    found, at = _found(transaction, message_id, id_space)
+    return found, places_at(transaction, *at)
+
+
+def _found(transaction: Transaction, message_id: str, id_space: str | None) -> tuple[Stored, tuple[int, int]]:
+    given = {"message_id": message_id, "id_space": id_space}
+    rows = transaction.rows("recent_message", **given) or transaction.rows("message", **given)
     check_one_space(message_id, {row.id_space for row in rows})
     if not rows:
         raise UsageError(
@@ -198,13 +291,13 @@ def message_of(transaction: Transaction, message_id: str, id_space: str | None =
         )
     (row,) = rows
     if row.body is None:  # a role sees its heads in one queue, and bodies in another
-        (first, *_) = places_of(transaction, PlaceFilter(message_id=message_id, id_space=row.id_space))
+        (first, *_) = places_at(transaction, row.arrival_id, row.position)
         transaction.check_sight("see_bodies", queue=first.queue)
     parts: tuple[Part, ...] = ()
     if row.parts:
         found = transaction.rows("message_parts", arrival_id=row.arrival_id, position=row.position)
         parts = tuple(Part(*one) for one in found)
-    return Stored(
+    stored = Stored(
         row.message_id,
         row.type,
         Ticket(row.location, row.epoch, row.number),
@@ -215,3 +308,4 @@ def message_of(transaction: Transaction, message_id: str, id_space: str | None =
         parts,
         row.id_space,
     )
+    return stored, (row.arrival_id, row.position)

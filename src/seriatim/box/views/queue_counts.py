@@ -8,7 +8,7 @@ from datetime import datetime
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.at_work import ready_work
 
-__all__ = ["QueueCounts", "counts_of"]
+__all__ = ["QueueCounts", "counts_of", "released_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +74,8 @@ def counts_of(transaction: Transaction, queue: str | None = None) -> list[QueueC
     idle = {one.queue for one in ready_work(transaction).values() if one.is_left_alone(0)}
     found = transaction.rows("queue_counts", QueueCounts, queue=queue)
     return [replace(one, is_idle=one.queue in idle) for one in found]
+
+
+def released_of(transaction: Transaction) -> dict[str, int]:
+    """How many messages the groups of each queue have released until now, by the queue's name; it reads a row of each group."""
+    return {one.queue: one.released for one in transaction.rows("released_counts")}

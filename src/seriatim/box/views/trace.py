@@ -123,8 +123,12 @@ class _Place(NamedTuple):
         return None if queue is None or group is None or number is None else cls(queue, group, number)
 
 
-def trace_message(transaction: Transaction, message_id: str, id_space: str | None = None) -> list[Step]:
+def trace_message(
+    transaction: Transaction, message_id: str, id_space: str | None = None, within: int | None = None
+) -> list[Step]:
     """The steps of one message, in order; and those of the messages from which it results, and that result from it.
+
+    `within`: its results are looked for among so many messages that came after it; None: among all.
 
     Raises:
         UsageError: the box doesn't know the message; or several id spaces have the id, and none is named.
@@ -137,7 +141,7 @@ def trace_message(transaction: Transaction, message_id: str, id_space: str | Non
     faults = faults_of(transaction, FaultFilter(message_id=message_id), limit=_MOST)
     if not places:
         gone = [*_gone(transaction, message_id, id_space, faults), *map(_fault, reversed(faults))]
-        return gone + _in_time(_related(transaction, message_id, places))
+        return gone + _in_time(_related(transaction, message_id, places, within))
     first = places[0]
     lines = [_received(first)]
     for one in places:
@@ -157,10 +161,12 @@ def trace_message(transaction: Transaction, message_id: str, id_space: str | Non
     if missing > 0:
         text = f"{counted(missing, 'more queue')} had it, and kept nothing of what was done there"
         lines.append([Step(None, StepKind.UNKNOWN, text, message_id)])
-    return _in_time(lines + _related(transaction, message_id, places))
+    return _in_time(lines + _related(transaction, message_id, places, within))
 
 
-def _related(transaction: Transaction, message_id: str, places: Sequence[_Known]) -> list[list[Step]]:
+def _related(
+    transaction: Transaction, message_id: str, places: Sequence[_Known], within: int | None
+) -> list[list[Step]]:
     """The steps of the messages from which a message results, and that result from it."""
     queues = read_definitions(transaction).queues
     place, parent_id = (places[0].origin, places[0].parent_id) if places else (None, None)
@@ -168,11 +174,11 @@ def _related(transaction: Transaction, message_id: str, places: Sequence[_Known]
         queue = queues.get(one.queue or "")
         if place is None and queue is not None and queue.has_gate:
             place = _Place.of(one.queue, one.group, one.ordinal)
-    found = _results(transaction, message_id, parent_id, place)
+    found = _results(transaction, message_id, parent_id, place, within)
     if place is None:  # the message is done, and its place is known from what results from it
         carried = (_Place.of(row.origin_queue, row.origin_group, row.origin_ordinal) for row in found)
         place = next((one for one in carried if one is not None), None)
-        found = found if place is None else _results(transaction, message_id, parent_id, place)
+        found = found if place is None else _results(transaction, message_id, parent_id, place, within)
     ids = [row.message_id for row in found if row.message_id != message_id]
     if not ids:
         return []
@@ -183,11 +189,13 @@ def _related(transaction: Transaction, message_id: str, places: Sequence[_Known]
     ]
 
 
-def _results(transaction: Transaction, message_id: str, parent_id: str | None, place: _Place | None) -> Sequence[Any]:
+def _results(
+    transaction: Transaction, message_id: str, parent_id: str | None, place: _Place | None, within: int | None
+) -> Sequence[Any]:
     queue, group, number = (None, None, None) if place is None else place
     return transaction.rows(
         "trace_results", message_id=message_id, parent_id=parent_id, origin_queue=queue, origin_group=group,
-        origin_ordinal=number, limit=_MOST_RELATED,
+        origin_ordinal=number, limit=_MOST_RELATED, within=within,
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ _YOUNG = timedelta(minutes=10)
 _FILTERS = ("queue", "key", "older_than", "error", "since", "until")
 _FIELDS = (
     Field("queue", "Queue"),
-    Field("state", "State", tuple(map(str, GroupState))),
+    Field("state", "State", ("all", *map(str, GroupState))),
     Field("key", "Key", hint="c*"),
     Field("error", "Error text"),
     Field("older_than", "In it for longer than", hint="5m"),
@@ -62,7 +62,8 @@ _TEMPLATE = """
 def _read(asked: Asked) -> Answer:
     given: dict[str, Any] = asked.chosen(*_FILTERS)
     queue = given.pop("queue", None)
-    state = asked.text("state")
+    named = asked.text("state")
+    state = tuple(GroupState) if named == "all" else named
     if asked.query.get("by") == "error":
         counts = groups.groups_by_error(asked.box, queue, state=state or STOPPED, **given)
         return Answer(ERRORS.objects_of(counts), listing=Listing(ERRORS, counts, "Causes"), values=_nothing())
@@ -84,7 +85,7 @@ def _read(asked: Asked) -> Answer:
         following=following,
     )
     causes = []
-    if after is None:
+    if after is None and (named is None or named in STOPPED):  # others may be any number
         counts = _causes(asked, queue, given, every=every)
         causes = [
             (one, asked.chosen("queue", "key", "older_than", "since", "until") | _where(one, every=every))

@@ -15,6 +15,8 @@ from seriatim.operations.tables.messages import MESSAGE, MESSAGES
 __all__ = ["PAGE"]
 
 _DIFFED = 64 * 1024
+#: What results from a message is looked for among so many that came after it.
+_WITHIN = 20_000
 _STEPS = 200
 
 _TEMPLATE = """
@@ -84,7 +86,7 @@ def _read(asked: Asked) -> Answer:
             "size": len(found.body),
             "body": pretty(found.body, found.content_type) if sees else None,
             "edited": _edited(asked, found, places) if sees else [],
-            "steps": trace.trace_message(asked.box, found.message_id, id_space=found.id_space)[:_STEPS],
+            "steps": trace.trace_message(asked.box, found.message_id, id_space=found.id_space, within=_WITHIN)[:_STEPS],
         },
     )
 

@@ -27,7 +27,20 @@ _FIELDS = (
 
 def _read(asked: Asked) -> Answer:
     given: dict[str, Any] = asked.chosen("queue", "group", "status", "error", "since", "until")
-    rows = messages.messages(asked.box, message_type=asked.text("type"), limit=asked.limit, **given)
+    if given.get("group") and given.get("queue"):  # a group's messages have an index
+        rows = messages.messages(asked.box, message_type=asked.text("type"), limit=asked.limit, **given)
+        following = None if len(rows) < asked.limit else {"limit": str(min(asked.limit * 4, 1000))}
+        nothing = "There are none."
+    else:
+        after = asked.number("after"), asked.number("at")
+        page = messages.page(
+            asked.box, message_type=asked.text("type"), limit=asked.limit,
+            after=None if after[0] is None else (after[0], after[1] or 0), **given,
+        )  # fmt: skip
+        rows, following = page.rows, None
+        if page.following is not None:
+            following = {"after": str(page.following[0]), "at": str(page.following[1])}
+        nothing = "There are none." if following is None else f"None among {page.read:,} messages; there are more."
     return Answer(
         MESSAGES.objects_of(rows),
         about="Oldest first. A message has a line for each queue that has it.",
@@ -41,9 +54,8 @@ def _read(asked: Asked) -> Answer:
                 "group": lambda one: None if one.group is None else ("groups", one.queue, one.group),
                 "queue": lambda one: None if one.queue is None else ("queues", one.queue),
             },
-            following=None
-            if len(rows) < asked.limit
-            else dict(asked.query) | {"limit": str(min(asked.limit * 4, 1000))},
+            nothing=nothing,
+            following=None if following is None else dict(asked.query) | following,
         ),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.errors import UsageError, shown
-from seriatim.operations import queues, workers
+from seriatim.operations import workers
 from seriatim.operations.tables.queues import COUNTS
 from seriatim.operations.tables.workers import WORKER
 
@@ -12,18 +12,19 @@ __all__ = ["PAGE"]
 
 _TEMPLATE = """
 {% extends "base.html" %}
-{% from "parts.html" import listed, switch_form with context %}
+{% from "parts.html" import counts_line, listed, switch_form with context %}
 {% block main %}
-<h1>Queue {{ one.queue | plain }} {{ ("on" if one.enabled else "off") | badge }}</h1>
-<dl class="facts">
+<h1>Queue {{ name | plain }} {{ ("on" if enabled else "off") | badge }}</h1>
+{{ counts_line(counted) }}
+{% if one %}<dl class="facts">
 {% for column in table.shown_for([one]).shown %}<div><dt>{{ column.title }}</dt><dd>{{ column.seen(one) | cell }}</dd></div>
 {% endfor %}
-</dl>
-<p><a href="{{ url('groups', queue=one.queue) }}">Groups that stand still</a> ·
-<a href="{{ url('messages', queue=one.queue) }}">messages</a> · <a href="{{ url('faults', queue=one.queue) }}">faults</a> ·
-<a href="{{ url('dead-letters', queue=one.queue) }}">dead letters</a> · <a href="{{ url('events', queue=one.queue) }}">events</a></p>
+</dl>{% endif %}
+<p><a href="{{ url('groups', queue=name) }}">Groups that stand still</a> ·
+<a href="{{ url('messages', queue=name) }}">messages</a> · <a href="{{ url('faults', queue=name) }}">faults</a> ·
+<a href="{{ url('dead-letters', queue=name) }}">dead letters</a> · <a href="{{ url('events', queue=name) }}">events</a></p>
 {% if asked.may("switch") %}
-{{ switch_form("queue.off" if one.enabled else "queue.on", one.queue, "Turn " ~ ("off" if one.enabled else "on") ~ " queue " ~ one.queue) }}
+{{ switch_form("queue.off" if enabled else "queue.on", name, "Turn " ~ ("off" if enabled else "on") ~ " queue " ~ name) }}
 {% endif %}
 <h2>At work</h2>
 {{ listed(at_work) }}
@@ -33,13 +34,18 @@ _TEMPLATE = """
 
 def _read(asked: Asked) -> Answer:
     name = asked.named.get("queue") or asked.query.get("name", "")
-    found = [one for one in queues.queues(asked.box) if one.queue == name]
-    if not found:
+    known = asked.box.definitions().queues.get(name)
+    counted = asked.looks.counted()
+    one = next((one for one in counted.rows or () if one.queue == name), None)
+    is_new = counted.rows is None or counted.age_s > 1  # it may have been defined since they were counted
+    if known is None or (one is None and not is_new):  # a role sees some queues, and knows the names of all
         raise UsageError(f"there is no queue {shown(name)}", remedy="the overview has all queues")
-    at_work = Listing(WORKER, workers.workers(asked.box, name), "At work", nothing="no process works on it")
-    return Answer(
-        COUNTS.object_of(found[0]), title=f"Queue {name}", values={"one": found[0], "table": COUNTS, "at_work": at_work}
-    )
+    at_work = Listing(WORKER, workers.workers(asked.box, name), "At work", nothing="No process works on it.")
+    twin = {"queue": name, "enabled": known.enabled} if one is None else COUNTS.object_of(one)
+    values = {
+        "name": name, "enabled": known.enabled, "one": one, "table": COUNTS, "at_work": at_work, "counted": counted,
+    }  # fmt: skip
+    return Answer(twin, title=f"Queue {name}", values=values)
 
 
 PAGE = Page(("queues/{queue}", "queue"), "Queue", _read, _TEMPLATE)

@@ -12,6 +12,8 @@ from seriatim.operations.tables.groups import GROUPS
 
 __all__ = ["PAGE"]
 
+#: Of so many of the newest messages the properties are read.
+_NEWEST = 100_000
 _FIELDS = (
     Field("text", "Message id, group key, or value of a property"),
     Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
@@ -23,7 +25,7 @@ _TEMPLATE = """
 {% block main %}
 <h1>Search</h1>
 {{ filters(fields, asked) }}
-<p class="about">For an error text: <a href="{{ url('faults', error=asked.query.get('text', '')) }}">faults</a>,
+<p class="about">Finds message ids, keys of groups, and values of properties, these in the newest 100,000 messages (<code>seriatim find</code> reads all). For an error text: <a href="{{ url('faults', error=asked.query.get('text', '')) }}">faults</a>,
 <a href="{{ url('groups', error=asked.query.get('text', '')) }}">groups that stand still</a>.</p>
 {% for one in lists %}<h2>{{ one.caption }}</h2>{{ listed(one) }}{% endfor %}
 {% endblock %}
@@ -35,7 +37,7 @@ def _read(asked: Asked) -> Answer:
     if text is None:
         return Answer({}, fields=_FIELDS, values={"lists": []})
     given: dict[str, Any] = asked.chosen("since", "until")
-    found = find(asked.box, text, limit=asked.limit, **given)
+    found = find(asked.box, text, limit=asked.limit, newest=_NEWEST, **given)
     to_group: dict[str, Any] = {
         "group": lambda one: None if one.group is None or one.queue is None else ("groups", one.queue, one.group)
     }

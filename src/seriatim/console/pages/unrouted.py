@@ -21,7 +21,12 @@ _TEMPLATE = """
 
 
 def _read(asked: Asked) -> Answer:
-    rows = messages.messages(asked.box, status="unrouted", limit=asked.limit)
+    after = asked.number("after"), asked.number("at")
+    page = messages.page(
+        asked.box, status="unrouted", limit=asked.limit, after=None if after[0] is None else (after[0], after[1] or 0)
+    )
+    rows = page.rows
+    following = None if page.following is None else {"after": str(page.following[0]), "at": str(page.following[1])}
     return Answer(
         MESSAGES.objects_of(rows),
         listing=Listing(
@@ -30,7 +35,7 @@ def _read(asked: Asked) -> Answer:
             "Unrouted messages",
             links={"message": lambda one: ("messages", one.message_id)},
             nothing="Nothing is unrouted.",
-            following=None if len(rows) < asked.limit else {"limit": str(min(asked.limit * 4, 1000))},
+            following=following,
         ),
     )
 

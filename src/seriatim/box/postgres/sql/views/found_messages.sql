@@ -3,9 +3,11 @@
 -- may stand in a property: as text, number or truth value.
 -- Caller: find.py.
 -- Locks: none.
+-- `OFFSET 0`: each message is looked up by its index; a join might read all of a table.
 -- Index: of a group entries_of_group, aside_of_group, history_of_group, once for each queue; then entries_of_message,
--- aside_of_message, history_of_message, unrouted_pkey, to_route_pkey, faults_of_entry. Ids and properties of messages have no
--- index, which every publisher would pay for: the spool is read once, without bodies.
+-- aside_of_message, history_of_message, unrouted_pkey, to_route_pkey, faults_of_entry. Ids that are remembered are found
+-- by message_ids_pkey and spool_by_time. Properties of messages, and other ids, have no index, which every publisher would pay for: the
+-- spool is read once, without bodies; or only the newest of it, by spool_pkey.
 WITH of_group AS MATERIALIZED (
     SELECT one.arrival_id, one.position
     FROM {schema}.queues AS place
@@ -27,7 +29,11 @@ WITH of_group AS MATERIALIZED (
 ), of_message AS MATERIALIZED (
     SELECT stored.arrival_id, stored.position, stored.message_id = %(text)s::text AS is_id, stored.context
     FROM {schema}.spool AS stored
-    WHERE stored.received_at >= coalesce(%(since)s::timestamptz, clock_timestamp() - %(since_ago)s::interval, '-infinity')
+    WHERE stored.arrival_id >= coalesce((
+            SELECT one.arrival_id FROM {schema}.spool AS one
+            WHERE %(newest)s::bigint IS NOT NULL ORDER BY one.arrival_id DESC, one.position DESC OFFSET %(newest)s LIMIT 1
+        ), 0)
+        AND stored.received_at >= coalesce(%(since)s::timestamptz, clock_timestamp() - %(since_ago)s::interval, '-infinity')
         AND stored.received_at < coalesce(%(until)s::timestamptz, clock_timestamp() - %(until_ago)s::interval, 'infinity')
         AND (
             stored.message_id = %(text)s::text
@@ -41,6 +47,11 @@ WITH of_group AS MATERIALIZED (
             arrival_id, position,
             CASE WHEN is_id THEN '1message id' ELSE '3' || coalesce({schema}.property_with(context, %(text)s::text), '') END AS matched
         FROM of_message
+        UNION ALL
+        SELECT arrival_id, position, '1message id' FROM {schema}.spool
+        WHERE message_id = %(text)s::text AND received_at = ANY (ARRAY(
+            SELECT published_at FROM {schema}.message_ids WHERE message_id = %(text)s::text
+        ))
         UNION ALL
         SELECT arrival_id, position, '2group' FROM of_group
         UNION ALL
@@ -56,23 +67,48 @@ WITH of_group AS MATERIALIZED (
         CASE status WHEN 'placed' THEN 'held' ELSE status::text END AS status,
         CASE status WHEN 'placed' THEN 'place_open' END AS reason, sequence, ordinal, priority::integer,
         attempt, visible_at, subscription_ids, NULL::timestamptz AS since
-    FROM {schema}.entries WHERE (arrival_id, position) IN (SELECT arrival_id, position FROM matching)
+    FROM (
+        SELECT its.* FROM matching CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.entries AS one
+            WHERE one.arrival_id = matching.arrival_id AND one.position = matching.position OFFSET 0
+        ) AS its
+    ) AS entries
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, disposition, reason, sequence, ordinal, priority, attempt, NULL,
         subscription_ids, aside_at
-    FROM {schema}.aside WHERE (arrival_id, position) IN (SELECT arrival_id, position FROM matching)
+    FROM (
+        SELECT its.* FROM matching CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.aside AS one
+            WHERE one.arrival_id = matching.arrival_id AND one.position = matching.position OFFSET 0
+        ) AS its
+    ) AS aside
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, 'done', NULL, sequence, ordinal, NULL, attempt, NULL,
         subscription_ids, done_at
-    FROM {schema}.history WHERE (arrival_id, position) IN (SELECT arrival_id, position FROM matching)
+    FROM (
+        SELECT its.* FROM matching CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.history AS one
+            WHERE one.arrival_id = matching.arrival_id AND one.position = matching.position OFFSET 0
+        ) AS its
+    ) AS history
     UNION ALL
     SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, NULL, 0, NULL, '{{}}', unrouted_at
-    FROM {schema}.unrouted WHERE (arrival_id, position) IN (SELECT arrival_id, position FROM matching)
+    FROM (
+        SELECT its.* FROM matching CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.unrouted AS one
+            WHERE one.arrival_id = matching.arrival_id AND one.position = matching.position OFFSET 0
+        ) AS its
+    ) AS unrouted
     UNION ALL
     SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, NULL, 0, NULL, '{{}}', NULL
-    FROM {schema}.to_route WHERE (arrival_id, position) IN (SELECT arrival_id, position FROM matching)
+    FROM (
+        SELECT its.* FROM matching CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.to_route AS one
+            WHERE one.arrival_id = matching.arrival_id AND one.position = matching.position OFFSET 0
+        ) AS its
+    ) AS to_route
 )
 SELECT
     stored.message_id, stored.type, stored.location, stored.epoch, stored.number, queue.queue, place.group_key AS "group",

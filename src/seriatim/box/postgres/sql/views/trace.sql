@@ -2,12 +2,21 @@
 -- kept it, for each that nobody wanted or that waits to be routed, and for one that is there and in no queue any more.
 -- Caller: trace.py.
 -- Locks: none.
--- Index: entries_of_group, aside_of_group and history_of_group where a group is given. Of a message the spool is read, once
--- a look; then entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey.
-WITH message AS MATERIALIZED (
+-- `OFFSET 0`: each message is looked up by its index; a join might read all of a table.
+-- Index: entries_of_group, aside_of_group and history_of_group where a group is given. Of a message message_ids_pkey and
+-- spool_by_time; where its id is forgotten the spool is read, once a look; then entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey.
+WITH remembered AS MATERIALIZED (
+    SELECT arrival_id, position, message_id FROM {schema}.spool
+    WHERE message_id = ANY (%(message_ids)s::text[]) AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
+        AND received_at = ANY (ARRAY(
+            SELECT published_at FROM {schema}.message_ids WHERE message_id = ANY (%(message_ids)s::text[])
+        ))
+), message AS MATERIALIZED (
+    SELECT arrival_id, position FROM remembered
+    UNION
     SELECT arrival_id, position FROM {schema}.spool
-    WHERE cardinality(%(message_ids)s::text[]) > 0 AND message_id = ANY (%(message_ids)s::text[])
-        AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
+    WHERE cardinality(%(message_ids)s::text[]) > (SELECT count(DISTINCT message_id) FROM remembered)
+        AND message_id = ANY (%(message_ids)s::text[]) AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
 ), place AS (
     SELECT
         arrival_id, position, queue_id, group_key, entry_id,
@@ -15,23 +24,44 @@ WITH message AS MATERIALIZED (
         CASE status WHEN 'placed' THEN 'place_open' END AS reason, sequence, ordinal, late, attempt,
         visible_at, subscription_ids, NULL::timestamptz AS since, NULL AS done_by, postponed,
         CASE WHEN postponed_until = visible_at AND visible_at > clock_timestamp() THEN visible_at END AS postponed_until
-    FROM {schema}.entries
-    WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
-        AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
+    FROM (
+        SELECT its.* FROM message CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.entries AS one
+            WHERE one.arrival_id = message.arrival_id AND one.position = message.position OFFSET 0
+        ) AS its
+        WHERE %(queue_id)s::integer IS NULL
+        UNION ALL
+        SELECT * FROM {schema}.entries AS one
+        WHERE one.queue_id = %(queue_id)s::integer AND one.group_key = %(group_key)s
+    ) AS entries
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, disposition, reason, sequence, ordinal, FALSE, attempt,
         NULL, subscription_ids, aside_at, NULL, NULL, NULL
-    FROM {schema}.aside
-    WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
-        AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
+    FROM (
+        SELECT its.* FROM message CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.aside AS one
+            WHERE one.arrival_id = message.arrival_id AND one.position = message.position OFFSET 0
+        ) AS its
+        WHERE %(queue_id)s::integer IS NULL
+        UNION ALL
+        SELECT * FROM {schema}.aside AS one
+        WHERE one.queue_id = %(queue_id)s::integer AND one.group_key = %(group_key)s
+    ) AS aside
     UNION ALL
     SELECT
         arrival_id, position, queue_id, group_key, entry_id, 'done', NULL, sequence, ordinal, late, attempt,
         NULL, subscription_ids, done_at, done_by, NULL, NULL
-    FROM {schema}.history
-    WHERE CASE WHEN %(queue_id)s::integer IS NULL THEN (arrival_id, position) IN (SELECT * FROM message) ELSE TRUE END
-        AND (%(queue_id)s::integer IS NULL OR (queue_id = %(queue_id)s AND group_key = %(group_key)s))
+    FROM (
+        SELECT its.* FROM message CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.history AS one
+            WHERE one.arrival_id = message.arrival_id AND one.position = message.position OFFSET 0
+        ) AS its
+        WHERE %(queue_id)s::integer IS NULL
+        UNION ALL
+        SELECT * FROM {schema}.history AS one
+        WHERE one.queue_id = %(queue_id)s::integer AND one.group_key = %(group_key)s
+    ) AS history
     UNION ALL
     SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, FALSE, 0, NULL, '{{}}', unrouted_at, NULL, NULL, NULL
     FROM {schema}.unrouted WHERE (arrival_id, position) IN (SELECT * FROM message)

@@ -1,0 +1,50 @@
+"""The end of `seriatim demo` in a terminal: the console, on a box in which a group stands still."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import httpx
+
+from seriatim.cli.demo_box import STILL_GROUP
+from tests.box.embedding import has_gone
+
+TELLING = """
+import sys
+from pathlib import Path
+from time import monotonic
+from functools import partial
+from rich.console import Console
+from seriatim.cli import demo
+from seriatim.cli.demo_box import box_story
+console = Console()
+box_story(Path(sys.argv[1]), console, partial(demo._serve, console, monotonic()))
+console.print("that was all")
+"""
+
+
+def test_the_console_shows_the_demos_box_until_ctrl_c(tmp_path):
+    environment = {name: one for name, one in os.environ.items() if name != "SERIATIM_DSN"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", TELLING, str(tmp_path)], env=environment, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        lines = iter(process.stdout)
+        address = next(found[1] for line in lines if (found := re.search(r"(http://\S+)/", line)))
+        told = httpx.get(f"{address}/groups.json?all=yes").json()
+        while [one["state"] for one in told] != ["faulted"]:  # the worker is about to fail at it
+            told = httpx.get(f"{address}/groups.json?all=yes").json()
+        assert told[0]["group"] == STILL_GROUP
+        assert "is no amount" in httpx.get(f"{address}/groups/shipping/{STILL_GROUP}").text
+        process.send_signal(signal.SIGINT)
+        assert "that was all\n" in list(lines)
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert has_gone(tmp_path)
