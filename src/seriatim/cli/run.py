@@ -90,7 +90,7 @@ _AGAIN: Table[Again] = Table(
 )
 SUMMARY: Table[RunSummary] = Table(
     "A run that has ended",
-    *json_only("pipeline", ending="why it ended: `stopped`, `once` or `finished`"),
+    *json_only("pipeline", ending="why it ended: `stopped`, `once`, `finished` or `drained`"),
     *json_only("seconds", "batches"),
     Column("accounts", None, rows=ACCOUNTS),
     *json_only("holes"),
@@ -232,6 +232,7 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         "stopped": "stopped; the next start goes on here",
         "once": "took in all that was there",
         "finished": "took in all that was there, and time ran out",
+        "drained": "took in all that was there when it began, and ended",
     }
     click.echo(
         f"{summary.pipeline}: {endings[summary.ending]}, {counted(summary.batches, 'batch')} in {summary.seconds:.1f} s"

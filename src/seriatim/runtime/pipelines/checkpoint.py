@@ -4,8 +4,10 @@
     ├── pipeline.json     the owner of this checkpoint, and what must not change
     ├── declaration.yaml  the pipeline file under which the last batch was begun
     ├── lock              held by the run that works on it, with its process id
+    ├── stop              another process asks the run to end after its batch
     ├── tally.json        the counts of messages so far, by disposition (`tally.py`)
     ├── control/          the control log: commands to the operator, in the order in which it obeys them
+    ├── operator-log/     answers to commands, by batch
     ├── query/            Spark's own: offsets, commits, state
     ├── set-aside/        messages that were not released, unless the pipeline names a folder
     ├── unrouted/         messages that matched no destination, unless the pipeline names a folder
@@ -36,14 +38,13 @@ from typing import Any
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline, Receive
 from seriatim.pipeline.files.pipeline_file import load
+from seriatim.spark.control.pipeline_place import LAYOUT
 from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 from seriatim.spark.state.manifest import identity
 
 __all__ = ["LAYOUT", "Checkpoint", "Identity"]
 
-#: Raise it whenever what is kept in the folder is kept otherwise.
-LAYOUT = 3
 #: How the files of Spark's logs begin.
 _VERSION = re.compile(rb"v\d+")
 #: The layouts that `seriatim pipeline move` converts.
@@ -81,6 +82,16 @@ class Checkpoint:
     def control(self) -> Path:
         """The control log."""
         return self.root / "control"
+
+    @property
+    def stop_request(self) -> Path:
+        """The file with which another process asks the run to end."""
+        return self.root / "stop"
+
+    @property
+    def operator_log(self) -> Path:
+        """The operator log."""
+        return self.root / "operator-log"
 
     @property
     def set_aside(self) -> Path:

@@ -111,6 +111,8 @@ class Tally:
         if not self._opened:
             self.opening, self._opened = before, True
         reports = [json.loads(report) for report in delivered.reports]
+        for report in reports:
+            report.pop("answers", None)  # they are in the operator log
         skipped = _skipped(reports)
         after = before.after(delivered, reports)
         changed = after.counts != self.standing.counts or after.reports != self.standing.reports

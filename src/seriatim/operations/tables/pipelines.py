@@ -1,0 +1,69 @@
+"""Groups of pipelines, and what came of actions on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.kernel.held_groups import missing_numbers
+from seriatim.operations.tables.acted import EVENT
+from seriatim.operations.tables.table import Column, Table, json_only, text_only
+
+if TYPE_CHECKING:
+    from seriatim.operations.log_entries import LogEntry
+    from seriatim.operations.pipelines.groups import Group, Operation, Refused
+
+__all__ = ["ACTED", "GROUP", "LOGGED", "OPERATION", "REFUSED"]
+
+GROUP: Table[Group] = Table(
+    "A group of a pipeline",
+    Column("queue"),
+    Column("group"),
+    Column("state"),
+    Column("since"),
+    Column("next"),
+    text_only(
+        "missing",
+        lambda one: missing_numbers(one.missing_first, one.missing_last) or None,
+        "the missing numbers, from `missing_first` through `missing_last`",
+    ),
+    Column("held"),
+    *json_only("missing_first", "missing_last", "last_released", "ordinal", "incarnation"),
+    Column("due_at", "due", after="missing"),
+    *json_only("late", "by_operator", "closing", "unopened", "restart_suspected"),
+    Column("reason", shown=lambda one: one.reason or None),
+    row="seriatim.operations.pipelines.groups:Group",
+)
+OPERATION: Table[Operation] = Table(
+    "The result for a group of a pipeline",
+    *json_only("operation_id", "action", "pipeline", "queue", "group", "obeyed", "batch", "before", "after"),
+    *json_only("released", "set_aside"),
+    Column("events", None, rows=EVENT),
+    *json_only("queued", "dry_run"),
+    row="seriatim.operations.pipelines.groups:Operation",
+)
+REFUSED: Table[Refused] = Table(
+    "A refused group of a pipeline",
+    *json_only(queue="the destination", group="the group's key", why="the reason"),
+    row="seriatim.operations.pipelines.groups:Refused",
+)
+ACTED: Table[dict[str, object]] = Table(
+    "The result for many groups of a pipeline",
+    Column("action", None, kind="str", meaning="the action"),
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
+    Column("groups", None, rows=(OPERATION, REFUSED, GROUP), meaning="each group; of a dry run as it is"),
+)
+LOGGED: Table[LogEntry] = Table(
+    "An entry of an operator log",
+    Column("at"),
+    Column("pipeline", shown=lambda one: one.pipeline or None),
+    *json_only("operation_id"),
+    Column("actor"),
+    Column("action"),
+    Column("queue"),
+    Column("group"),
+    Column("result"),
+    Column("reason"),
+    *json_only("details", "batch", "role"),
+    row="seriatim.operations.log_entries:LogEntry",
+    nothing="no operator has done anything yet",
+)
