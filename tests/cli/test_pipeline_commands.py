@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from contextlib import contextmanager
 
@@ -115,7 +116,7 @@ def test_an_operator_mends_groups_of_a_running_pipeline_and_of_one_that_is_down(
     lines = drained.output.splitlines()
     assert lines[0].startswith("orders: drained, 1 batch in ")
     assert lines[1] == "1 group still holds 1 message:"
-    assert lines[3].split()[:5] == ["ordered", "two", "waiting", "3", "1"]
+    assert re.fullmatch(r"ordered +two +waiting .* 3 +1 +waits behind a missing number", lines[3])
     assert delivered(folder)["three"] == [(1, 1), (2, 2)]
     put(folder, "c", [("two", 3)])
     told = json.loads(invoked("pipeline", "drain", file, "--json").output)

@@ -10,9 +10,10 @@ from seriatim.operations.tables.table import Column, Table, json_only, text_only
 
 if TYPE_CHECKING:
     from seriatim.operations.log_entries import LogEntry
+    from seriatim.operations.pipelines.events import GroupEvent
     from seriatim.operations.pipelines.groups import Group, Operation, Refused
 
-__all__ = ["ACTED", "GROUP", "LOGGED", "OPERATION", "REFUSED"]
+__all__ = ["ACTED", "EVENTS", "GROUP", "LOGGED", "OPERATION", "REFUSED"]
 
 GROUP: Table[Group] = Table(
     "A group of a pipeline",
@@ -66,4 +67,18 @@ LOGGED: Table[LogEntry] = Table(
     *json_only("details", "batch", "role"),
     row="seriatim.operations.log_entries:LogEntry",
     nothing="no operator has done anything yet",
+)
+EVENTS: Table[GroupEvent] = Table(
+    "An event of a pipeline's group",
+    Column("at"),
+    Column("queue"),
+    Column("group"),
+    *json_only("incarnation"),
+    Column("kind", "event", shown=lambda one: one.kind.replace("_", " ")),
+    *json_only("first", "last"),
+    text_only("numbers", lambda one: one.numbers, "from `first` to `last`"),
+    Column("count", shown=lambda one: one.count if one.count > 1 else None, optional=True),
+    *json_only("batch", "operation_id", "action", "actor"),
+    Column("reason", "by", shown=lambda one: one.by, meaning="the actor's reason"),
+    row="seriatim.operations.pipelines.events:GroupEvent",
 )
