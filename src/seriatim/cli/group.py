@@ -11,7 +11,14 @@ from seriatim.cli.choose import choosing, filter_of
 from seriatim.cli.edits import EDITED, retry_file
 from seriatim.cli.group_help import Commands
 from seriatim.cli.groups import GROUP
-from seriatim.cli.pipeline_groups import PIPELINE_ACTED, PIPELINE_OPERATION, act_in_pipeline, which_pipeline
+from seriatim.cli.pipeline_groups import (
+    PIPELINE_ACTED,
+    PIPELINE_GROUP,
+    PIPELINE_OPERATION,
+    act_in_pipeline,
+    show_group_of_pipeline,
+    which_pipeline,
+)
 from seriatim.cli.plain import in_line
 from seriatim.cli.progress import shown_progress
 from seriatim.cli.standing import STANDING, tell
@@ -79,12 +86,16 @@ def group() -> None:
 @group.command("show")
 @click.argument("group_", metavar="GROUP")
 @click.option("--queue", default=None, help="The group's queue; required if several queues have a group with this key.")
+@which_pipeline
 @which_box
-@json_option("Print one JSON object.", STANDING)
-def _show(group_: str, *, queue: str | None, dsn: str | None, schema: str, json_: bool) -> None:
+@json_option("Print one JSON object.", STANDING, PIPELINE_GROUP)
+def _show(group_: str, *, queue: str | None, pipeline: str | None, dsn: str | None, schema: str, json_: bool) -> None:
     """Show GROUP: its state, the message or hole that blocks it, the backlog, the allowed actions, and the command
     that helps.
     """
+    if pipeline is not None:
+        show_group_of_pipeline(pipeline, queue, group_, dsn=dsn, json_=json_)
+        return
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:

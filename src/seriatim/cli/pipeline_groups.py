@@ -19,7 +19,16 @@ if TYPE_CHECKING:
     from seriatim.operations.pipelines.found import FoundPipeline
     from seriatim.operations.pipelines.groups import Operation, Refused
 
-__all__ = ["PIPELINE_ACTED", "PIPELINE_GROUP", "PIPELINE_OPERATION", "act_in_pipeline", "which_pipeline"]
+__all__ = [
+    "PIPELINE_ACTED",
+    "PIPELINE_GROUP",
+    "PIPELINE_OPERATION",
+    "act_in_pipeline",
+    "list_groups_of_pipeline",
+    "not_with_dsn",
+    "show_group_of_pipeline",
+    "which_pipeline",
+]
 
 PIPELINE_OPERATION = Table.of(declared.OPERATION)
 PIPELINE_ACTED = Table.of(declared.ACTED)
@@ -65,8 +74,7 @@ def act_in_pipeline(
         dry_run: whether nothing is changed.
         yes: whether not to ask for confirmation.
     """
-    if dsn is not None:
-        raise UsageError("--pipeline and --dsn can't be combined", remedy="leave one of them out")
+    not_with_dsn(dsn)
     from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
     from seriatim.operations.pipelines.found import find  # noqa: PLC0415
 
@@ -89,6 +97,60 @@ def act_in_pipeline(
     _tell_all(action, list(operations.each(found, action, groups, at_once=at_once, **who)), json_=json_)
 
 
+def not_with_dsn(dsn: str | None) -> None:
+    """Refuse the option of a box beside that of a pipeline.
+
+    Raises:
+        UsageError: it is given.
+    """
+    if dsn is not None:
+        raise UsageError("--pipeline and --dsn can't be combined", remedy="leave one of them out")
+
+
+def list_groups_of_pipeline(
+    pipeline: str,
+    chosen: dict[str, Any],
+    states: Sequence[str],
+    *,
+    all_: bool,
+    limit: int,
+    dsn: str | None,
+    json_: bool,
+) -> None:
+    """List groups of a pipeline: those that stand still, or all."""
+    not_with_dsn(dsn)
+    _check_filters(chosen)
+    from seriatim.kernel.states import STOPPED  # noqa: PLC0415
+    from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
+
+    found = operations.groups(pipeline, state=None if all_ else states or sorted(STOPPED), limit=limit, **chosen)
+    PIPELINE_GROUP.print(found, json_=json_, limit=limit)
+
+
+def show_group_of_pipeline(pipeline: str, queue: str | None, key: str, *, dsn: str | None, json_: bool) -> None:
+    """Show one group of a pipeline, and the actions that it allows."""
+    not_with_dsn(dsn)
+    from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
+    from seriatim.spark.control.commands import OBEYED_HERE  # noqa: PLC0415
+
+    found = operations.group_view(pipeline, queue, key)
+    if json_:
+        PIPELINE_GROUP.print_object(found)
+        return
+    PIPELINE_GROUP.print([found])
+    allowed = [action.replace("_", "-") for action in OBEYED_HERE if found.allows(action)]
+    click.echo(f"allowed: {', '.join(allowed)}")
+
+
+def _check_filters(chosen: dict[str, Any]) -> None:
+    for name in _OF_A_BOX:
+        if chosen.pop(name, None):
+            option = "--property" if name == "properties" else f"--{name}"
+            raise UsageError(
+                f"{option} can't choose groups of a pipeline", remedy="--queue, --state, --key, --older-than"
+            )
+
+
 def _many(
     found: FoundPipeline,
     action: Action,
@@ -102,12 +164,7 @@ def _many(
 ) -> None:
     from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
 
-    for name in _OF_A_BOX:
-        if chosen.pop(name, None):
-            option = "--property" if name == "properties" else f"--{name}"
-            raise UsageError(
-                f"{option} can't choose groups of a pipeline", remedy="--queue, --state, --key, --older-than"
-            )
+    _check_filters(chosen)
     actor = said(why[0], why[1] or "")["actor"]
     views = operations.chosen(found, action, actor=actor, **chosen)
     if dry_run:

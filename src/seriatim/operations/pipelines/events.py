@@ -150,7 +150,7 @@ def _events(
 
 
 def _event(entry: dict[str, Any]) -> GroupEvent:
-    known = {name: entry.get(name) for name in GroupEvent.__slots__ if name not in ("at", "kind")}
+    known: dict[str, Any] = {name: entry.get(name) for name in GroupEvent.__slots__ if name not in ("at", "kind")}
     # By the event clock something may happen before any time is known.
     at = datetime.fromtimestamp(max(entry["at"], 0) / 1_000_000, UTC)
     return GroupEvent(at=at, kind=entry["event"], **known)

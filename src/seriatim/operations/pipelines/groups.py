@@ -7,15 +7,19 @@ names the state and the allowed actions.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from fnmatch import translate
+from getpass import getuser
 from pathlib import Path
+from re import compile as compile_pattern
 from typing import Any
 
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel.sequencer import Event
-from seriatim.kernel.states import ALLOWED, Action, GroupState, Situation
+from seriatim.kernel.states import ALLOWED, STOPPED, Action, GroupState, Situation
 from seriatim.kernel.time import micros
 from seriatim.operations.pipelines.commands import WAIT_S, ask, told
 from seriatim.operations.pipelines.found import FoundPipeline, find
@@ -31,6 +35,8 @@ __all__ = [
     "chosen",
     "close",
     "each",
+    "group_view",
+    "groups",
     "reset",
     "restart",
     "resume",
@@ -144,6 +150,103 @@ class Group:
         """Whether the group allows an action now."""
         by_message = self.state is GroupState.SUSPENDED and self.late > 0 and not self.by_operator
         return Situation(self.state, by_message=by_message, unopened=self.unopened).allows(action)
+
+
+def groups(
+    pipeline: str | Path | FoundPipeline,
+    queue: str | None = None,
+    *,
+    state: Sequence[GroupState | str] | None = None,
+    key: str | None = None,
+    older_than: float | str | None = None,
+    limit: int = 1000,
+    wait: float = WAIT_S,
+) -> list[Group]:
+    """List the groups of a pipeline, by queue and key, as its last batch left them.
+
+    Groups that stand still come from the report of the last batch, if that names them all. Else a run of the pipeline is asked, or,
+    if there is none, the state is read, for which Spark is started.
+
+    Args:
+        pipeline: its name, or its file.
+        queue: only groups of this destination.
+        state: only groups in one of these states; None: all.
+        key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
+        older_than: only groups that have waited for more than this many seconds (or ``"5m"``).
+        limit: the largest number of rows.
+        wait: seconds to wait for the answer of a run.
+
+    Raises:
+        UsageError: there is no such pipeline, destination or state.
+        ActionRefused: the run hasn't answered in time.
+        CheckpointMismatch: the checkpoint is another pipeline's, or damaged.
+    """
+    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
+    for one in state or ():
+        if one not in list(GroupState):
+            raise UsageError(f"{shown(one)} is not a state of groups", remedy=f"one of {', '.join(GroupState)}")
+    states = None if state is None else frozenset(GroupState(one) for one in state)
+    of = None if queue is None else found.queue(queue)
+    told_ = _reported(found) if states is not None and states <= STOPPED else None
+    if told_ is None:
+        filter_ = {"states": None if states is None else [str(one) for one in sorted(states)], "key": key}
+        told_ = _asked(found, of, filter_, wait)
+    oldest = None if older_than is None else datetime.now(UTC) - timedelta(microseconds=micros(older_than))
+    fits = compile_pattern(translate("*" if key is None else key.replace("[", "[[]")))
+    chosen_ = [
+        one
+        for one in map(Group.of, told_)
+        if of in (None, one.queue)
+        and (states is None or one.state in states)
+        and fits.match(one.group)
+        and (oldest is None or (one.since is not None and one.since <= oldest))
+    ]
+    return sorted(chosen_, key=lambda one: (one.queue, one.group))[:limit]
+
+
+def group_view(pipeline: str | Path | FoundPipeline, queue: str | None, group: str, *, wait: float = WAIT_S) -> Group:
+    """The state of a group, as the last batch left it.
+
+    Raises:
+        UsageError: there is no such pipeline, destination or group.
+        ActionRefused: the run hasn't answered in time.
+    """
+    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
+    of = found.queue(queue)
+    views = [one for one in _asked(found, of, {"group": group}, wait) if (one["queue"], one["group"]) == (of, group)]
+    if not views:
+        raise _unknown(found, of, group)
+    return Group.of(views[0])
+
+
+def _reported(found: FoundPipeline) -> list[dict[str, Any]] | None:
+    """The groups that aren't ready, from the report of the last batch; None: it doesn't name them all."""
+    try:
+        reports = json.loads((found.place.root / "tally.json").read_bytes())["standing"]["reports"].values()
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # a run says what is wrong with it
+    told_ = [one["stopped"] for one in reports if "stopped" in one]
+    if any(one["groups"] > len(one["first"]) for one in told_):
+        return None
+    return [view for one in told_ for view in one["first"]]
+
+
+def _asked(found: FoundPipeline, queue: str | None, filter_: Mapping[str, Any], wait: float) -> list[dict[str, Any]]:
+    """The groups that fit a filter: from a run of the pipeline, or else from its state."""
+    if found.place.is_running():
+        look = Command(LOOK, queue, None, getuser(), "to list groups", filter_)
+        return [group for answer in ask(found, look, wait=wait) for group in answer.groups]
+    from seriatim.spark.resequence.groups_in_state import groups_in_state  # noqa: PLC0415 -- Spark is slow to import
+    from seriatim.spark.session.builder import is_running, open_session  # noqa: PLC0415
+
+    shared = is_running()
+    session = open_session({"spark.app.name": found.name})
+    try:
+        queues = [one.queue for one in found.declared.route]
+        return groups_in_state(session, found.place.root, queues, key=filter_.get("group"), ready=True)
+    finally:
+        if not shared:
+            session.stop()
 
 
 def act(
@@ -346,11 +449,15 @@ def _operation(pipeline: FoundPipeline, command: Command, answer: Answer | None)
 
 def _error(pipeline: FoundPipeline, command: Command, answer: Answer | None) -> UsageError:
     if answer is None or answer.result == "unknown":
-        return UsageError(
-            f"destination {command.queue!r} of {pipeline.name!r} does not have a group {command.key!r}",
-            remedy=f"no message of this group has arrived; see seriatim groups --pipeline {pipeline.name}",
-        )
+        return _unknown(pipeline, str(command.queue), str(command.key))
     return ActionRefused(answer.why, where=f"group {command.key!r}", remedy=answer.remedy)
+
+
+def _unknown(pipeline: FoundPipeline, queue: str, group: str) -> UsageError:
+    return UsageError(
+        f"destination {queue!r} of {pipeline.name!r} does not have a group {group!r}",
+        remedy="no message of this group has arrived; see seriatim groups --pipeline … --all",
+    )
 
 
 def _checked(action: Action | str) -> Action:

@@ -112,7 +112,8 @@ class Tally:
             self.opening, self._opened = before, True
         reports = [json.loads(report) for report in delivered.reports]
         for report in reports:
-            report.pop("answers", None)  # they are in the operator log
+            for kept in ("answers", "events"):  # they are in the operator log
+                report.pop(kept, None)
         skipped = _skipped(reports)
         after = before.after(delivered, reports)
         changed = after.counts != self.standing.counts or after.reports != self.standing.reports

@@ -68,7 +68,7 @@ class Obeying:
         index: the bucket's state; changed in place.
         bodies: its held bodies.
         now: the time of the batch, microseconds.
-        decide: told what was decided in a queue: its messages and events, by the rows of the groups.
+        decide: told what a command has decided in a queue: its messages and events, by the rows of the groups.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Obeying:
         index: Index,
         bodies: Bodies,
         now: int,
-        decide: Callable[[Queue, pa.BinaryArray, Decided, Events], None],
+        decide: Callable[[Queue, Command, Decided, Events], None],
     ) -> None:
         self._queues = {queue.name: queue for queue in queues}
         self._index = index
@@ -154,7 +154,7 @@ class Obeying:
                 decided.with_columns(group=at[decided.group]),
                 events.with_columns(group=at[events.group]),
             )
-            self._decide(queue, self._index.queues[queue.name].keys, decided_, events_)
+            self._decide(queue, command, decided_, events_)
         released = int((decided.disposition == Disposition.RELEASED).sum())
         return Answer.to(
             command,

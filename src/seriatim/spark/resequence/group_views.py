@@ -8,6 +8,8 @@ from re import compile as pattern
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.columns import Bools, Ints
@@ -21,7 +23,10 @@ from seriatim.kernel.states import GroupState
 from seriatim.kernel.time import FOREVER, NEVER
 from seriatim.spark.state.group_index import QueueState
 
-__all__ = ["fitting", "not_ready", "views"]
+__all__ = ["MOST_STOPPED", "fitting", "not_ready", "stopped", "views"]
+
+#: How many of the groups of a queue that aren't ready a bucket's report names.
+MOST_STOPPED = 20
 
 _STATES = (GroupState.CLOSED, GroupState.SUSPENDED, GroupState.TIMED_OUT, GroupState.WAITING, GroupState.READY)
 
@@ -33,6 +38,18 @@ def not_ready(policy: Policy, state: State) -> Ints:
     found = state.groups.has(Flag.SUSPENDED | Flag.UNOPENED) & ~state.groups.has(Flag.CLOSED)
     found[state.held.group[state.held.weight > 0]] = True
     return np.flatnonzero(found)
+
+
+def stopped(name: str, policy: Policy, known: QueueState) -> tuple[int, list[dict[str, Any]]]:
+    """How many groups of a queue aren't ready, and those of them that have waited longest, as `views` tells of them."""
+    rows = not_ready(policy, known.state)
+    if not len(rows):
+        return 0, []
+    few = rows
+    if len(rows) > MOST_STOPPED:
+        since = known.state.groups.since[rows]
+        few = np.sort(rows[np.argpartition(np.where(since == NEVER, FOREVER, since), MOST_STOPPED)[:MOST_STOPPED]])
+    return len(rows), views(name, policy, known, few)
 
 
 def shown_states(policy: Policy, state: State) -> tuple[Ints, Bools, Ints]:
@@ -110,7 +127,8 @@ def _moment(value: Any) -> int | None:
 
 
 def fitting(filter_: Mapping[str, Any], policy: Policy, known: QueueState, now: int) -> Ints:
-    """The rows of the groups that a filter names: ``states``, ``key`` (a pattern), ``older_than`` (microseconds).
+    """The rows of the groups that a filter names: ``states``, ``key`` (a pattern), ``group`` (a key),
+    ``older_than`` (microseconds).
 
     Args:
         filter_: what is asked for; what isn't named is any.
@@ -123,6 +141,9 @@ def fitting(filter_: Mapping[str, Any], policy: Policy, known: QueueState, now: 
     if filter_.get("states") is not None:
         shown = shown_states(policy, state)[0]
         wanted &= np.isin(shown, [place for place, one in enumerate(_STATES) if one in filter_["states"]])
+    if filter_.get("group") is not None:
+        place = pc.index(known.keys, pa.scalar(filter_["group"].encode(), pa.binary())).as_py()
+        wanted &= np.arange(len(state)) == place
     if filter_.get("key") is not None:
         fits = pattern(translate(filter_["key"].replace("[", "[[]")))
         rows = np.flatnonzero(wanted)

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from seriatim.kernel.policy import Policy, remembering
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.resequence.group_views import not_ready, views
+from seriatim.spark.resequence.group_views import fitting, not_ready, views
 from seriatim.spark.resequence.held import operators, place_of
 from seriatim.spark.session.requirements import use_this_python
 from seriatim.spark.state.group_index import Index
@@ -71,8 +71,7 @@ def _telling(
                         continue
                     rows = np.arange(len(known.state)) if ready else not_ready(policies[name], known.state)
                     if key is not None:
-                        wanted = np.flatnonzero([one.as_py() == key.encode() for one in known.keys])
-                        rows = np.intersect1d(rows, wanted)
+                        rows = np.intersect1d(rows, fitting({"group": key}, policies[name], known, 0))
                     told = [json.dumps(one) for one in views(name, policies[name], known, rows)] if len(rows) else []
                     yield pa.RecordBatch.from_arrays([pa.array(told, pa.string())], ["told"])
 
