@@ -14,6 +14,8 @@ from click.testing import CliRunner
 
 from seriatim.cli.main import main
 from seriatim.errors import DeclarationError, EnvironmentProblem, InvariantBroken, SeriatimError, UsageError
+from seriatim.pipeline.files.pipeline_file import load
+from seriatim.runtime.pipelines.checkpoint import Checkpoint
 
 GOOD = """\
 name: small
@@ -150,7 +152,7 @@ def test_json_for_scripts():
     told = json.loads(result.stdout)
     assert (told["ok"], [fault["where"] for fault in told["faults"]]) == (False, ["bad.yaml:8:26", "bad.yaml:9:23"])
     port = {"destination": "all", "format": "json", "path": "out/all", "guarantee": "exactly once", "obstacle": None}
-    good = {"file": "good.yaml", "ok": True, "faults": [], "ports": [port], "warnings": []}
+    good = {"file": "good.yaml", "ok": True, "faults": [], "ports": [port], "changes": [], "warnings": []}
     assert json.loads(called("check", "good.yaml", "--json").stdout) == good
 
 
@@ -197,3 +199,24 @@ def test_help_does_not_import_spark():
     assert result.returncode == 0, result.stderr
     for command in main.list_commands(click.Context(main)):
         assert command in result.stdout
+
+
+def test_what_a_start_would_change_is_listed_and_what_it_would_refuse_is_a_fault(tmp_path):
+    pipeline = load(tmp_path / "good.yaml")
+    pipeline.checkpoint.mkdir(parents=True)
+    checkpoint = Checkpoint(pipeline.checkpoint)
+    checkpoint.identify(pipeline, {})
+    checkpoint.remember(pipeline)
+    assert "changes" not in called("check", "good.yaml").stdout
+    (tmp_path / "good.yaml").write_text(GOOD.replace("sequence: number", "sequence: number, capacity: 5"))
+    result = called("check", "good.yaml")
+    assert result.exit_code == 0
+    assert "  changes  destination 'all': capacity none → 5: from the next batch on\n" in result.stdout
+    (told,) = json.loads(called("check", "good.yaml", "--json").stdout)["changes"]
+    assert (told["what"], told["before"], told["after"], told["reason"]) == ("capacity", "none", "5", "")
+    (tmp_path / "good.yaml").write_text(GOOD.replace("sequence: number", "sequence: number, start: 5"))
+    result = called("check", "good.yaml")
+    assert result.exit_code == 2
+    assert "a start would be refused: its start is 1, yours is 5" in result.stderr
+    (fault,) = json.loads(called("check", "good.yaml", "--json").stdout)["faults"]
+    assert fault["code"] == "checkpoint"

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.box.faults.lease import claim
-from seriatim.box.turns import turns
+from seriatim.box.turns import turn_reading
 from seriatim.cli.main import main
 from seriatim.operations import bulk
 from seriatim.operations import groups as operations
@@ -142,7 +142,7 @@ def test_actions_on_one_group(shop, call):
 
 
 def test_of_a_long_run_the_beginning_is_counted_and_more_is_told_of(shop, call, monkeypatch):
-    monkeypatch.setattr(turns, "PORTION", turns.Portion(held=10, arrived=10, together=20, each=2))
+    monkeypatch.setattr(turn_reading, "PORTION", turn_reading.Portion(held=10, arrived=10, together=20, each=2))
     publish(shop, *range(3, 40), group="c2")
     assert received(shop, "c2") == []
     line = call("group", "skip-hole", "c2", *WHY).stdout

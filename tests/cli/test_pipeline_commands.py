@@ -53,6 +53,41 @@ def running(file):
         thread.join(120)
 
 
+def list_what_stands_still(file):
+    """From the report of the last batch, and by asking the run."""
+    waiting = invoked("groups", "--pipeline", file, "--json")
+    assert [(one["group"], one["state"], one["missing_first"]) for one in json.loads(waiting.output)] == [
+        ("one", "suspended", None),
+        ("three", "suspended", None),
+        ("two", "waiting", 3),
+    ]
+    every = invoked("groups", "--pipeline", file, "--all", "--key", "t*")
+    assert [line.split()[:3] for line in every.output.splitlines()[1:]] == [
+        ["ordered", "three", "suspended"],
+        ["ordered", "two", "waiting"],
+    ]
+    shown = invoked("group", "show", "one", "--pipeline", file)
+    assert shown.output.splitlines()[-1] == "allowed: suspend, resume, reset, abort, close, restart"
+
+
+def see_what_is_there(file):
+    """From the state itself, and from the operator log."""
+    assert json.loads(invoked("group", "show", "two", "--pipeline", file, "--json").output)["missing_first"] == 3
+    assert "does not have a group 'four'" in invoked("group", "show", "four", "--pipeline", file).stderr
+    events = json.loads(invoked("events", "--pipeline", file, "--json").output)
+    assert sorted((one["group"], one["kind"], one["first"], one["actor"]) for one in events) == [
+        ("one", "hole_skipped", 2, "ada"),
+        ("one", "suspended", None, "ada"),
+        ("three", "suspended", None, "ada"),
+        ("two", "hole_skipped", 1, "ada"),
+    ]
+    counts = json.loads(invoked("events", "--pipeline", file, "--by", "kind", "--json").output)
+    assert [(one["kind"], one["events"], one["groups"]) for one in counts] == [
+        ("hole_skipped", 2, 2),
+        ("suspended", 2, 2),
+    ]
+
+
 def test_an_operator_mends_groups_of_a_running_pipeline_and_of_one_that_is_down(folder):
     file = folder / "pipeline.yaml"
     never = invoked("group", "suspend", "c", "--pipeline", file, *WHY)
@@ -92,41 +127,14 @@ def test_an_operator_mends_groups_of_a_running_pipeline_and_of_one_that_is_down(
                 "1 of 2 groups: suspend",
             ],
         )
-        waiting = invoked("groups", "--pipeline", file, "--json")
-        assert [(one["group"], one["state"], one["missing_first"]) for one in json.loads(waiting.output)] == [
-            ("one", "suspended", None),
-            ("three", "suspended", None),
-            ("two", "waiting", 3),
-        ]
-        every = invoked("groups", "--pipeline", file, "--all", "--key", "t*")
-        assert [line.split()[:3] for line in every.output.splitlines()[1:]] == [
-            ["ordered", "three", "suspended"],
-            ["ordered", "two", "waiting"],
-        ]
-        shown = invoked("group", "show", "one", "--pipeline", file)
-        assert shown.output.splitlines()[-1] == "allowed: suspend, resume, reset, abort, close, restart"
+        list_what_stands_still(file)
         stopped = invoked("pipeline", "stop", file)
         assert (stopped.exit_code, stopped.output) == (0, "orders: stopped; the next run goes on here\n")
         assert [one.ending for one in ended] == ["stopped"]
     assert delivered(folder) == {"one": [(1, 1), (3, 2)], "two": [(2, 1)], "three": [(1, 1)]}
     assert invoked("pipeline", "stop", file).output == "orders: was not running\n"
 
-    # From the state itself.
-    assert json.loads(invoked("group", "show", "two", "--pipeline", file, "--json").output)["missing_first"] == 3
-    assert "does not have a group 'four'" in invoked("group", "show", "four", "--pipeline", file).stderr
-    events = json.loads(invoked("events", "--pipeline", file, "--json").output)
-    assert sorted((one["group"], one["kind"], one["first"], one["actor"]) for one in events) == [
-        ("one", "hole_skipped", 2, "ada"),
-        ("one", "suspended", None, "ada"),
-        ("three", "suspended", None, "ada"),
-        ("two", "hole_skipped", 1, "ada"),
-    ]
-    counts = json.loads(invoked("events", "--pipeline", file, "--by", "kind", "--json").output)
-    assert [(one["kind"], one["events"], one["groups"]) for one in counts] == [
-        ("hole_skipped", 2, 2),
-        ("suspended", 2, 2),
-    ]
-
+    see_what_is_there(file)
     down = invoked("group", "resume", "three", "--pipeline", file, "--dry-run")
     assert (down.exit_code, "(start it, or use `group show`)" in down.stderr) == (2, True)
     queued = invoked("group", "resume", "three", "--pipeline", file, *WHY, "--json")

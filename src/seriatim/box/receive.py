@@ -14,9 +14,10 @@ from seriatim.box.dialogs.transmission import transmit_to
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
 from seriatim.box.turns.delivery import Completion, Delivery
-from seriatim.box.turns.resequence import TurnResult
+from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.separate_transaction import SeparateTransaction
-from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.box.turns.turn_result import TurnResult
+from seriatim.box.turns.turns import Turns
 from seriatim.box.turns.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
 

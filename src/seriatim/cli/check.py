@@ -9,14 +9,15 @@ from pathlib import Path
 import click
 
 from seriatim.cli.table import Column, Table, json_only, json_option
-from seriatim.errors import DeclarationError
+from seriatim.errors import CheckpointMismatch, SeriatimError
 from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline, Source
 from seriatim.pipeline.files.paths import PORT_FORMATS, obstacle
 from seriatim.pipeline.text.counted import counted
+from seriatim.runtime.pipelines.start_changes import Change
 
 __all__ = ["CHECKED", "check"]
 
-_FAULT: Table[DeclarationError] = Table(
+_FAULT: Table[SeriatimError] = Table(
     "A fault of a file",
     *json_only(
         where="its place: file, line and column",
@@ -35,12 +36,24 @@ _PORT: Table[dict[str, str | None]] = Table(
         obstacle="why it can't be written now; null: nothing is known",
     ),
 )
+_CHANGE: Table[Change] = Table(
+    "What a start would change",
+    *json_only(
+        where="the destination or the location; empty: the pipeline",
+        what="the entry of the file",
+        before="its value in the checkpoint",
+        after="its value in the file",
+        effect="`refused`: the pipeline doesn't start; `from the next batch on`",
+        reason="why it is refused; empty if it isn't",
+    ),
+)
 CHECKED: Table[dict[str, object]] = Table(
     "A checked file",
     Column("file", None, kind="str", meaning="the file"),
     Column("ok", None, kind="bool", meaning="false: it has faults"),
     Column("faults", None, rows=_FAULT, meaning="its faults"),
     Column("ports", None, rows=_PORT, meaning="of a file without faults: the port of each destination"),
+    Column("changes", None, rows=_CHANGE, meaning="of a file without faults: what differs from its checkpoint"),
     Column("warnings", None, kind="list[str]", meaning="what is no fault, but needs somebody"),
 )
 
@@ -57,19 +70,31 @@ def check(context: click.Context, file_: Path, *, json_: bool) -> None:
 
     Reports all faults of FILE at once, each with its line, and starts nothing. Exits with 2 if there are faults. Warns of
     folders that can't be written now, because messages for them would wait, and of durations without a unit. Where the
-    message box can be reached, queues that a pipeline can't read are faults.
+    message box can be reached, queues that a pipeline can't read are faults. If the pipeline has a checkpoint, what a start
+    would change is listed, and a change that it would refuse is a fault.
     """
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
-    pipeline, faults = pipeline_file.examine(file_)
+    pipeline, found_faults = pipeline_file.examine(file_)
+    faults: list[SeriatimError] = [*found_faults]
     if pipeline is not None and not faults and any(one.source.format == BOX for one in pipeline.receive):
         from seriatim.operations.unreadable_queues import unreadable_queues  # noqa: PLC0415 -- what reaches a box, likewise
 
-        faults = unreadable_queues(pipeline, file_)
+        faults = [*unreadable_queues(pipeline, file_)]
+    changes: list[Change] = []
+    if pipeline is not None and not faults:
+        changes, faults = _compared(pipeline)
     if json_:
         ports = [] if faults or pipeline is None else _ports(pipeline)
         warnings = [] if faults or pipeline is None else list(_warnings(pipeline))
-        found = {"file": str(file_), "ok": not faults, "faults": faults, "ports": ports, "warnings": warnings}
+        found = {
+            "file": str(file_),
+            "ok": not faults,
+            "faults": faults,
+            "ports": ports,
+            "changes": changes,
+            "warnings": warnings,
+        }
         click.echo(json.dumps(CHECKED.object_of(found), indent=2))
     elif faults:
         for fault in faults:
@@ -77,10 +102,34 @@ def check(context: click.Context, file_: Path, *, json_: bool) -> None:
         click.echo(f"{file_}: {counted(len(faults), 'fault')}", err=True)
     elif pipeline is not None:
         _describe(file_, pipeline)
+        for change in changes:
+            click.echo(f"  changes  {change}")
         for line in _warnings(pipeline):
             click.echo(f"{click.style('warning', fg='yellow', bold=True)}: {line}", err=True)
     if faults:
         context.exit(2)
+
+
+def _compared(pipeline: Pipeline) -> tuple[list[Change], list[SeriatimError]]:
+    """What differs from the pipeline's checkpoint, and of that what a start would refuse."""
+    if not (pipeline.checkpoint / "pipeline.json").exists():
+        return [], []
+    from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 -- what reads Spark's files, when it is needed
+
+    try:
+        changes = Checkpoint(pipeline.checkpoint.absolute()).changes(pipeline)
+    except SeriatimError as error:
+        return [], [error]
+    refused: list[SeriatimError] = [
+        CheckpointMismatch(
+            f"a start would be refused: {one.reason}",
+            where=f"{pipeline.checkpoint}: {one.where}" if one.where else str(pipeline.checkpoint),
+            remedy="give the pipeline a checkpoint of its own, or change it back",
+        )
+        for one in changes
+        if one.effect == "refused"
+    ]
+    return changes, refused
 
 
 def _describe(path: Path, pipeline: Pipeline) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,6 +34,7 @@ from seriatim.errors import UsageError
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
+    from seriatim.pipeline.declared.pipeline import Pipeline
     from seriatim.runtime.pipelines.progress import Again, News, Ports, Progress, Running, RunSummary, Spread
     from seriatim.spark.calls.register import Call
 
@@ -132,6 +134,12 @@ _UNDELIVERED = 3
 @json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _END)
 @click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
 @click.option("--verbose", is_flag=True, help="Print Spark's own messages, and errors in full.")
+@click.option(
+    "--supervise",
+    "supervised",
+    is_flag=True,
+    help="Run in a process of its own, and start it again when it dies or fails. Not with --once or --finish.",
+)
 @click.pass_context
 def run(
     context: click.Context,
@@ -144,6 +152,7 @@ def run(
     json_: bool,
     quiet: bool,
     verbose: bool,
+    supervised: bool,
 ) -> None:
     """Run the pipeline in FILE until it is stopped; go on where the last run ended.
 
@@ -165,7 +174,20 @@ def run(
 
     pipeline = pipeline_file.load(file_)
     settings = dict(_setting(one) for one in conf)
+    if supervised:
+        if once or finish:
+            raise UsageError(
+                "--supervise goes on until it is stopped", remedy="leave out --once and --finish, or --supervise"
+            )
+        context.exit(
+            _supervised(
+                pipeline, file_, conf, {"--strict": strict, "--json": json_, "--quiet": quiet, "--verbose": verbose}
+            )
+        )
     from seriatim.runtime.pipelines.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
+    from seriatim.runtime.pipelines.supervise import follow_supervisor  # noqa: PLC0415 - likewise
+
+    follow_supervisor()
 
     display = Display(pipeline.name, quiet=quiet) if not json_ else None
     showing: AbstractContextManager[object] = display if display is not None else nullcontext()
@@ -186,6 +208,18 @@ def run(
     else:
         _tell(summary, pipeline.set_aside or pipeline.checkpoint / "set-aside", file_)
     context.exit(code)
+
+
+def _supervised(pipeline: Pipeline, file_: Path, conf: Sequence[str], flags: Mapping[str, bool]) -> int:
+    """Run the driver in a process of its own, with the same options."""
+    from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 -- what reads Spark's files, when it is needed
+    from seriatim.runtime.pipelines.supervise import supervise  # noqa: PLC0415 -- likewise
+    from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415 -- likewise
+
+    log_to_stderr("INFO")
+    options = [word for one in conf for word in ("--conf", one)] + [flag for flag, is_set in flags.items() if is_set]
+    command = [sys.executable, "-m", "seriatim", "run", *options, "--", str(file_)]
+    return supervise(pipeline.name, Checkpoint(pipeline.checkpoint.absolute()), command, os.environ)
 
 
 def _exit_code(summary: RunSummary, *, strict: bool) -> int:

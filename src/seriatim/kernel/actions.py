@@ -260,15 +260,24 @@ def skip_hole(policy: Policy, state: State, now: int, group: str, through: int |
     return Outcome(outcome.state, outcome.decided, events)
 
 
-def skip_holes(policy: Standard, state: State, now: int, group: str, through: int) -> Outcome:
-    """Like `skip_hole`, for all holes up to that number, if there are any: messages may wait between them, which leave in their places."""
+def skip_holes(policy: Standard, state: State, now: int, group: str, through: int, under_way: Ints) -> Outcome:
+    """Like `skip_hole`, for all holes up to that number, if there are any: messages may wait between them, which leave in their places.
+
+    `under_way`: numbers of which some messages are there, and others are still to come: they count as skipped, too.
+    """
     outcome = Outcome(state, no_messages(), no_events())
     while int(outcome.state.groups.next[0]) <= through and holes.holes(policy, outcome.state)[0][0]:
         end = _end_of_hole(policy, outcome.state, through)
         more = skip_hole(policy, outcome.state, now, group, end)
         decided, events = Decided.concat([outcome.decided, more.decided]), Events.concat([outcome.events, more.events])
         outcome = Outcome(more.state, decided, events)
-    return outcome
+    told = outcome.events.kind == EventKind.HOLE_SKIPPED
+    ranges = zip(outcome.events.first[told].tolist(), outcome.events.last[told].tolist(), strict=True)
+    numbers = [np.arange(first, last + 1, policy.increment) for first, last in ranges]
+    runs = _runs(policy, np.concatenate([under_way, *numbers]))
+    clock = np.repeat(np.maximum(outcome.state.groups.clock, now), len(runs))
+    skipped = Events.of(EventKind.HOLE_SKIPPED, runs.group, runs.first, runs.last, clock)
+    return Outcome(outcome.state, outcome.decided, Events.concat([skipped, outcome.events.take(~told)]))
 
 
 def _end_of_hole(policy: Standard, state: State, through: int) -> int:

@@ -96,6 +96,10 @@ def test_a_skipped_place_is_closed_by_force(gated):
     assert (str(view.state), view.next, view.hole_through) == ("waiting", 2, 4)
     groups.skip_hole(gated, "out", "a", **BY)
     assert received(gated) == [("x2", 2, False), ("x4", 3, False), ("x5", 4, False)]
+    # Of places 2 and 4 results are there, and others aren't: they are skipped as place 3 is.
+    assert [(one.kind, one.first, one.last) for one in events.events(gated, queue="out", kinds=["hole_skipped"])] == [
+        ("hole_skipped", 2, 4)
+    ]
     work(gated, "y2", queue="price", group="p2")
     assert received(gated) == []
     assert [tuple(r) for r in rows(gated, "SELECT disposition, reason FROM {schema}.aside")] == [
@@ -141,7 +145,7 @@ def test_a_hole_is_skipped_by_its_time_out(moving):
     kinds = [
         (one.kind, one.first, one.last) for one in events.events(moving, queue="out") if one.kind != "hole_overdue"
     ]
-    assert kinds[::-1] == [("hole_skipped", 2, 2), ("void", 3, 3), ("hole_skipped", 4, 4)]
+    assert kinds[::-1] == [("hole_skipped", 1, 2), ("void", 3, 3), ("hole_skipped", 4, 4)]
     work(moving, "late", queue="price", group="p2")
     work(moving, "x6", queue="price", group="p6")
     assert received(moving) == [("x6", 3, False)]

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import seriatim as sq
-from seriatim.box.turns import turns
+from seriatim.box.turns import turn_reading
 from seriatim.operations import invariants
 from tests.conformance.case import Case, check
 from tests.conformance.cases import CASES
@@ -37,7 +37,7 @@ def engine(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]:
 def in_parts(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]:
     """Turns judge everything, and read hardly any of it: what costs a turn a part of a long group is the same as all of it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(turns, "PORTION", turns.Portion(held=request.param, arrived=2, together=4, each=1))
+        patch.setattr(turn_reading, "PORTION", turn_reading.Portion(held=request.param, arrived=2, together=4, each=1))
         yield from engine_of(postgresql, BOXED, request.param, straight=False, how="in_parts")
 
 

@@ -11,7 +11,8 @@ import seriatim as sq
 from seriatim.box import receive
 from seriatim.box.definitions.known import Known
 from seriatim.box.publishing import sql_arrivals
-from seriatim.box.turns import turns
+from seriatim.box.turns import turn_reading
+from seriatim.box.turns.turns import Turns
 from seriatim.operations import groups, invariants
 from tests import soak
 from tests.box.shop import rows
@@ -43,7 +44,7 @@ queues = box_with(with_queues)
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     """A turn reads ten of each."""
-    monkeypatch.setattr(turns, "PORTION", turns.Portion(held=10, arrived=10, together=20, each=2))
+    monkeypatch.setattr(turn_reading, "PORTION", turn_reading.Portion(held=10, arrived=10, together=20, each=2))
 
 
 def publish(box, queue, key, numbers, *, together=False):
@@ -84,7 +85,7 @@ def turn(box, queue, key, limit=1):
     """One turn: how many entries the server has read for it, and how many it took in."""
     with box.session() as tx:
         definitions = Known().read(tx.transaction)
-        own, place = turns.Turns(tx.transaction), definitions.queues[queue]
+        own, place = Turns(tx.transaction), definitions.queues[queue]
         before = read_by(tx)
         locked, begun = own.begin(place, limit, key, definitions.version)
         if not locked.keys:
@@ -345,8 +346,8 @@ def test_what_becomes_of_messages_is_the_same_as_in_memory(postgresql, monkeypat
     with sq.MessageBox.open(postgresql, schema="in_parts") as box:
         engine = InBox(box, cases, 2, straight=False)
         for nth, case in enumerate(cases):
-            small = turns.Portion(held=1 + nth % 3, arrived=1 + nth % 4, together=2, each=1)
-            monkeypatch.setattr(turns, "PORTION", small)
+            small = turn_reading.Portion(held=1 + nth % 3, arrived=1 + nth % 4, together=2, each=1)
+            monkeypatch.setattr(turn_reading, "PORTION", small)
             expected = said(case, InMemory(sq.Sequencer).run(case))
             assert said(case, engine.run(case)) == expected, case
         assert invariants.broken(box) == []
@@ -359,13 +360,13 @@ def test_another_group_is_found_as_fast_however_much_has_arrived_in_one_that_is_
         publish(queues, queue, f"long{count}", range(1, count + 1), together=True)
         publish(queues, queue, f"other{count}", [1])
         with queues.session() as holder:
-            locked = turns.Turns(holder.transaction).lock(queues.definitions().queues[queue], 1, f"long{count}")
+            locked = Turns(holder.transaction).lock(queues.definitions().queues[queue], 1, f"long{count}")
             assert locked.keys == [f"long{count}"]
             with queues.session() as tx:
                 before = read_by(tx)
-                found = turns.Turns(tx.transaction).lock(queues.definitions().queues[queue])
+                found = Turns(tx.transaction).lock(queues.definitions().queues[queue])
                 assert found.keys == [f"other{count}"]
-                own = turns.Turns(tx.transaction)
+                own = Turns(tx.transaction)
                 own.hand_out(queues.definitions().queues[queue], 1, None, queues.definitions(), arrived=queue == "fifo")
                 costs.append(read_by(tx) - before)
             assert received(queues, queue) == [1]
@@ -380,7 +381,7 @@ def test_all_groups_behind_a_long_one_that_is_locked_are_worked_on(queues, queue
     for key in ("a", "b", "c"):
         publish(queues, queue, key, [1, 2])
     with queues.session() as holder:
-        assert turns.Turns(holder.transaction).lock(queues.definitions().queues[queue], 1, "long").keys == ["long"]
+        assert Turns(holder.transaction).lock(queues.definitions().queues[queue], 1, "long").keys == ["long"]
         assert sorted(drained(queues, queue)) == [1, 1, 1, 2, 2, 2]
     assert drained(queues, queue) == list(range(1, 1_201))
     assert invariants.broken(queues) == []

@@ -11,7 +11,7 @@ import pytest
 from seriatim import BestEffort, Message, MessageBox, MessageType, Queue, Standard, Subscription, UnitOfWork, Unordered
 from seriatim.box import tick
 from seriatim.box.definitions.known import Known
-from seriatim.box.turns import turns
+from seriatim.box.turns import turn_reading
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView
 from seriatim.errors import ActionRefused
@@ -141,7 +141,7 @@ def test_a_round_that_is_due_takes_in_what_has_arrived(box: MessageBox, clock: C
 def test_what_is_due_waits_for_all_that_has_arrived(
     box: MessageBox, clock: Clock, monkeypatch: pytest.MonkeyPatch, queue: str
 ) -> None:
-    monkeypatch.setattr(turns, "PORTION", turns.Portion(held=2, arrived=2, together=4, each=1))
+    monkeypatch.setattr(turn_reading, "PORTION", turn_reading.Portion(held=2, arrived=2, together=4, each=1))
     numbers = [*range(9, 1, -1), 1]
     for number in numbers:
         send(box, queue, number, size=9)
@@ -239,7 +239,7 @@ def test_no_receiver_is_needed_to_tell_of_holes_and_failures(box: MessageBox, cl
 
 def test_all_groups_are_judged_however_many_there_are(box: MessageBox, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tick, "_GROUPS", 3)
-    monkeypatch.setattr(turns, "PORTION", turns.Portion(held=2, arrived=2, together=4, each=1))
+    monkeypatch.setattr(turn_reading, "PORTION", turn_reading.Portion(held=2, arrived=2, together=4, each=1))
     for priority in (1, 5, 10):
         box.publish(
             [

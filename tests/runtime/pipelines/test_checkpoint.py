@@ -14,6 +14,7 @@ import pytest
 from seriatim import Fifo, Queue
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source
+from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.checkpoint import LAYOUT, Checkpoint
 
 HOLD = """
@@ -216,3 +217,86 @@ def test_a_checkpoint_that_cannot_be_written(tmp_path):
         Checkpoint(tmp_path / "file").held(),
     ):
         pass
+
+
+DECLARED = """\
+name: orders
+checkpoint: {root}/c
+receive:
+  - location: crm
+    source: {{format: json, path: {root}/in}}
+    promote:
+      key: $.key
+      number: {{path: $.n, type: long}}
+      other: {{path: $.m, type: long}}
+route:
+  - to: all
+    resequence:
+      policy: standard
+      group: key
+      sequence: number
+      start: 1
+      increment: 1
+      hole_timeout: 30s
+    deliver: {{format: json, path: {root}/out}}
+"""
+
+
+@pytest.fixture
+def declared(tmp_path):
+    """A pipeline of a file, by some replacements in its text; its checkpoint is in the same folder."""
+    (tmp_path / "in").mkdir()
+
+    def make(**changes):
+        text = DECLARED.format(root=tmp_path)
+        for before, after in changes.items():
+            text = text.replace(f"{before}: ", f"{before}: {after} #")
+        file = tmp_path / "orders.yaml"
+        file.write_text(text)
+        return load(file)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("name", "after", "told"),
+    [("sequence", "other", "its sequence is number, yours is other"), ("start", "first", "its start is 1, yours is first"),
+     ("increment", "2", "its increment is 1, yours is 2")],
+)  # fmt: skip
+@pytest.mark.parametrize("noted", [True, False])
+def test_what_would_misread_the_state_is_refused(declared, caplog, name, after, told, noted):
+    pipeline = declared()
+    checkpoint = Checkpoint(pipeline.checkpoint)
+    pipeline.checkpoint.mkdir()
+    checkpoint.identify(pipeline, {})
+    checkpoint.remember(pipeline)
+    if not noted:  # as of an older version
+        file = pipeline.checkpoint / "pipeline.json"
+        file.write_text(
+            json.dumps({key: value for key, value in json.loads(file.read_text()).items() if key != "ordering"})
+        )
+    changed = declared(**{name: after})
+    with pytest.raises(CheckpointMismatch, match=f"destination 'all': .*{told}"):
+        checkpoint.identify(changed, {})
+    (change,) = checkpoint.changes(changed)
+    assert (change.where, change.what, change.effect) == ("destination 'all'", name, "refused")
+    assert not caplog.messages
+    checkpoint.identify(declared(), {})
+    assert ("is taken from the pipeline file under which" in caplog.text) is not noted
+    checkpoint.identify(declared(), {})
+    assert len(caplog.messages) == (not noted)  # it is noted now
+
+
+def test_what_counts_from_the_next_batch_on_is_listed(declared):
+    pipeline = declared()
+    checkpoint = Checkpoint(pipeline.checkpoint)
+    pipeline.checkpoint.mkdir()
+    assert checkpoint.changes(pipeline) == []
+    checkpoint.identify(pipeline, {})
+    checkpoint.remember(pipeline)
+    changed = declared(hole_timeout="60s")
+    checkpoint.identify(changed, {})
+    assert [str(one) for one in checkpoint.changes(changed)] == [
+        "destination 'all': hole_timeout 30 → 60: from the next batch on"
+    ]
+    assert checkpoint.changes(declared()) == []

@@ -18,7 +18,8 @@ from seriatim.box.notice import EntryFailed, MessageFailed
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.delivery_ends import DeliveryEnds
-from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.turns import Turns
 from seriatim.kernel.fault import FaultKind, attempts_of, fault, retry_delay
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.pipeline.types import failure_message

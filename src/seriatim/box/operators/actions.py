@@ -28,8 +28,9 @@ from seriatim.box.operators.take_out import (
     take_out_unordered,
     waiting_message,
 )
-from seriatim.box.turns.resequence import ActionResult
-from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.turn_result import ActionResult
+from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
 from seriatim.kernel import actions
@@ -486,10 +487,10 @@ def _at_gate(
     policy = queue.declared.policy_of(asked.group)
     if asked.action is not Action.SKIP_HOLE or queue.origin_id is None or not isinstance(policy, Standard):
         return None
-    end = turns.force_places(queue, locked, asked.through)
-    if end is None:
+    forced = turns.force_places(queue, locked, asked.through)
+    if forced is None:
         return None
-    return lambda state: actions.skip_holes(policy, state, locked.now_us, asked.group, end)
+    return lambda state: actions.skip_holes(policy, state, locked.now_us, asked.group, *forced)
 
 
 def _passed_over(asked: ActionRequest, policy: Policy, acted: ActionResult) -> dict[str, object]:

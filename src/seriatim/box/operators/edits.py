@@ -24,7 +24,8 @@ from seriatim.box.operators.failed_message import EditedEntry, Stopping, failed_
 from seriatim.box.operators.operator_log import Operator, log_each
 from seriatim.box.operators.stopped_messages import retry_now, stopped_messages
 from seriatim.box.publishing.batch import distinct, stored_context
-from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.turns import Turns
 from seriatim.box.views.exported import ExportedMessage
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, UsageError

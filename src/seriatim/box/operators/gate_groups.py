@@ -5,7 +5,8 @@ from __future__ import annotations
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
-from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.turns import Turns
 from seriatim.errors import ActionRefused, Unavailable, shown
 from seriatim.pipeline.text.counted import counted
 

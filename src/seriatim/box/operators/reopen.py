@@ -9,7 +9,8 @@ from typing import NamedTuple
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.operators.gate_groups import locked_at_gate
-from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.turns import Turns
 
 __all__ = ["Reopening"]
 

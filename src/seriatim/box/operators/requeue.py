@@ -15,7 +15,8 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.operators.actions import require_of
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.reopen import Reopening
-from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import group_of
 from seriatim.errors import Unavailable, shown
 from seriatim.kernel.outcome import Disposition

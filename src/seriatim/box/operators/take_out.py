@@ -15,8 +15,9 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.notice import EntriesSetAside
 from seriatim.box.operators.failed_message import failed
 from seriatim.box.operators.operator_log import Operator, log
-from seriatim.box.turns.resequence import ActionResult
-from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.turn_result import ActionResult
+from seriatim.box.turns.turns import Turns
 from seriatim.errors import ActionRefused, shown
 from seriatim.kernel import actions
 from seriatim.kernel.outcome import REASONS, Reason, no_events, no_messages

@@ -28,9 +28,10 @@ from seriatim.box.pipelines.batch_check import fail_invalid
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
-from seriatim.box.turns.resequence import HandedMessages
+from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.separate_transaction import SeparateTransaction
-from seriatim.box.turns.turns import LockedGroups, Turns
+from seriatim.box.turns.turn_result import HandedMessages
+from seriatim.box.turns.turns import Turns
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel.policy import Policy, UnitOfWork
 from seriatim.pipeline.declared.queue_level import TYPE

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.turns.delivery import Completion, Delivery
-from seriatim.box.turns.resequence import HandedMessages
+from seriatim.box.turns.turn_result import HandedMessages
 
 __all__ = ["DeliveryEnds"]
 

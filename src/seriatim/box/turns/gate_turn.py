@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.box.turns.resequence import ARRIVED, Entries, GroupRow, Request, Turn, one_after
+from seriatim.box.turns.resequence import Turn, one_after
+from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request
 from seriatim.kernel import actions, holes
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID
@@ -77,6 +78,7 @@ class GateTurn(Turn):
     ) -> None:
         self._closed = closed
         self._skipped_through: Sequence[int | None] = ()
+        self._under_way: Sequence[Ints] = ()
         if len(closed.numbers):
             entries = Entries.concat([entries, _voids(closed, known, keys, now)])
         entries = _in_order(entries)
@@ -115,18 +117,21 @@ class GateTurn(Turn):
         ends = [end if one else None for one, end in zip(has.tolist(), last.tolist(), strict=True)]
         return ends if any(end is not None for end in ends) else None
 
-    def skip_holes(self, through: Sequence[int | None]) -> None:
-        """Let the turn skip holes up to these numbers before it fires timers, None: of this group none: messages wait between them."""
-        self._skipped_through = through
+    def skip_holes(self, through: Sequence[int | None], under_way: Sequence[Ints]) -> None:
+        """Let the turn skip holes up to these numbers before it fires timers, None: of this group none: messages wait between them.
+
+        `under_way`: for each group the numbers up to there of which something is on the way to the gate.
+        """
+        self._skipped_through, self._under_way = through, under_way
 
     def _fired(self, state: State) -> kernel.Outcome:
         outcome = kernel.Outcome(state, no_messages(), no_events())
-        for place, through in enumerate(self._skipped_through):
+        for place, (through, under_way) in enumerate(zip(self._skipped_through, self._under_way, strict=True)):
+            if through is None:
+                continue
             at = np.array([place], np.int64)
             part = outcome.state.select(at)
-            if through is None or not holes.holes(self._standard, part)[0][0]:
-                continue
-            done = actions.skip_holes(self._standard, part, self._now, self._keys[place], through)
+            done = actions.skip_holes(self._standard, part, self._now, self._keys[place], through, under_way)
             outcome = one_after(
                 outcome,
                 kernel.Outcome(

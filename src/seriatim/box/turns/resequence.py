@@ -6,19 +6,29 @@ knows no connections.
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from seriatim.box.definitions import marks
-from seriatim.box.definitions.definition import BoxQueue
-from seriatim.box.notice import EntriesSetAside, HolePassed, Notice
 from seriatim.box.postgres.array_text import numbers
 from seriatim.box.turns.group_row import state_rows
 from seriatim.box.turns.partial_reading import EVERYTHING, ArrivedNumbers, HeldPart, go_on
+from seriatim.box.turns.turn_result import ActedGroup, ActionResult, HandedMessages, TurnResult
+from seriatim.box.turns.turn_rows import (
+    ARRIVED,
+    HELD,
+    LOOKED_UP,
+    QUEUED,
+    Entries,
+    GroupRow,
+    Request,
+    pairs_of,
+    remembered_of,
+    written_down,
+)
 from seriatim.errors import ActionRefused
 from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
@@ -31,100 +41,24 @@ from seriatim.kernel.columns import (
     order_by,
     rank_in_group,
     running_max,
-    spans,
 )
-from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, StandardStays, Stays, UnitOfWork
 from seriatim.kernel.state import Flag, Groups, Held, Ranges, Remembered, State
-from seriatim.kernel.states import Action, GroupState
+from seriatim.kernel.states import Action
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = [
-    "ARRIVED",
-    "ActedGroup",
-    "ActionResult",
-    "Entries",
-    "GroupRow",
-    "HandedMessages",
-    "Request",
-    "Turn",
-    "TurnResult",
-    "one_after",
-]
+__all__ = ["Turn", "one_after"]
 
-ARRIVED, _HELD, _QUEUED, _LOOKED_UP = 0, 1, 2, 3
+
 #: Fewer than that are judged with all that arrived: another turn would cost more than to write what stays.
 _LEAST_TAKEN = 25
 #: With more waiting than that, all are judged at once, rather than read again and again.
 _MOST_LEFT = 100
-#: As a group's row has numbers and fingerprints.
-_STORED = np.dtype("<i8")
+
+
 #: The time of visibility of a message that waits for an operator.
 _NEVER = 2**63 - 1
-
-
-class GroupRow(NamedTuple):
-    """The stored state of a group."""
-
-    group_key: str
-    incarnation: int
-    state: list[int]
-    #: As PostgreSQL writes an array.
-    skipped: str
-    arrivals: int
-    decided: list[int]
-    #: As PostgreSQL writes it in Base64: the last messages that left, a number and a fingerprint each.
-    remembered: str
-
-
-class Request(NamedTuple):
-    """An operator's request for a group that was locked then, by the group's place in the turn."""
-
-    place: int
-    request_id: int
-    action: str
-
-
-@dataclass(frozen=True, slots=True)
-class Entries(Columns):
-    """Entries, as ``turn.sql`` returns them: by group, and within a group in the order in which they arrived, or leave.
-
-    `place` is the place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3:
-    held, with the number of an arrived message; such an entry may also be there with status 1. `time`: when it arrived,
-    microseconds; of a held message perhaps `NEVER`: a turn has judged it, and has fired all timers that were due then.
-    `size`: that of its set, `NOT_SAID` if it doesn't tell it; of a `Fifo` or `Standard` queue its marks (``marks.py``).
-    """
-
-    place: Ints
-    status: Ints
-    entry_id: Ints
-    sequence: Ints
-    size: Ints
-    rank: Ints
-    visible: Ints
-    arrival: Ints
-    ordinal: Ints
-    late: Bools
-    waits: Bools
-    time: Ints
-
-    @classmethod
-    def of(cls, row: Any) -> Entries:
-        """Convert the row of the statement, with a list for each column; None if there are no entries."""
-        return cls(
-            _ints(row.places),
-            _ints(row.codes),
-            _ints(row.entry_ids),
-            _ints(row.sequences, 0),
-            _ints(row.sizes, NOT_SAID),
-            _ints(row.ranks),
-            _ints(row.visible, 0),
-            _ints(row.arrivals, 0),
-            _ints(row.ordinals, 0),
-            np.array(row.late or (), np.bool_),
-            np.array(row.waits or (), np.bool_),
-            _ints(row.times, NEVER),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,99 +74,6 @@ class _Line(Columns):
     late: Bools
     fresh: Bools
     visible: Ints
-
-
-@dataclass(frozen=True, slots=True)
-class HandedMessages:
-    """The messages of one group that are handed out: entries, sequences, ordinals and whether they are late, in order."""
-
-    group: str | None
-    incarnation: int
-    entry_ids: list[int]
-    sequences: list[int | None]
-    ordinals: list[int | None]
-    late: list[bool]
-
-
-_HOLES = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
-_FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """The result of a turn: the parameters of ``decide``, and the messages to hand out by group.
-
-    `arrived`: the number of judged arrivals. `more`: whether a group has messages for another turn at once. `conflicts`: of
-    each group the entry of the first message that conflicts.
-    """
-
-    changes: dict[str, list[Any]]
-    handed: list[HandedMessages]
-    events: Events
-    arrived: int
-    more: bool
-    conflicts: list[int] = field(default_factory=list)
-    #: For groups that have begun anew, how often.
-    begun: dict[str, int] = field(default_factory=dict)
-    #: Of a gate the groups of whose origin queue messages may be handed out that weren't before.
-    full: Sequence[str] = ()
-
-    def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
-        """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group.
-
-        Args:
-            queue: the queue of the groups.
-            keys: the groups of the turn.
-            kinds: the events of holes to notice.
-        """
-        found: list[Notice] = []
-        if len(self.events):
-            holes = self.events.take(np.isin(self.events.kind, kinds))
-            found += [
-                HolePassed(queue.queue_id, queue.declared.name, keys[at], EventKind(kind), first, last)
-                for at, kind, first, last in zip(
-                    holes.group.tolist(), holes.kind.tolist(), holes.first.tolist(), holes.last.tolist(), strict=True
-                )
-            ]
-        gone = [
-            entry_id
-            for entry_id, disposition in zip(self.changes["aside_ids"], self.changes["aside_dispositions"], strict=True)
-            if disposition in _FINAL
-        ]
-        gone += self.conflicts
-        return [*found, EntriesSetAside(gone)] if gone else found
-
-
-@dataclass(frozen=True, slots=True)
-class ActionResult:
-    """The effect of an operator's action on a group: all decisions, and its state before and after.
-
-    `next`: its next number before the action. `more`: whether a long run has begun to leave, and goes on in the next
-    turns. `due`: events before the action; `caused`: events that the action caused.
-    """
-
-    judged: TurnResult
-    before: GroupState
-    after: GroupState
-    released: int = 0
-    set_aside: int = 0
-    next: int = 0
-    more: bool = False
-    due: Events = field(default_factory=no_events)
-    caused: Events = field(default_factory=no_events)
-
-
-@dataclass(frozen=True, slots=True)
-class ActedGroup:
-    """The effect of an action on one of several groups: its state before and after, and what was released.
-
-    `more`: whether a long run has begun to leave, and goes on in the next turns.
-    """
-
-    before: GroupState
-    after: GroupState
-    released: int
-    more: bool
 
 
 class Turn:
@@ -302,7 +143,7 @@ class Turn:
             [sum(row.decided) if (row := self._known.get(key)) else 0 for key in keys], np.int64
         )
         start = self._state()
-        looked_up = entries.status[held[start.held.ref]] == _LOOKED_UP
+        looked_up = entries.status[held[start.held.ref]] == LOOKED_UP
         self._part = HeldPart.of(start.held, looked_up, counts, most_held)
         self._start = start
         if isinstance(policy, Standard) and policy.capacity is not None and not self._part.is_whole:
@@ -333,7 +174,7 @@ class Turn:
         """
         entries = self._entries
         arrived = self._arrived
-        wanted = self._at_most - int(np.count_nonzero(entries.status == _QUEUED))
+        wanted = self._at_most - int(np.count_nonzero(entries.status == QUEUED))
         if not _LEAST_TAKEN <= wanted < len(arrived) <= _MOST_LEFT or len(self._keys) > 1 or self._requests:
             return None
         if (
@@ -582,10 +423,10 @@ class Turn:
         skipped = [
             (place, first, last)
             for place, row in zip(at.tolist(), known, strict=True)
-            for first, last in _pairs(row.skipped)
+            for first, last in pairs_of(row.skipped)
         ]
         ranges = Ranges(*np.array(skipped, np.int64).reshape(-1, 3).T)
-        left = _remembered(at.tolist(), known) if isinstance(self._policy, Standard) else Remembered.empty()
+        left = remembered_of(at.tolist(), known) if isinstance(self._policy, Standard) else Remembered.empty()
         return State(groups, held.take(order_by(held.group, held.sequence)), ranges, left)
 
     # ---- columns to rows
@@ -655,7 +496,7 @@ class Turn:
     def _line(self, decided: Decided) -> _Line:
         """The messages that were queued before and those released now, in the order in which they leave."""
         entries = self._entries
-        queued = np.flatnonzero(entries.status == _QUEUED)
+        queued = np.flatnonzero(entries.status == QUEUED)
         new, new_rows = self._messages(decided.take(decided.disposition == Disposition.RELEASED))
         rows = np.concatenate([queued, new_rows])
         line = _Line(
@@ -686,7 +527,7 @@ class Turn:
         new = np.bincount(self._entries.place[self._come_in()], minlength=len(rows))
         return {
             "group_keys": list(self._keys),
-            "remembered": _written_down(after.remembered, len(rows)),
+            "remembered": written_down(after.remembered, len(rows)),
             "states": state_rows(groups).ravel().tolist(),
             "skipped": [numbers(each) for each in pairs],
             "arrivals": (self._arrivals + new - self._taken_back).tolist(),
@@ -759,8 +600,8 @@ class Turn:
 
 def _held_of(entries: Entries) -> Ints:
     """The rows of held messages, each message once, within each group in order of arrival."""
-    held = np.flatnonzero((entries.status == _HELD) | (entries.status == _LOOKED_UP))
-    if not (entries.status == _LOOKED_UP).any():
+    held = np.flatnonzero((entries.status == HELD) | (entries.status == LOOKED_UP))
+    if not (entries.status == LOOKED_UP).any():
         return held
     _, first = np.unique(entries.entry_id[held], return_index=True)  # the first of equal ones
     held = held[np.sort(first)]
@@ -786,29 +627,6 @@ def one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
     return kernel.Outcome(then.state, decided, Events.concat([first.events, then.events]))
 
 
-def _remembered(places: Sequence[int], known: Sequence[GroupRow]) -> Remembered:
-    """The last messages that left of known groups, which are at these places."""
-    parts = [np.frombuffer(b64decode(row.remembered), _STORED) for row in known]
-    pairs = (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(-1, 2)
-    group = np.repeat(np.array(places, np.int64), [len(part) // 2 for part in parts])
-    return Remembered(group, pairs[:, 0], pairs[:, 1])
-
-
-def _written_down(left: Remembered, groups: int) -> list[str]:
-    """For each group the last messages that left, in Base64."""
-    if not len(left):
-        return [""] * groups
-    pairs = np.empty((len(left), 2), _STORED)
-    pairs[:, 0], pairs[:, 1] = left.sequence, left.fingerprint
-    if groups == 1:
-        return [b64encode(pairs.tobytes()).decode()]
-    starts, ends = spans(left.group, groups)
-    return [
-        b64encode(pairs[start:end].tobytes()).decode()
-        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
-    ]
-
-
 def _counted(aside: Decided, ordinal: Ints) -> list[int | None]:
     """For messages that count as those of a producer that has begun anew, the ordinal of their group; None for others."""
     if not aside.counted.any():
@@ -819,18 +637,3 @@ def _counted(aside: Decided, ordinal: Ints) -> list[int | None]:
 
 def _set_aside(decided: Decided) -> int:
     return int(np.count_nonzero(decided.disposition != Disposition.RELEASED))
-
-
-def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> Ints:
-    """A column of numbers, with a number in place of nulls."""
-    if values is None:
-        return np.zeros(0, np.int64)
-    if missing is not None and None in values:
-        values = [missing if value is None else value for value in values]
-    return np.array(values, np.int64)
-
-
-def _pairs(written: str) -> list[tuple[int, int]]:
-    """The pairs of numbers in PostgreSQL's text of an array."""
-    found = [int(one) for one in written[1:-1].split(",") if one]
-    return list(zip(found[::2], found[1::2], strict=True))

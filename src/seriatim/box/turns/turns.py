@@ -4,98 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.queue_heads import EVERYTHING, Heads
-from seriatim.box.connection.round_trip import OwnConnection, commit_between, is_idle
-from seriatim.box.definitions.definition import ALL, BoxQueue, Definitions
-from seriatim.box.messages.edited import with_edits
-from seriatim.box.messages.received import parts_of, received_of
+from seriatim.box.connection.round_trip import OwnConnection, commit_between
+from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.postgres.array_text import numbers, written
 from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.unrouted_range import where_unrouted
-from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus, Mark
-from seriatim.box.turns.delivery_ends import DeliveryEnds
-from seriatim.box.turns.gate_turn import ClosedPlaces, GateTurn
-from seriatim.box.turns.group_row import fresh_row
-from seriatim.box.turns.resequence import (
-    ARRIVED,
-    ActedGroup,
-    ActionResult,
-    Entries,
-    GroupRow,
-    HandedMessages,
-    Request,
-    Turn,
-    TurnResult,
-)
-from seriatim.errors import ActionRefused, UsageError
+from seriatim.box.turns.deliveries import Deliveries
+from seriatim.box.turns.delivery import Completion, Delivery, Mark
+from seriatim.box.turns.gate_turn import GateTurn
+from seriatim.box.turns.locked_groups import LockedGroups, check_isolation
+from seriatim.box.turns.turn_reading import FRESH, MOST_PLACES, TurnReading, TurnStart, places_of, portion_of, turn_of
+from seriatim.box.turns.turn_result import ActedGroup, ActionResult, HandedMessages, TurnResult
+from seriatim.errors import ActionRefused
+from seriatim.kernel.columns import Ints
 from seriatim.kernel.outcome import Events
-from seriatim.kernel.policy import BestEffort, Fifo, Standard
+from seriatim.kernel.policy import Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
-from seriatim.pipeline.declared.queue_level import type_of
 
-__all__ = ["PORTION", "LockedGroups", "Portion", "TurnStart", "Turns"]
+__all__ = ["Turns"]
 
-#: How many closed places of a group a turn of a gate lets pass.
-_MOST_PLACES = 1_000
-#: The state of a group of a service's queue that is new.
-_FRESH = fresh_row(Fifo())
-_FRESH_TEXT = numbers(_FRESH)
-
-
-class Portion(NamedTuple):
-    """The most messages that a turn reads: held messages of each group; arrived messages of each group, and of all groups
-    together, but at least a number of each.
-    """
-
-    held: int = 1_000
-    arrived: int = 1_000
-    together: int = 20_000
-    each: int = 100
-
-    def arrived_of(self, groups: int, at_most: int) -> int:
-        """The number of arrivals of each group that a turn judges, by the numbers of groups and of messages to hand out."""
-        return min(max(self.arrived, min(at_most, self.together // 2)), max(self.together // max(groups, 1), self.each))
-
-
-#: What every turn reads.
-PORTION = Portion()
-
-
-class LockedGroups(NamedTuple):
-    """Locked groups: their keys; the time in microseconds; the version of the definitions.
-
-    `unrouted`: whether messages that were published through SQL wait to be routed. `many`: whether more messages
-    wait to be judged than a turn of one group is worth.
-    """
-
-    keys: list[str]
-    now_us: int
-    version: int
-    unrouted: bool = False
-    many: bool = False
-
-    def by_policy(self, queue: BoxQueue) -> list[LockedGroups]:
-        """The same groups, grouped by policy."""
-        if not queue.declared.policies:
-            return [self]
-        kept: dict[str | None, list[str]] = {}
-        for key in self.keys:
-            kind = type_of(key)
-            kept.setdefault(kind if kind in queue.declared.policies else None, []).append(key)
-        return [self._replace(keys=keys) for keys in kept.values()]
-
-
-class TurnStart(NamedTuple):
-    """A turn of a locked group; whether messages that were published through SQL wait to be routed."""
-
-    turn: Turn
-    unrouted: bool
+_FRESH_AS_TEXT = numbers(FRESH)
 
 
 class Turns:
@@ -111,6 +46,8 @@ class Turns:
         self._now_us = now_us
         self._heads = heads
         self._transaction = transaction
+        self._reading = TurnReading(transaction)
+        self._deliveries = Deliveries(transaction)
 
     def lock(self, queue: BoxQueue, how_many: int = 1, group: str | None = None, patience_ms: int = 0) -> LockedGroups:
         """Lock the next groups with work, or the named group.
@@ -141,7 +78,7 @@ class Turns:
         """
         named = {"of_queue": queue.queue_id, "of_group": group, "of_token": token}
         is_locked, now, isolation, version = self._transaction.one("lock_in_hand", **named)
-        _check_isolation(isolation)
+        check_isolation(isolation)
         return LockedGroups([group] if is_locked else [], self._now_us or now, version)
 
     def lock_many(self, queue: BoxQueue, groups: Sequence[str], patience_ms: int) -> LockedGroups:
@@ -179,7 +116,7 @@ class Turns:
         keys, now, isolation, version, through = self._transaction.one(
             "lock_due", **parameters, from_rank=from_rank, until_rank=until_rank
         )
-        _check_isolation(isolation)
+        check_isolation(isolation)
         return LockedGroups(keys, now, version), through
 
     def lock_ahead(self, queue: BoxQueue, how_many: int) -> LockedGroups:
@@ -204,7 +141,7 @@ class Turns:
 
     def _lock(self, name: str, parameters: dict[str, Any]) -> LockedGroups:
         keys, now, isolation, version, *more = self._transaction.one(name, **parameters)
-        _check_isolation(isolation)
+        check_isolation(isolation)
         return LockedGroups(keys, now, version, *more)
 
     def judge(self, queue: BoxQueue, locked: LockedGroups, limit: int, *, put_back: Sequence[int] = ()) -> TurnResult:
@@ -213,9 +150,9 @@ class Turns:
         `put_back`: numbers of messages of the only group that were taken out and have come back.
         """
         at_most = queue.at_most(limit)
-        turn, _ = self._turn(queue, locked, at_most)
+        turn, _ = self._reading.read(queue, locked, at_most)
         if turn.is_short():
-            turn, _ = self._turn(queue, locked, at_most, all_held=True)
+            turn, _ = self._reading.read(queue, locked, at_most, all_held=True)
         if put_back:
             turn.put_back(np.array(put_back, np.int64))
         judged = turn.judge()
@@ -255,18 +192,18 @@ class Turns:
         at_most = queue.at_most(limit)
         parameters = {
             "queue_id": queue.queue_id, "group_key": group, "now_us": self._now_us, "at_most": queue.looked_at(at_most),
-            **(portion := _portion(queue, 1, at_most)), "fresh": _FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
+            **(portion := portion_of(queue, 1, at_most)), "fresh": FRESH, "from_rank": self._from_rank(queue, group), **self._where_unrouted(),
         }  # fmt: skip
         name = "begin_turn_dialogs" if queue.serves else "begin_turn"
         if queue.origin_id is not None:
-            name, parameters = "begin_turn_gate", parameters | _places_of(queue)
+            name, parameters = "begin_turn_gate", parameters | places_of(queue)
         (row,) = self._transaction.rows(name, **parameters)
-        _check_isolation(row.isolation)
+        check_isolation(row.isolation)
         locked = LockedGroups(row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many)
         if not locked.keys or locked.version != version:
             return locked, None
-        begun = _turn_of(queue, locked, row, at_most, portion)
-        return locked, self._with_gate(queue, locked, begun, at_most)
+        begun = turn_of(queue, locked, row, at_most, portion)
+        return locked, self._reading.with_gate(queue, locked, begun, at_most)
 
     def look(
         self, queue: BoxQueue, locked: LockedGroups, limit: int, *, wary: bool, begun: TurnStart | None = None
@@ -280,9 +217,9 @@ class Turns:
             wary: judge nothing, and return None, if messages that were published through SQL wait to be routed.
             begun: the result of `begin` for it, with the same queue and limit; None: read the data here.
         """
-        turn, unrouted = begun or self._turn(queue, locked, queue.at_most(limit))
+        turn, unrouted = begun or self._reading.read(queue, locked, queue.at_most(limit))
         if turn.is_short():
-            turn, unrouted = self._turn(queue, locked, queue.at_most(limit), all_held=True)
+            turn, unrouted = self._reading.read(queue, locked, queue.at_most(limit), all_held=True)
         return None if unrouted and wary else turn.judge()
 
     def deliver(
@@ -294,7 +231,7 @@ class Turns:
             return None
         handed = judged.handed[0]
         rows = self._decide(queue, locked.keys, judged, handed.entry_ids)
-        return self._delivery(queue, handed, rows, definitions)
+        return self._deliveries.of(queue, handed, rows, definitions)
 
     def _decide(self, queue: BoxQueue, keys: Sequence[str], judged: TurnResult, handed_ids: list[int]) -> list[Any]:
         """Write the result of a turn and its events; returns the messages that are handed out."""
@@ -372,7 +309,7 @@ class Turns:
             ActionRefused: the error of the action; then nothing is written.
         """
         reads = partial(
-            self._turn,
+            self._reading.read,
             queue,
             locked,
             0,
@@ -408,7 +345,7 @@ class Turns:
         done: dict[str, ActedGroup | ActionRefused] = {}
         for one in locked.by_policy(queue) if locked.keys else ():
             policy = queue.declared.policy_of(one.keys[0])
-            reads = partial(self._turn, queue, one, 0, all_arrived=True)
+            reads = partial(self._reading.read, queue, one, 0, all_arrived=True)
             # A capacity counts what a group holds, read or not.
             turn, _ = reads(all_held=isinstance(policy, Standard) and policy.capacity is not None)
             if turn.is_short(acts=True):
@@ -420,85 +357,34 @@ class Turns:
             done |= dict(zip(one.keys, effects, strict=True))
         return done
 
-    def force_places(self, queue: BoxQueue, locked: LockedGroups, through: int | None) -> int | None:
+    def force_places(self, queue: BoxQueue, locked: LockedGroups, through: int | None) -> tuple[int, Ints] | None:
         """Close the places of the hole of a gate's one group by force, before an operator skips it.
 
         Returns:
-            the number up to which the hole is to be skipped; None: the group has no such hole.
+            the number up to which the hole is to be skipped, and the numbers up to there of which something is on the way to
+            the gate; None: the group has no such hole.
         """
-        turn, _ = self._turn(queue, locked, 0)
+        turn, _ = self._reading.read(queue, locked, 0)
         ends = turn.hole_ends(due=False) if isinstance(turn, GateTurn) else None
         if ends is None or ends[0] is None or (through is not None and through > ends[0]):
             return None
         end = ends[0] if through is None else through
+        (under_way,) = self._reading.under_way(queue, locked, [end])
         self._transaction.one(
             "close_places",
             of_gate=queue.queue_id,
             of_origin=queue.origin_id,
             of_groups=locked.keys,
-            most=_MOST_PLACES,
+            most=MOST_PLACES,
             open_at_most=queue.open_at_most,
             forced=[end],
         )
-        return end
+        return end, under_way
 
     def _look_again(self, queue: BoxQueue, locked: LockedGroups) -> None:
         """Let groups of a gate be looked at after an operator's action: more places may leave now."""
         if queue.origin_id is not None:
             self._transaction.do("look_at_places", of_gate=queue.queue_id, of_groups=locked.keys)
-
-    def _turn(
-        self,
-        queue: BoxQueue,
-        locked: LockedGroups,
-        at_most: int,
-        *,
-        everything: bool = False,
-        all_arrived: bool = False,
-        all_held: bool = False,
-        none_arrived: bool = False,
-        in_hand: Sequence[int] = (),
-        forced: Sequence[int | None] | None = None,
-    ) -> TurnStart:
-        """A turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages
-        or all. `forced`: for each group of a gate the number up to which places are closed by force.
-
-        Messages that were committed after a message that waits to be routed are left out; True if a message waits.
-        """
-        queued = ALL if everything else queue.looked_at(at_most)
-        portion = _portion(queue, len(locked.keys), at_most, all_arrived=all_arrived, all_held=all_held)
-        if none_arrived:
-            portion["most_arrived"] = 0
-        parameters = {
-            "queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued, **portion,
-            "fresh": _FRESH,
-            **self._where_unrouted(),
-        }  # fmt: skip
-        name = "turn_dialogs" if queue.serves else "turn"
-        if queue.origin_id is not None:
-            name, parameters = "turn_gate", parameters | _places_of(queue) | {"forced": forced}
-        (row,) = self._transaction.rows(name, **parameters)
-        begun = _turn_of(queue, locked, row, at_most, portion, in_hand)
-        return begun if forced is not None else self._with_gate(queue, locked, begun, at_most)
-
-    def _with_gate(self, queue: BoxQueue, locked: LockedGroups, begun: TurnStart, at_most: int) -> TurnStart:
-        """The turn of an origin queue, which hands out as far as its gate allows; that of a gate where the time of a hole is over, so that
-        what is there of the places of the hole leaves in its place; any other turn as it is.
-        """
-        if queue.gate_id is not None:
-            named = {"of_origin": queue.queue_id, "of_gate": queue.gate_id, "of_groups": locked.keys}
-            bounds = self._transaction.value("gate_bounds", **named, open_at_most=queue.open_at_most)
-            begun.turn.bounds = np.array(bounds, np.int64)
-        if not isinstance(begun.turn, GateTurn) or (ends := begun.turn.hole_ends(due=True)) is None:
-            return begun
-        return self._forced(queue, locked, at_most, ends)
-
-    def _forced(self, queue: BoxQueue, locked: LockedGroups, at_most: int, ends: Sequence[int | None]) -> TurnStart:
-        """A turn of a gate for which the places up to these numbers are closed by force."""
-        begun = self._turn(queue, locked, at_most, forced=ends)
-        if isinstance(begun.turn, GateTurn):
-            begun.turn.skip_holes(ends)
-        return begun
 
     def hand_out(
         self,
@@ -533,7 +419,7 @@ class Turns:
             name = "hand_out_fifo"
             marks = queue.serves and queue.declared.rollbacks is not None
             parameters |= {
-                "known_version": definitions.version, "fresh": _FRESH_TEXT, "serves": queue.serves, "marks": marks,
+                "known_version": definitions.version, "fresh": _FRESH_AS_TEXT, "serves": queue.serves, "marks": marks,
                 **self._where_unrouted(),
             }  # fmt: skip
         if after is None:
@@ -546,7 +432,7 @@ class Turns:
         if not rows:
             return None, definitions.version
         first = rows[0]
-        _check_isolation(first.isolation)
+        check_isolation(first.isolation)
         handed = HandedMessages(
             first.group_key,
             first.incarnation,
@@ -555,7 +441,7 @@ class Turns:
             [row.ordinal for row in rows],
             [row.late for row in rows],
         )
-        delivery = self._delivery(queue, handed, rows, definitions)
+        delivery = self._deliveries.of(queue, handed, rows, definitions)
         if arrived:
             delivery.mark = Mark(first.rolled_back, first.own)
         return delivery, first.version
@@ -569,140 +455,4 @@ class Turns:
         none: list[int | None] = [None] * len(rows)
         ordinals = [row.ordinal for row in rows]  # with a gate: the numbers of their places
         handed = HandedMessages(None, 0, [row.entry_id for row in rows], none, ordinals, [False] * len(rows))
-        return self._delivery(queue, handed, rows, definitions), rows[0].version
-
-    def _delivery(
-        self, queue: BoxQueue, handed: HandedMessages, rows: Sequence[Any], definitions: Definitions
-    ) -> Delivery:
-        rows = with_edits(self._transaction, queue, handed.entry_ids, rows)
-        having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row.parts]
-        parts = parts_of(self._transaction, queue, having)
-        sequences = handed.sequences
-        if isinstance(queue.declared.policy_of(handed.group), Fifo):  # which goes by arrival, whatever else is there
-            sequences = [None] * len(sequences)
-        groups = [row.group_key for row in rows] if queue.numbers else [handed.group] * len(rows)
-        messages = [
-            received_of(row, queue, definitions, group, sequence, ordinal, late, parts.get(entry_id, ()))
-            for row, entry_id, group, sequence, ordinal, late in zip(
-                rows, handed.entry_ids, groups, sequences, handed.ordinals, handed.late, strict=True
-            )
-        ]
-        ends = DeliveryEnds.of(queue, handed, have_failed=any(row.attempt for row in rows))
-        joined = None if isinstance(self._transaction.connection, OwnConnection) else self._joined(ends)
-        return Delivery(
-            queue.declared.name,
-            handed.group,
-            messages,
-            lambda: self._execute(ends.completion()),
-            lambda: self._put_back(ends, joined),
-            lambda count: self._end_after(ends, joined, count),
-            handed.entry_ids,
-            handed.incarnation,
-            ends.completion(),
-            place="" if self._transaction.access is None else self._transaction.access.place,
-            look=None if joined is None else lambda: self._standing(joined),
-            put_back_apart=None if joined is None else lambda: self._put_back_apart(ends),
-        )
-
-    def _joined(self, ends: DeliveryEnds) -> dict[str, Any]:
-        """The parameters that ask PostgreSQL for the fate of a delivery in an application's transaction."""
-        named = {"of_queue": ends.queue_id, "of_group": ends.group, "entry_ids": ends.entry_ids}
-        return named | {"handed": self._transaction.value("handed_by", **named), "put": None}
-
-    def _standing(self, joined: dict[str, Any]) -> DeliveryStatus:
-        """The fate of a delivery. If the application has ended its transaction, no new transaction is left open."""
-        if self._transaction.access is None or not is_idle(self._transaction.connection):
-            return DeliveryStatus(*self._transaction.one("standing", **joined))
-        with self._transaction.access.transaction() as transaction:
-            return DeliveryStatus(*transaction.one("standing", **joined))
-
-    def _end_after(self, ends: DeliveryEnds, joined: dict[str, Any] | None, count: int) -> None:
-        """Complete the first `count` messages of a delivery, and put the others back."""
-        if count:
-            self._execute(ends.between(0, count).completion())
-        self._put_back(ends.between(count, None), joined)
-
-    def _put_back(self, ends: DeliveryEnds, joined: dict[str, Any] | None) -> None:
-        if ends.group is None:  # a message without one was locked, and nothing else has happened to it
-            if joined is not None:
-                joined["put"] = joined["handed"]
-        elif joined is None:
-            self._transaction.do("put_back", **ends.back())
-        else:
-            joined["put"] = self._transaction.value("put_back_by", **ends.back())
-
-    def _put_back_apart(self, ends: DeliveryEnds) -> None:
-        """Put back a delivery that an application has committed without completing it, independently of its next transaction."""
-        if ends.group is not None and self._transaction.access is not None:
-            with self._transaction.access.transaction() as transaction:
-                transaction.do("put_back_committed", **ends.back())
-
-    def _execute(self, completion: Completion) -> None:
-        self._transaction.do(completion.name, **completion.parameters)
-
-
-def _portion(
-    queue: BoxQueue, groups: int, at_most: int, *, all_arrived: bool = False, all_held: bool = False
-) -> dict[str, int]:
-    """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read."""
-    calls = any(isinstance(one, BestEffort) and one.window is None for one in queue.declared.all_policies())
-    return {
-        "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
-        "most_held": ALL if all_held else PORTION.held,
-        "most_whole": PORTION.together,
-    }
-
-
-def _places_of(queue: BoxQueue) -> dict[str, int | None]:
-    """The parameters that close places at a gate."""
-    return {"origin_id": queue.origin_id, "most_places": _MOST_PLACES, "open_at_most": queue.open_at_most}
-
-
-def _turn_of(
-    queue: BoxQueue,
-    locked: LockedGroups,
-    row: Any,
-    at_most: int,
-    portion: dict[str, int],
-    in_hand: Sequence[int] = (),
-) -> TurnStart:
-    """The turn of locked groups, from the row with all their data, without entries that are in hand."""
-    known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered)
-    groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
-    asked = (row.request_places, row.request_ids, row.actions)
-    requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
-    entries = Entries.of(row)
-    if in_hand:
-        entries = entries.take(~np.isin(entries.entry_id, in_hand))
-    policy = queue.declared.policy_of(locked.keys[0])
-    if queue.origin_id is not None and isinstance(policy, Standard):
-        if not portion["most_arrived"]:
-            entries = entries.take(entries.status != ARRIVED)
-        closed, its = ClosedPlaces.of(row), (requests, queue.incarnation)
-        return TurnStart(GateTurn(policy, locked.keys, groups, entries, closed, locked.now_us, at_most, *its), False)
-    turn = Turn(
-        policy,
-        locked.keys,
-        groups,
-        entries,
-        locked.now_us,
-        at_most,
-        requests,
-        queue.incarnation,
-        **portion,
-        is_all=not row.unrouted,
-    )
-    return TurnStart(turn, row.unrouted)
-
-
-def _check_isolation(isolation: str) -> None:
-    """Refuse a transaction that reads by a snapshot older than the lock would be.
-
-    Raises:
-        UsageError: it does.
-    """
-    if isolation != "read committed":
-        raise UsageError(
-            f"messages can't be received in a transaction that is {isolation}",
-            remedy="use READ COMMITTED: what it reads has to be younger than the lock of the group",
-        )
+        return self._deliveries.of(queue, handed, rows, definitions), rows[0].version

@@ -25,6 +25,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
+import logging
 import os
 import re
 import time
@@ -37,7 +38,8 @@ from typing import Any
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline, Receive
-from seriatim.pipeline.files.pipeline_file import load
+from seriatim.pipeline.files.pipeline_file import examine, load
+from seriatim.runtime.pipelines.start_changes import Change, later_changes, ordering, ordering_changes
 from seriatim.spark.control.pipeline_place import LAYOUT
 from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
@@ -45,6 +47,9 @@ from seriatim.spark.state.manifest import identity
 
 __all__ = ["LAYOUT", "Checkpoint", "Identity"]
 
+_LOG = logging.getLogger("seriatim.pipeline")
+#: The entry of `pipeline.json` with the parameters by which the state was written; see `start_changes.py`.
+_ORDERING = "ordering"
 #: How the files of Spark's logs begin.
 _VERSION = re.compile(rb"v\d+")
 #: The layouts that `seriatim pipeline move` converts.
@@ -233,8 +238,33 @@ class Checkpoint:
                 raise CheckpointMismatch(what, where=str(self.root), remedy=remedy)
             made = Identity(str(uuid.uuid4()), pipeline.buckets or DEFAULT_BUCKETS, dict(splitting))
             content = {**_facts(pipeline, made.buckets), "id": made.id, "splitting": made.splitting}
+            content[_ORDERING] = ordering([one.queue for one in pipeline.route])
             write_synced(file, json.dumps(content, indent=2).encode())
             return made
+        found, known = self._found(file, pipeline)
+        for change in self._refused(found, known, pipeline):
+            raise CheckpointMismatch(
+                f"the checkpoint belongs to another declaration: {change.reason}",
+                where=str(self.root) if not change.where else f"{self.root}: {change.where}",
+                remedy="give the pipeline a checkpoint of its own, or change it back",
+            )
+        if _ORDERING not in found:  # of a version that didn't note it
+            file_ = self.root / "declaration.yaml"
+            what = "it is taken from the pipeline file under which the last batch was begun"
+            if not file_.exists():
+                what = "it is taken from the pipeline file as it is now"
+            _LOG.warning("%s doesn't say how its state was written: %s", file, what)
+            noted = found | {_ORDERING: ordering([one.queue for one in pipeline.route])}
+            write_synced(file, json.dumps(noted, indent=2).encode())
+        self._check_logs()
+        return known
+
+    def _found(self, file: Path, pipeline: Pipeline) -> tuple[dict[str, Any], Identity]:
+        """What the checkpoint says of itself.
+
+        Raises:
+            CheckpointMismatch: the file is damaged, or the checkpoint has another layout.
+        """
         try:
             found = json.loads(file.read_bytes())
             known = Identity(*_known(found))
@@ -249,17 +279,41 @@ class Checkpoint:
                 where=str(self.root),
                 remedy=remedy,
             )
+        return found, known
+
+    def changes(self, pipeline: Pipeline) -> list[Change]:
+        """What a start with this declaration would change: first what would be refused, then what would count from the next batch on.
+
+        Nothing is written, and the checkpoint isn't locked.
+
+        Raises:
+            CheckpointMismatch: a file is damaged, or has another layout.
+        """
+        file = self.root / "pipeline.json"
+        if not file.exists():
+            return []
+        found, known = self._found(file, pipeline)
+        changes = list(self._refused(found, known, pipeline))
+        former = self._declared(pipeline)
+        return changes if former is None else [*changes, *later_changes(former, pipeline)]
+
+    def _declared(self, pipeline: Pipeline) -> Pipeline | None:
+        """The pipeline under which the last batch was begun, which may not fit the present folders; None: it isn't known."""
+        file = self.root / "declaration.yaml"
+        return examine(file, original=pipeline.source_file)[0] if file.exists() else None
+
+    def _refused(self, found: Mapping[str, Any], known: Identity, pipeline: Pipeline) -> Iterator[Change]:
+        """The changes with which the pipeline doesn't start."""
         for fact, wanted in _facts(pipeline, pipeline.buckets or known.buckets).items():
             if found.get(fact) != wanted:
-                verb = "are" if fact.endswith("s") else "is"
-                raise CheckpointMismatch(
-                    f"the checkpoint belongs to another declaration: "
-                    f"its {fact} {verb} {_told(found.get(fact))}, yours {verb} {_told(wanted)}",
-                    where=str(self.root),
-                    remedy="give the pipeline a checkpoint of its own, or change it back",
-                )
-        self._check_logs()
-        return known
+                before, after, verb = _told(found.get(fact)), _told(wanted), "are" if fact.endswith("s") else "is"
+                yield Change("", fact, before, after, "refused", f"its {fact} {verb} {before}, yours {verb} {after}")
+        queues = [one.queue for one in pipeline.route]
+        written = found.get(_ORDERING)
+        if written is None:
+            former = self._declared(pipeline)
+            written = {} if former is None else ordering([one.queue for one in former.route])
+        yield from ordering_changes(written, queues)
 
 
 def _is_log(text: bytes, *, least: int) -> bool:

@@ -1,5 +1,5 @@
 -- Purpose: as `turn`, for a gate: its closed places first.
--- Caller: turns.py, after it has locked the groups, so that what it reads is younger than the lock.
+-- Caller: turn_reading.py, after it has locked the groups, so that what it reads is younger than the lock.
 -- Locks: none.
 -- Index: entries_placed, entries_on_way, entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_of_queue (next to empty).
 SELECT closed.void_places, closed.void_numbers, closed.more, closed.full_groups,

@@ -1,0 +1,97 @@
+"""`Deliveries`: make deliveries of the messages that a turn hands out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.round_trip import OwnConnection, is_idle
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.messages.edited import with_edits
+from seriatim.box.messages.received import parts_of, received_of
+from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus
+from seriatim.box.turns.delivery_ends import DeliveryEnds
+from seriatim.box.turns.turn_result import HandedMessages
+from seriatim.kernel.policy import Fifo
+
+__all__ = ["Deliveries"]
+
+
+class Deliveries:
+    """The deliveries of one transaction, and how they end.
+
+    Args:
+        transaction: the transaction.
+    """
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    def of(self, queue: BoxQueue, handed: HandedMessages, rows: Sequence[Any], definitions: Definitions) -> Delivery:
+        """The delivery of these messages; `rows`: the rows of their entries, in the same order."""
+        rows = with_edits(self._transaction, queue, handed.entry_ids, rows)
+        having = [entry_id for entry_id, row in zip(handed.entry_ids, rows, strict=True) if row.parts]
+        parts = parts_of(self._transaction, queue, having)
+        sequences = handed.sequences
+        if isinstance(queue.declared.policy_of(handed.group), Fifo):  # which goes by arrival, whatever else is there
+            sequences = [None] * len(sequences)
+        groups = [row.group_key for row in rows] if queue.numbers else [handed.group] * len(rows)
+        messages = [
+            received_of(row, queue, definitions, group, sequence, ordinal, late, parts.get(entry_id, ()))
+            for row, entry_id, group, sequence, ordinal, late in zip(
+                rows, handed.entry_ids, groups, sequences, handed.ordinals, handed.late, strict=True
+            )
+        ]
+        ends = DeliveryEnds.of(queue, handed, have_failed=any(row.attempt for row in rows))
+        joined = None if isinstance(self._transaction.connection, OwnConnection) else self._joined(ends)
+        return Delivery(
+            queue.declared.name,
+            handed.group,
+            messages,
+            lambda: self._execute(ends.completion()),
+            lambda: self._put_back(ends, joined),
+            lambda count: self._end_after(ends, joined, count),
+            handed.entry_ids,
+            handed.incarnation,
+            ends.completion(),
+            place="" if self._transaction.access is None else self._transaction.access.place,
+            look=None if joined is None else lambda: self._standing(joined),
+            put_back_apart=None if joined is None else lambda: self._put_back_apart(ends),
+        )
+
+    def _joined(self, ends: DeliveryEnds) -> dict[str, Any]:
+        """The parameters that ask PostgreSQL for the fate of a delivery in an application's transaction."""
+        named = {"of_queue": ends.queue_id, "of_group": ends.group, "entry_ids": ends.entry_ids}
+        return named | {"handed": self._transaction.value("handed_by", **named), "put": None}
+
+    def _standing(self, joined: dict[str, Any]) -> DeliveryStatus:
+        """The fate of a delivery. If the application has ended its transaction, no new transaction is left open."""
+        if self._transaction.access is None or not is_idle(self._transaction.connection):
+            return DeliveryStatus(*self._transaction.one("standing", **joined))
+        with self._transaction.access.transaction() as transaction:
+            return DeliveryStatus(*transaction.one("standing", **joined))
+
+    def _end_after(self, ends: DeliveryEnds, joined: dict[str, Any] | None, count: int) -> None:
+        """Complete the first `count` messages of a delivery, and put the others back."""
+        if count:
+            self._execute(ends.between(0, count).completion())
+        self._put_back(ends.between(count, None), joined)
+
+    def _put_back(self, ends: DeliveryEnds, joined: dict[str, Any] | None) -> None:
+        if ends.group is None:  # a message without one was locked, and nothing else has happened to it
+            if joined is not None:
+                joined["put"] = joined["handed"]
+        elif joined is None:
+            self._transaction.do("put_back", **ends.back())
+        else:
+            joined["put"] = self._transaction.value("put_back_by", **ends.back())
+
+    def _put_back_apart(self, ends: DeliveryEnds) -> None:
+        """Put back a delivery that an application has committed without completing it, independently of its next transaction."""
+        if ends.group is not None and self._transaction.access is not None:
+            with self._transaction.access.transaction() as transaction:
+                transaction.do("put_back_committed", **ends.back())
+
+    def _execute(self, completion: Completion) -> None:
+        self._transaction.do(completion.name, **completion.parameters)

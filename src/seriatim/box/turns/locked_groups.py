@@ -1,0 +1,48 @@
+"""Groups that a transaction has locked."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.errors import UsageError
+from seriatim.pipeline.declared.queue_level import type_of
+
+__all__ = ["LockedGroups", "check_isolation"]
+
+
+class LockedGroups(NamedTuple):
+    """Locked groups: their keys; the time in microseconds; the version of the definitions.
+
+    `unrouted`: whether messages that were published through SQL wait to be routed. `many`: whether more messages
+    wait to be judged than a turn of one group is worth.
+    """
+
+    keys: list[str]
+    now_us: int
+    version: int
+    unrouted: bool = False
+    many: bool = False
+
+    def by_policy(self, queue: BoxQueue) -> list[LockedGroups]:
+        """The same groups, grouped by policy."""
+        if not queue.declared.policies:
+            return [self]
+        kept: dict[str | None, list[str]] = {}
+        for key in self.keys:
+            kind = type_of(key)
+            kept.setdefault(kind if kind in queue.declared.policies else None, []).append(key)
+        return [self._replace(keys=keys) for keys in kept.values()]
+
+
+def check_isolation(isolation: str) -> None:
+    """Refuse a transaction that reads by a snapshot older than the lock would be.
+
+    Raises:
+        UsageError: it does.
+    """
+    if isolation != "read committed":
+        raise UsageError(
+            f"messages can't be received in a transaction that is {isolation}",
+            remedy="use READ COMMITTED: what it reads has to be younger than the lock of the group",
+        )

@@ -1,0 +1,189 @@
+"""`TurnReading`: read the data of a turn of locked groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import ALL, BoxQueue
+from seriatim.box.publishing.unrouted_range import where_unrouted
+from seriatim.box.turns.gate_turn import ClosedPlaces, GateTurn
+from seriatim.box.turns.group_row import fresh_row
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.resequence import Turn
+from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request
+from seriatim.kernel.columns import Ints
+from seriatim.kernel.policy import BestEffort, Fifo, Standard
+
+__all__ = [
+    "FRESH",
+    "MOST_PLACES",
+    "PORTION",
+    "Portion",
+    "TurnReading",
+    "TurnStart",
+    "places_of",
+    "portion_of",
+    "turn_of",
+]
+
+#: How many closed places of a group a turn of a gate lets pass.
+MOST_PLACES = 1_000
+#: The state of a group of a service's queue that is new.
+FRESH = fresh_row(Fifo())
+
+
+class Portion(NamedTuple):
+    """The most messages that a turn reads: held messages of each group; arrived messages of each group, and of all groups
+    together, but at least a number of each.
+    """
+
+    held: int = 1_000
+    arrived: int = 1_000
+    together: int = 20_000
+    each: int = 100
+
+    def arrived_of(self, groups: int, at_most: int) -> int:
+        """The number of arrivals of each group that a turn judges, by the numbers of groups and of messages to hand out."""
+        return min(max(self.arrived, min(at_most, self.together // 2)), max(self.together // max(groups, 1), self.each))
+
+
+#: What every turn reads.
+PORTION = Portion()
+
+
+class TurnStart(NamedTuple):
+    """A turn of a locked group; whether messages that were published through SQL wait to be routed."""
+
+    turn: Turn
+    unrouted: bool
+
+
+class TurnReading:
+    """Reads the data of turns.
+
+    Args:
+        transaction: the transaction, which has locked the groups.
+    """
+
+    def __init__(self, transaction: Transaction) -> None:
+        self._transaction = transaction
+
+    def read(
+        self,
+        queue: BoxQueue,
+        locked: LockedGroups,
+        at_most: int,
+        *,
+        everything: bool = False,
+        all_arrived: bool = False,
+        all_held: bool = False,
+        none_arrived: bool = False,
+        in_hand: Sequence[int] = (),
+        forced: Sequence[int | None] | None = None,
+    ) -> TurnStart:
+        """A turn of locked groups, with all queued messages or as many as it needs, and with the first arrived and held messages
+        or all. `forced`: for each group of a gate the number up to which places are closed by force.
+
+        Messages that were committed after a message that waits to be routed are left out; True if a message waits.
+        """
+        queued = ALL if everything else queue.looked_at(at_most)
+        portion = portion_of(queue, len(locked.keys), at_most, all_arrived=all_arrived, all_held=all_held)
+        if none_arrived:
+            portion["most_arrived"] = 0
+        parameters = {
+            "queue_id": queue.queue_id, "group_keys": locked.keys, "at_most": queued, **portion,
+            "fresh": FRESH,
+            **where_unrouted(self._transaction),
+        }  # fmt: skip
+        name = "turn_dialogs" if queue.serves else "turn"
+        if queue.origin_id is not None:
+            name, parameters = "turn_gate", parameters | places_of(queue) | {"forced": forced}
+        (row,) = self._transaction.rows(name, **parameters)
+        begun = turn_of(queue, locked, row, at_most, portion, in_hand)
+        return begun if forced is not None else self.with_gate(queue, locked, begun, at_most)
+
+    def with_gate(self, queue: BoxQueue, locked: LockedGroups, begun: TurnStart, at_most: int) -> TurnStart:
+        """The turn of an origin queue, which hands out as far as its gate allows; that of a gate where the time of a hole is over, so that
+        what is there of the places of the hole leaves in its place; any other turn as it is.
+        """
+        if queue.gate_id is not None:
+            named = {"of_origin": queue.queue_id, "of_gate": queue.gate_id, "of_groups": locked.keys}
+            bounds = self._transaction.value("gate_bounds", **named, open_at_most=queue.open_at_most)
+            begun.turn.bounds = np.array(bounds, np.int64)
+        if not isinstance(begun.turn, GateTurn) or (ends := begun.turn.hole_ends(due=True)) is None:
+            return begun
+        return self._forced(queue, locked, at_most, ends)
+
+    def _forced(self, queue: BoxQueue, locked: LockedGroups, at_most: int, ends: Sequence[int | None]) -> TurnStart:
+        """A turn of a gate for which the places up to these numbers are closed by force."""
+        under_way = self.under_way(queue, locked, ends)
+        begun = self.read(queue, locked, at_most, forced=ends)
+        if isinstance(begun.turn, GateTurn):
+            begun.turn.skip_holes(ends, under_way)
+        return begun
+
+    def under_way(self, queue: BoxQueue, locked: LockedGroups, through: Sequence[int | None]) -> list[Ints]:
+        """For each group of a gate the numbers up to the given one of which something is on the way."""
+        named = {"of_gate": queue.queue_id, "of_groups": locked.keys, "through": through}
+        found: list[list[int]] = [[] for _ in locked.keys]
+        for place, number in self._transaction.rows("places_under_way", **named):
+            found[place].append(number)
+        return [np.array(numbers, np.int64) for numbers in found]
+
+
+def portion_of(
+    queue: BoxQueue, groups: int, at_most: int, *, all_arrived: bool = False, all_held: bool = False
+) -> dict[str, int]:
+    """The number of messages that a turn reads, by its number of groups. If a round is a call, all arrivals are read."""
+    calls = any(isinstance(one, BestEffort) and one.window is None for one in queue.declared.all_policies())
+    return {
+        "most_arrived": ALL if calls or all_arrived else PORTION.arrived_of(groups, at_most),
+        "most_held": ALL if all_held else PORTION.held,
+        "most_whole": PORTION.together,
+    }
+
+
+def places_of(queue: BoxQueue) -> dict[str, int | None]:
+    """The parameters that close places at a gate."""
+    return {"origin_id": queue.origin_id, "most_places": MOST_PLACES, "open_at_most": queue.open_at_most}
+
+
+def turn_of(
+    queue: BoxQueue,
+    locked: LockedGroups,
+    row: Any,
+    at_most: int,
+    portion: dict[str, int],
+    in_hand: Sequence[int] = (),
+) -> TurnStart:
+    """The turn of locked groups, from the row with all their data, without entries that are in hand."""
+    known = (row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered)
+    groups = [GroupRow(*one) for one in zip(*(each or () for each in known), strict=True)]
+    asked = (row.request_places, row.request_ids, row.actions)
+    requests = [Request(*one) for one in zip(*(each or () for each in asked), strict=True)]
+    entries = Entries.of(row)
+    if in_hand:
+        entries = entries.take(~np.isin(entries.entry_id, in_hand))
+    policy = queue.declared.policy_of(locked.keys[0])
+    if queue.origin_id is not None and isinstance(policy, Standard):
+        if not portion["most_arrived"]:
+            entries = entries.take(entries.status != ARRIVED)
+        closed, its = ClosedPlaces.of(row), (requests, queue.incarnation)
+        return TurnStart(GateTurn(policy, locked.keys, groups, entries, closed, locked.now_us, at_most, *its), False)
+    turn = Turn(
+        policy,
+        locked.keys,
+        groups,
+        entries,
+        locked.now_us,
+        at_most,
+        requests,
+        queue.incarnation,
+        **portion,
+        is_all=not row.unrouted,
+    )
+    return TurnStart(turn, row.unrouted)

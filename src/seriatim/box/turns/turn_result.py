@@ -1,0 +1,108 @@
+"""The result of a turn: what is written, what is handed out, and what an operator's action did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.notice import EntriesSetAside, HolePassed, Notice
+from seriatim.kernel.outcome import Disposition, EventKind, Events, no_events
+from seriatim.kernel.states import GroupState
+
+__all__ = ["ActedGroup", "ActionResult", "HandedMessages", "TurnResult"]
+
+_HOLES = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
+_FINAL = (Disposition.DEAD.word, Disposition.INVALID.word)
+
+
+@dataclass(frozen=True, slots=True)
+class HandedMessages:
+    """The messages of one group that are handed out: entries, sequences, ordinals and whether they are late, in order."""
+
+    group: str | None
+    incarnation: int
+    entry_ids: list[int]
+    sequences: list[int | None]
+    ordinals: list[int | None]
+    late: list[bool]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """The result of a turn: the parameters of ``decide``, and the messages to hand out by group.
+
+    `arrived`: the number of judged arrivals. `more`: whether a group has messages for another turn at once. `conflicts`: of
+    each group the entry of the first message that conflicts.
+    """
+
+    changes: dict[str, list[Any]]
+    handed: list[HandedMessages]
+    events: Events
+    arrived: int
+    more: bool
+    conflicts: list[int] = field(default_factory=list)
+    #: For groups that have begun anew, how often.
+    begun: dict[str, int] = field(default_factory=dict)
+    #: Of a gate the groups of whose origin queue messages may be handed out that weren't before.
+    full: Sequence[str] = ()
+
+    def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
+        """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group.
+
+        Args:
+            queue: the queue of the groups.
+            keys: the groups of the turn.
+            kinds: the events of holes to notice.
+        """
+        found: list[Notice] = []
+        if len(self.events):
+            holes = self.events.take(np.isin(self.events.kind, kinds))
+            found += [
+                HolePassed(queue.queue_id, queue.declared.name, keys[at], EventKind(kind), first, last)
+                for at, kind, first, last in zip(
+                    holes.group.tolist(), holes.kind.tolist(), holes.first.tolist(), holes.last.tolist(), strict=True
+                )
+            ]
+        gone = [
+            entry_id
+            for entry_id, disposition in zip(self.changes["aside_ids"], self.changes["aside_dispositions"], strict=True)
+            if disposition in _FINAL
+        ]
+        gone += self.conflicts
+        return [*found, EntriesSetAside(gone)] if gone else found
+
+
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    """The effect of an operator's action on a group: all decisions, and its state before and after.
+
+    `next`: its next number before the action. `more`: whether a long run has begun to leave, and goes on in the next
+    turns. `due`: events before the action; `caused`: events that the action caused.
+    """
+
+    judged: TurnResult
+    before: GroupState
+    after: GroupState
+    released: int = 0
+    set_aside: int = 0
+    next: int = 0
+    more: bool = False
+    due: Events = field(default_factory=no_events)
+    caused: Events = field(default_factory=no_events)
+
+
+@dataclass(frozen=True, slots=True)
+class ActedGroup:
+    """The effect of an action on one of several groups: its state before and after, and what was released.
+
+    `more`: whether a long run has begun to leave, and goes on in the next turns.
+    """
+
+    before: GroupState
+    after: GroupState
+    released: int
+    more: bool

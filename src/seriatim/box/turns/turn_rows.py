@@ -1,0 +1,126 @@
+"""The rows that a turn reads, as columns: groups, requests and entries."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from seriatim.kernel.arrivals import NOT_SAID
+from seriatim.kernel.columns import Bools, Columns, Ints, spans
+from seriatim.kernel.state import Remembered
+from seriatim.kernel.time import NEVER
+
+__all__ = [
+    "ARRIVED", "HELD", "LOOKED_UP", "QUEUED", "Entries", "GroupRow", "Request", "pairs_of", "remembered_of", "written_down",
+]  # fmt: skip
+
+#: The statuses of entries; see `Entries`.
+ARRIVED, HELD, QUEUED, LOOKED_UP = 0, 1, 2, 3
+#: As a group's row has numbers and fingerprints.
+_STORED = np.dtype("<i8")
+
+
+class GroupRow(NamedTuple):
+    """The stored state of a group."""
+
+    group_key: str
+    incarnation: int
+    state: list[int]
+    #: As PostgreSQL writes an array.
+    skipped: str
+    arrivals: int
+    decided: list[int]
+    #: As PostgreSQL writes it in Base64: the last messages that left, a number and a fingerprint each.
+    remembered: str
+
+
+class Request(NamedTuple):
+    """An operator's request for a group that was locked then, by the group's place in the turn."""
+
+    place: int
+    request_id: int
+    action: str
+
+
+@dataclass(frozen=True, slots=True)
+class Entries(Columns):
+    """Entries, as ``turn.sql`` returns them: by group, and within a group in the order in which they arrived, or leave.
+
+    `place` is the place of a row's group among the groups of the turn; `status` 0: arrived, 1: held, 2: queued, 3:
+    held, with the number of an arrived message; such an entry may also be there with status 1. `time`: when it arrived,
+    microseconds; of a held message perhaps `NEVER`: a turn has judged it, and has fired all timers that were due then.
+    `size`: that of its set, `NOT_SAID` if it doesn't tell it; of a `Fifo` or `Standard` queue its marks (``marks.py``).
+    """
+
+    place: Ints
+    status: Ints
+    entry_id: Ints
+    sequence: Ints
+    size: Ints
+    rank: Ints
+    visible: Ints
+    arrival: Ints
+    ordinal: Ints
+    late: Bools
+    waits: Bools
+    time: Ints
+
+    @classmethod
+    def of(cls, row: Any) -> Entries:
+        """Convert the row of the statement, with a list for each column; None if there are no entries."""
+        return cls(
+            _ints(row.places),
+            _ints(row.codes),
+            _ints(row.entry_ids),
+            _ints(row.sequences, 0),
+            _ints(row.sizes, NOT_SAID),
+            _ints(row.ranks),
+            _ints(row.visible, 0),
+            _ints(row.arrivals, 0),
+            _ints(row.ordinals, 0),
+            np.array(row.late or (), np.bool_),
+            np.array(row.waits or (), np.bool_),
+            _ints(row.times, NEVER),
+        )
+
+
+def remembered_of(places: Sequence[int], known: Sequence[GroupRow]) -> Remembered:
+    """The last messages that left of known groups, which are at these places."""
+    parts = [np.frombuffer(b64decode(row.remembered), _STORED) for row in known]
+    pairs = (parts[0] if len(parts) == 1 else np.concatenate(parts)).reshape(-1, 2)
+    group = np.repeat(np.array(places, np.int64), [len(part) // 2 for part in parts])
+    return Remembered(group, pairs[:, 0], pairs[:, 1])
+
+
+def written_down(left: Remembered, groups: int) -> list[str]:
+    """For each group the last messages that left, in Base64."""
+    if not len(left):
+        return [""] * groups
+    pairs = np.empty((len(left), 2), _STORED)
+    pairs[:, 0], pairs[:, 1] = left.sequence, left.fingerprint
+    if groups == 1:
+        return [b64encode(pairs.tobytes()).decode()]
+    starts, ends = spans(left.group, groups)
+    return [
+        b64encode(pairs[start:end].tobytes()).decode()
+        for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
+    ]
+
+
+def pairs_of(written: str) -> list[tuple[int, int]]:
+    """The pairs of numbers in PostgreSQL's text of an array."""
+    found = [int(one) for one in written[1:-1].split(",") if one]
+    return list(zip(found[::2], found[1::2], strict=True))
+
+
+def _ints(values: Sequence[int | None] | None, missing: int | None = None) -> Ints:
+    """A column of numbers, with a number in place of nulls."""
+    if values is None:
+        return np.zeros(0, np.int64)
+    if missing is not None and None in values:
+        values = [missing if value is None else value for value in values]
+    return np.array(values, np.int64)

@@ -1,0 +1,68 @@
+"""A driver that is started again when it dies, and ends with its supervisor."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+
+from tests.command import called, command
+from tests.faults.process import children, in_session, started, until, wait_for_end
+from tests.faults.test_end import FILE, delivered
+
+
+def put(folder, name, *numbers):
+    lines = [json.dumps({"group": "a", "number": number}) for number in numbers]
+    (folder / f".{name}").write_text("\n".join(lines) + "\n")
+    (folder / f".{name}").rename(folder / "in" / name)
+
+
+def there(folder):
+    return sorted(delivered(folder)) if (folder / "out").exists() else []
+
+
+def test_a_killed_driver_is_started_again_and_ends_with_its_supervisor(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "orders.yaml").write_text(FILE)
+    put(tmp_path, "1.json", 2, 1, 4)
+    with started(command("run", "orders.yaml", "--json", "--supervise"), tmp_path, tmp_path / "told") as running:
+        until(lambda: there(tmp_path) == [1, 2], running.process)
+        (driver,) = children(running.process.pid)
+        os.kill(driver, signal.SIGKILL)
+        put(tmp_path, "2.json", 3)
+        until(lambda: there(tmp_path) == [1, 2, 3, 4], running.process)
+        (second,) = children(running.process.pid)
+        assert second != driver
+        own = in_session(second)
+        running.process.kill()  # the supervisor
+        running.process.wait()
+        for one in own:
+            wait_for_end(one)
+    said = (tmp_path / "told.err").read_text()
+    assert "pipeline orders: the driver was killed by signal 9, and is started again in 1 s" in said
+    assert delivered(tmp_path) == [1, 2, 3, 4]
+    assert json.loads((tmp_path / "told").read_text().splitlines()[-1])["ending"] == "stopped"  # it finished its batch
+
+
+def test_it_is_stopped_by_a_signal(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "orders.yaml").write_text(FILE)
+    put(tmp_path, "1.json", 1)
+    with started(command("run", "orders.yaml", "--json", "--supervise"), tmp_path, tmp_path / "told") as running:
+        until(lambda: there(tmp_path) == [1], running.process)
+        running.process.send_signal(signal.SIGINT)
+        assert running.wait() == 0
+    assert (tmp_path / "told.err").read_text() == ""
+    assert running.progress()[-1]["ending"] == "stopped"
+
+
+def test_what_fails_at_once_is_told(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "orders.yaml").write_text(FILE)
+    (tmp_path / ".seriatim" / "pipelines" / "orders" / "query").mkdir(parents=True)
+    result = called(tmp_path, "run", "orders.yaml", "--supervise")
+    assert result.returncode == 3
+    assert "the checkpoint doesn't say of which pipeline it is" in result.stderr
+    result = called(tmp_path, "run", "orders.yaml", "--supervise", "--once")
+    assert result.returncode == 2
+    assert "--supervise goes on until it is stopped" in result.stderr
