@@ -223,9 +223,9 @@ def _reported(found: FoundPipeline) -> list[dict[str, Any]] | None:
     """The groups that aren't ready, from the report of the last batch; None: it doesn't name them all."""
     try:
         reports = json.loads((found.place.root / "tally.json").read_bytes())["standing"]["reports"].values()
+        told_ = [one["stopped"] for one in reports]  # earlier versions reported none
     except (OSError, ValueError, KeyError, TypeError):
-        return None  # a run says what is wrong with it
-    told_ = [one["stopped"] for one in reports if "stopped" in one]
+        return None
     if any(one["groups"] > len(one["first"]) for one in told_):
         return None
     return [view for one in told_ for view in one["first"]]

@@ -158,7 +158,7 @@ class Bucket:
         number. ``suspected``, only if there are any: the groups whose producer seems to have begun anew, how many, and the first
         of them: queue, group, the number of the last message that tells so. ``answers``, only if there are any: those to operators'
         commands. ``events``, likewise: what happened to groups in this call.
-        ``stopped``, likewise: how many groups aren't ready, and some of them, as `views` has them.
+        ``stopped``: how many groups aren't ready, and some of them, as `views` has them.
         """
         known = self._index.queues
         held = {name: len(queue.state.held.messages()) for name, queue in known.items()}
@@ -193,9 +193,8 @@ class Bucket:
         not_ready = [
             stopped(queue.name, queue.policy, known[queue.name]) for queue in self._plan.queues if queue.name in known
         ]
-        if any(many for many, _ in not_ready):
-            views = [view for _, some in not_ready for view in some]
-            told["stopped"] = {"groups": sum(many for many, _ in not_ready), "first": views}
+        views = [view for _, some in not_ready for view in some]
+        told["stopped"] = {"groups": sum(many for many, _ in not_ready), "first": views}
         if self._answers:
             told["answers"] = self._answers
         if self._events:
