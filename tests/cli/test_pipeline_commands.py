@@ -74,6 +74,11 @@ def see_what_is_there(file):
     """From the state itself, and from the operator log."""
     assert json.loads(invoked("group", "show", "two", "--pipeline", file, "--json").output)["missing_first"] == 3
     assert "does not have a group 'four'" in invoked("group", "show", "four", "--pipeline", file).stderr
+    counts = json.loads(invoked("pipeline", "show", file, "--json").output)
+    found = [counts[name] for name in ("running", "held", "held_groups", "holes", "queued")]
+    assert found == [False, 1, 1, 1, 0]
+    (ordered,) = counts["destinations"]
+    assert [ordered[name] for name in ("queue", "released", "held", "groups")] == ["ordered", 4, 1, 3]
     events = json.loads(invoked("events", "--pipeline", file, "--json").output)
     assert sorted((one["group"], one["kind"], one["first"], one["actor"]) for one in events) == [
         ("one", "hole_skipped", 2, "ada"),

@@ -11,6 +11,7 @@ from seriatim.cli.pipeline_groups import PIPELINE_GROUP
 from seriatim.cli.run import SUMMARY
 from seriatim.cli.show import waiting_line
 from seriatim.cli.table import Column, Table, json_option
+from seriatim.operations.tables import pipelines as declared_tables
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["pipeline"]
@@ -21,6 +22,8 @@ _DRAINED: Table[dict[str, object]] = Table(
     Column("summary", None, rows=SUMMARY, meaning="the run that took in the rest"),
     Column("groups", None, rows=PIPELINE_GROUP, meaning="the groups that still hold messages"),
 )
+_COUNTS = Table.of(declared_tables.COUNTS)
+_DESTINATIONS = Table.of(declared_tables.DESTINATIONS)
 #: The exit code where something is still held, or waits for a port.
 _HELD = 3
 _patience = click.option(
@@ -35,7 +38,32 @@ _patience = click.option(
 
 @click.group("pipeline", cls=Commands)
 def pipeline() -> None:
-    """End a pipeline, or convert its checkpoint."""
+    """List and show pipelines, end one, or convert its checkpoint."""
+
+
+@pipeline.command("list")
+@json_option("Print a JSON list.", _COUNTS)
+def list_(*, json_: bool) -> None:
+    """List the pipelines with a checkpoint in this folder: whether each runs, its last batch, and what it holds."""
+    from seriatim.operations.pipelines.pipelines import pipelines  # noqa: PLC0415 -- Spark is slow to import
+
+    _COUNTS.print(pipelines(), json_=json_)
+
+
+@pipeline.command("show")
+@click.argument("name", metavar="NAME_OR_FILE")
+@json_option("Print one JSON object.", _COUNTS)
+def show(name: str, *, json_: bool) -> None:
+    """Show a pipeline after its last batch, with the counts of each destination from its first batch on."""
+    from seriatim.operations.pipelines.pipelines import counts_of  # noqa: PLC0415 -- Spark is slow to import
+
+    found = counts_of(name)
+    if json_:
+        _COUNTS.print_object(found)
+        return
+    _COUNTS.print([found])
+    click.echo()
+    _DESTINATIONS.print(found.destinations)
 
 
 @pipeline.command("move")

@@ -117,13 +117,13 @@ def list_groups_of_pipeline(
     dsn: str | None,
     json_: bool,
 ) -> None:
-    """List groups of a pipeline: those that stand still, or all."""
+    """List groups of a pipeline: those that stand still or hold messages, or all."""
     not_with_dsn(dsn)
     _check_filters(chosen)
-    from seriatim.kernel.states import STOPPED  # noqa: PLC0415
     from seriatim.operations.pipelines import groups as operations  # noqa: PLC0415 -- Spark is slow to import
 
-    found = operations.groups(pipeline, state=None if all_ else states or sorted(STOPPED), limit=limit, **chosen)
+    waits = not all_ and not states
+    found = operations.groups(pipeline, state=states or None, waits=waits, limit=limit, **chosen)
     PIPELINE_GROUP.print(found, json_=json_, limit=limit)
 
 

@@ -12,7 +12,9 @@ from seriatim.errors import CheckpointMismatch
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.pipelines.set_aside import read_set_aside
+from seriatim.spark.control import operator_log
 from seriatim.spark.control.commands import LOOK, Command
+from seriatim.spark.control.operator_log import EVENT
 from seriatim.spark.control.pipeline_place import PipelinePlace
 from tests.delivered import table_of
 
@@ -232,3 +234,47 @@ def ran_with_two_commands(tmp_path_factory):
         told(folder, command(verb, "c"))
         run(pipeline(folder), once=True)
     return folder / "checkpoint"
+
+
+def test_events_are_kept_once_also_if_a_batch_runs_again(folder):
+    declared = pipeline(folder, ", hole_timeout: 1h, on_hole: skip")
+    put(folder, "a", [("c", 1), ("c", 4), ("d", 2)])
+    run(declared, finish=True)
+    log = PipelinePlace.of(folder / "checkpoint", "orders").operator_log
+
+    def kept():
+        return [
+            (one["batch"], one["group"], one["event"], one["first"], one["last"]) for one in log.entries(kind=EVENT)
+        ]
+
+    found = kept()
+    assert sorted(one[1:] for one in found) == [
+        ("c", "hole_overdue", 2, 3),
+        ("c", "hole_skipped", 2, 3),
+        ("d", "hole_overdue", 1, 1),
+        ("d", "hole_skipped", 1, 1),
+    ]
+    # As a kill leaves it before the commit.
+    commits = folder / "checkpoint" / "query" / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdecimal())
+    assert {one[0] for one in found} == {last}
+    for name in (str(last), f".{last}.crc"):
+        (commits / name).unlink(missing_ok=True)
+    run(declared, once=True)
+    assert kept() == found
+
+
+def test_a_former_file_of_many_batches_is_read_as_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(operator_log, "_TOGETHER", 3)
+    log = operator_log.OperatorLog(tmp_path / "log")
+    for batch in range(0, 20, 2):
+        log.keep(batch, [{"kind": EVENT, "at": batch}, {"kind": EVENT, "at": batch + 1}])
+    log.keep(18, [{"kind": EVENT, "at": 18}])  # it runs again
+    log.keep(20, [])
+    names = sorted(file.name for file in (tmp_path / "log").iterdir())
+    assert names[:2] == ["0000000000-0000000004", "0000000006-0000000010"]
+    assert [one["at"] for one in log.entries()] == list(range(19))
+    assert [one["at"] for one in log.entries(after=10, newest_first=True)] == list(range(18, 11, -1))
+    (tmp_path / "log" / names[0]).write_text("no JSON\n")
+    with pytest.raises(CheckpointMismatch, match="the file of the operator log is damaged"):
+        list(log.entries())

@@ -157,6 +157,7 @@ def groups(
     queue: str | None = None,
     *,
     state: Sequence[GroupState | str] | None = None,
+    waits: bool = False,
     key: str | None = None,
     older_than: float | str | None = None,
     limit: int = 1000,
@@ -171,6 +172,7 @@ def groups(
         pipeline: its name, or its file.
         queue: only groups of this destination.
         state: only groups in one of these states; None: all.
+        waits: only groups that stand still or hold messages.
         key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
         older_than: only groups that have waited for more than this many seconds (or ``"5m"``).
         limit: the largest number of rows.
@@ -187,9 +189,10 @@ def groups(
             raise UsageError(f"{shown(one)} is not a state of groups", remedy=f"one of {', '.join(GroupState)}")
     states = None if state is None else frozenset(GroupState(one) for one in state)
     of = None if queue is None else found.queue(queue)
-    told_ = _reported(found) if states is not None and states <= STOPPED else None
+    told_ = _reported(found) if waits or (states is not None and states <= STOPPED) else None
     if told_ is None:
-        filter_ = {"states": None if states is None else [str(one) for one in sorted(states)], "key": key}
+        filter_: dict[str, Any] = {"key": key, "waits": waits}
+        filter_["states"] = None if states is None else [str(one) for one in sorted(states)]
         told_ = _asked(found, of, filter_, wait)
     oldest = None if older_than is None else datetime.now(UTC) - timedelta(microseconds=micros(older_than))
     fits = compile_pattern(translate("*" if key is None else key.replace("[", "[[]")))
@@ -243,7 +246,9 @@ def _asked(found: FoundPipeline, queue: str | None, filter_: Mapping[str, Any], 
     session = open_session({"spark.app.name": found.name})
     try:
         queues = [one.queue for one in found.declared.route]
-        return groups_in_state(session, found.place.root, queues, key=filter_.get("group"), ready=True)
+        return groups_in_state(
+            session, found.place.root, queues, key=filter_.get("group"), ready=not filter_.get("waits")
+        )
     finally:
         if not shared:
             session.stop()

@@ -12,8 +12,11 @@ if TYPE_CHECKING:
     from seriatim.operations.log_entries import LogEntry
     from seriatim.operations.pipelines.events import GroupEvent
     from seriatim.operations.pipelines.groups import Group, Operation, Refused
+    from seriatim.operations.pipelines.pipelines import DestinationCounts, PipelineCounts
 
-__all__ = ["ACTED", "EVENTS", "GROUP", "LOGGED", "OPERATION", "REFUSED"]
+__all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LOGGED", "OPERATION", "REFUSED"]
+
+_SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
 
 GROUP: Table[Group] = Table(
     "A group of a pipeline",
@@ -81,4 +84,40 @@ EVENTS: Table[GroupEvent] = Table(
     *json_only("batch", "operation_id", "action", "actor"),
     Column("reason", "by", shown=lambda one: one.by, meaning="the actor's reason"),
     row="seriatim.operations.pipelines.events:GroupEvent",
+)
+
+
+def _set_aside(counts: DestinationCounts) -> str:
+    return ", ".join(f"{getattr(counts, what):,} {what}" for what in _SET_ASIDE if getattr(counts, what))
+
+
+DESTINATIONS: Table[DestinationCounts] = Table(
+    "The counts of a destination",
+    Column("queue"),
+    Column("released"),
+    Column("held"),
+    Column("holes"),
+    Column("groups"),
+    text_only("set aside", _set_aside, "the messages that were set aside, by disposition"),
+    *json_only(*_SET_ASIDE),
+    Column("unrouted", shown=lambda one: one.unrouted or None),
+    row="seriatim.operations.pipelines.pipelines:DestinationCounts",
+)
+COUNTS: Table[PipelineCounts] = Table(
+    "The counts of a pipeline",
+    Column("pipeline"),
+    *json_only("checkpoint"),
+    Column("running", "is", shown=lambda one: "running" if one.running else "stopped"),
+    Column("batch"),
+    Column("batch_at", "at"),
+    Column("held"),
+    Column("held_groups", "waiting groups"),
+    Column("holes"),
+    Column("oldest"),
+    Column("set_aside", "set aside"),
+    Column("queued", "commands"),
+    Column("state_bytes", "state", shown=lambda one: f"{one.state_bytes / 1_000_000:,.1f} MB"),
+    Column("destinations", None, rows=DESTINATIONS),
+    row="seriatim.operations.pipelines.pipelines:PipelineCounts",
+    nothing="no pipeline has run in this folder",
 )

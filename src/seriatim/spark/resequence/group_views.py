@@ -127,7 +127,7 @@ def _moment(value: Any) -> int | None:
 
 
 def fitting(filter_: Mapping[str, Any], policy: Policy, known: QueueState, now: int) -> Ints:
-    """The rows of the groups that a filter names: ``states``, ``key`` (a pattern), ``group`` (a key),
+    """The rows of the groups that a filter names: ``states``, ``key`` (a pattern), ``group`` (a key), ``waits`` (as `not_ready`),
     ``older_than`` (microseconds).
 
     Args:
@@ -138,6 +138,8 @@ def fitting(filter_: Mapping[str, Any], policy: Policy, known: QueueState, now: 
     """
     state = known.state
     wanted = np.ones(len(state), np.bool_)
+    if filter_.get("waits"):
+        wanted &= np.isin(np.arange(len(state)), not_ready(policy, state))
     if filter_.get("states") is not None:
         shown = shown_states(policy, state)[0]
         wanted &= np.isin(shown, [place for place, one in enumerate(_STATES) if one in filter_["states"]])
