@@ -136,11 +136,11 @@ def catch_writing(worker: Node, ports: list[Path], process: subprocess.Popen[byt
     Such a task has not answered the driver, so its micro-batch can't be complete. When its executor is killed, it is
     left behind with its file.
     """
-    stagings = [port / ".staging" for port in ports]
     caught: list[int] = []
     writers: dict[int, int] = {}
 
     def look() -> bool:
+        stagings = [staging for port in ports for staging in port.glob(".staging*")]
         if any(map(_is_filled, stagings)):
             caught.extend(executor for python, executor in writers.items() if _stop_writing(python, stagings))
         else:

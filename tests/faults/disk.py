@@ -30,7 +30,7 @@ class Disk:
         return _last(self.root / "checkpoint/query/commits")
 
     def writes(self) -> bool:
-        return any(_names(port / ".staging") for port in self.ports)
+        return any(_names(staging) for port in self.ports for staging in port.glob(".staging*"))
 
     def in_place(self, batch: int) -> list[str]:
         return [port.name for port in self.ports if (port / f"batch={batch:010d}").exists()]

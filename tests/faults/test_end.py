@@ -6,7 +6,7 @@ import json
 import os
 import signal
 
-from tests.command import command
+from tests.command import called, command
 from tests.faults.process import started, until
 
 FILE = """
@@ -56,3 +56,32 @@ def test_its_spark_is_killed(tmp_path):
     said = (tmp_path / "told.err").read_text()
     assert "Spark's process has ended" in said.splitlines()[-1]
     assert "the next run goes on where this one stopped" in said
+
+
+def test_a_driver_that_stood_still_while_another_took_over_puts_nothing_in_place(tmp_path):
+    """Its lock is lost, as on a folder that machines share."""
+    with run(tmp_path) as running:
+        until(lambda: len(running.progress()) > 0, running.process)
+        known = 3
+        while True:  # until it is caught with a batch written, and not in place
+            known += 1000
+            lines = [json.dumps({"group": "a", "number": number}) for number in range(known - 999, known + 1)]
+            (tmp_path / "in" / f".{known}").write_text("\n".join(lines) + "\n")
+            (tmp_path / "in" / f".{known}").rename(tmp_path / "in" / f"{known}.json")
+            until(lambda known=known: staged(tmp_path) or len(delivered(tmp_path)) == known, running.process, 0.0005)
+            os.killpg(running.process.pid, signal.SIGSTOP)
+            if staged(tmp_path) and len(delivered(tmp_path)) < known:
+                break
+            os.killpg(running.process.pid, signal.SIGCONT)
+        (tmp_path / ".seriatim" / "pipelines" / "orders" / "lock").unlink()
+        later = called(tmp_path, "run", "orders.yaml", "--once")
+        assert later.returncode == 0, later.stderr
+        assert delivered(tmp_path) == list(range(1, known + 1))
+        os.killpg(running.process.pid, signal.SIGCONT)
+        assert running.wait() == 3
+    assert "a later run of this pipeline has taken over" in (tmp_path / "told.err").read_text()
+    assert delivered(tmp_path) == list(range(1, known + 1))
+
+
+def staged(folder):
+    return [file for staging in (folder / "out").glob(".staging*") for file in staging.iterdir()]

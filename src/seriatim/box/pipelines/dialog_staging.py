@@ -65,6 +65,7 @@ class DialogStaging(Staging):
         dsn: the box; as `MessageBox.open` takes it.
         speaker: the dialogs.
         incoming: how rows become messages; its `group` is the column with the keys.
+        fence: as of `Staging`.
 
     Raises:
         UsageError: there is no such service or contract, or the column with the keys isn't named.
@@ -72,11 +73,17 @@ class DialogStaging(Staging):
     """
 
     def __init__(
-        self, dsn: str | None = None, schema: str = DEFAULT_SCHEMA, *, speaker: Speaker, incoming: Incoming
+        self,
+        dsn: str | None = None,
+        schema: str = DEFAULT_SCHEMA,
+        *,
+        speaker: Speaker,
+        incoming: Incoming,
+        fence: int = 0,
     ) -> None:
         if not incoming.ordered:
             raise UsageError("there is no key for the dialogs", remedy="name the column that has it")
-        super().__init__(dsn, schema, incoming=incoming)
+        super().__init__(dsn, schema, incoming=incoming, fence=fence)
         self._speaker = speaker
         with self._transaction() as transaction:
             self._check_services(self._access.known.current(transaction))
@@ -97,8 +104,7 @@ class DialogStaging(Staging):
         before = 0
         while True:
             with self._transaction() as transaction:
-                transaction.do("add_writer", writer=writer)
-                (last,) = self._run(transaction, "lock_writer", writer=writer)[0]
+                last = self._lock_writer(transaction, writer)
                 if batch <= last:
                     transaction.do("drop_parts", part_ids=part_ids)
                     return before

@@ -32,7 +32,7 @@ from seriatim.box.pipelines.incoming import Incoming, PartRows, fitting, message
 from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.batch import parameters_of
 from seriatim.box.publishing.queue_room import full_for_batch, refuse_for_batch
-from seriatim.errors import QueueFull, Unavailable, UsageError
+from seriatim.errors import CheckpointMismatch, QueueFull, Unavailable, UsageError
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Unordered
 from seriatim.kernel.sequence import key_problem
@@ -69,6 +69,7 @@ class Staging(Closing):
         queue: the queue that gets the messages; None: the queues whose subscriptions match.
         incoming: the mapping from rows to messages.
         wait: the longest time, in seconds (or ``"30s"``), that a batch waits for room in a full queue.
+        fence: the number of the run that writes; 0: runs have none.
 
     Raises:
         UsageError: there is no such queue, or `wait` is invalid.
@@ -84,7 +85,9 @@ class Staging(Closing):
         queue: str | None = None,
         incoming: Incoming | None = None,
         wait: float | str = _PATIENCE_S,
+        fence: int = 0,
     ) -> None:
+        self._fence = fence
         self._wait_s = seconds(micros(wait))
         self._connections = Connections.open(
             notices.publish, dsn, schema, 2, create=schema == DEFAULT_SCHEMA, owner=True
@@ -133,12 +136,12 @@ class Staging(Closing):
         Raises:
             QueueFull: a queue has no room, and didn't get any in time, or has ``when_full="refuse"``.
             Unavailable: parts are gone, because the server was restarted; they have to be staged again.
+            CheckpointMismatch: a run with a higher number has written.
         """
         part_ids = [part_id for part_id, _ in parts]
         self._wait_for_room(writer, batch, part_ids)
         with self._transaction() as transaction:
-            transaction.do("add_writer", writer=writer)
-            (last,) = self._run(transaction, "lock_writer", writer=writer)[0]
+            last = self._lock_writer(transaction, writer)
             if batch <= last:
                 transaction.do("drop_parts", part_ids=part_ids)
                 return 0
@@ -154,6 +157,22 @@ class Staging(Closing):
             if stray:
                 transaction.do("drop_parts", part_ids=[part_id for (part_id,) in stray])
         return int(messages)
+
+    def _lock_writer(self, transaction: Transaction, writer: str) -> int:
+        """Lock a writer; return its last batch in the box.
+
+        Raises:
+            CheckpointMismatch: a later run has written.
+        """
+        transaction.do("add_writer", writer=writer, fence=self._fence)
+        last, fence = self._run(transaction, "lock_writer", writer=writer)[0]
+        if fence > self._fence:
+            raise CheckpointMismatch(
+                "a later run of this pipeline has taken over",
+                where=f"writer {writer!r}",
+                remedy="let that run go on; stop it first, if this one is to",
+            )
+        return int(last)
 
     def _wait_for_room(self, writer: str, batch: int, part_ids: Sequence[int]) -> None:
         """Wait, outside a transaction, until no queue of the batch is full; the batch may be in the box already.

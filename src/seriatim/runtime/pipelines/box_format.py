@@ -46,6 +46,7 @@ class DefaultSource(BoxFormat):
                 options.schema or DEFAULT_SCHEMA,
                 speaker=Speaker(str(options.from_service), options.service, options.contract or DEFAULT),
                 incoming=Incoming(options.type or DEFAULT, options.dialog_by),
+                fence=options.fence,
             )
         return Staging(
             without_secret(options.dsn),
@@ -53,6 +54,7 @@ class DefaultSource(BoxFormat):
             queue=options.queue,
             incoming=Incoming(options.type, options.group, options.sequence),
             wait=options.wait_s,
+            fence=options.fence,
         )
 
 

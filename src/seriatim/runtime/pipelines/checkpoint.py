@@ -4,6 +4,7 @@
     ├── pipeline.json     the owner of this checkpoint, and what must not change
     ├── declaration.yaml  the pipeline file under which the last batch was begun
     ├── lock              held by the run that works on it, with its process id
+    ├── fence.…           the number of the last run
     ├── stop              another process asks the run to end after its batch
     ├── tally.json        the counts of messages so far, by disposition (`tally.py`)
     ├── control/          the control log: commands to the operator, in the order in which it obeys them
@@ -41,7 +42,7 @@ from seriatim.pipeline.declared.pipeline import Pipeline, Receive
 from seriatim.pipeline.files.pipeline_file import examine, load
 from seriatim.runtime.pipelines.start_changes import Change, later_changes, ordering, ordering_changes
 from seriatim.spark.control.pipeline_place import LAYOUT
-from seriatim.spark.deliver.port import write_synced
+from seriatim.spark.deliver.port import sync_folder, write_synced
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 from seriatim.spark.state.manifest import identity
 
@@ -218,6 +219,31 @@ class Checkpoint:
                 time.sleep(0.1)
             else:
                 return
+
+    def take_over(self) -> int:
+        """The number of a run that begins now, higher than that of each run before it: a fence against a run that goes on all the same.
+
+        The lock alone doesn't keep two drivers apart where the folder is shared by machines: a lock may be lost, and the driver
+        stand still meanwhile. The number is made by a file that one of two makes; it is a time, so that it is also higher than the
+        numbers after the backup from which a checkpoint was restored.
+
+        Raises:
+            EnvironmentProblem: the folder can't be written.
+        """
+        while True:
+            known = [int(file.suffix[1:]) for file in self.root.glob("fence.*") if file.suffix[1:].isdecimal()]
+            fence = max([time.time_ns() // 1_000_000, *(one + 1 for one in known)])
+            try:
+                os.close(os.open(self.root / f"fence.{fence}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644))
+            except FileExistsError:
+                continue
+            except OSError as error:
+                what = f"the checkpoint can't be written: {error.strerror}"
+                raise EnvironmentProblem(what, where=str(self.root)) from error
+            sync_folder(self.root)
+            for one in known:
+                (self.root / f"fence.{one}").unlink(missing_ok=True)
+            return fence
 
     def identify(self, pipeline: Pipeline, splitting: Mapping[str, str]) -> Identity:
         """The identity of this checkpoint, made at the first start; later the pipeline is compared with it.

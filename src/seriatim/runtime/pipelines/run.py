@@ -103,6 +103,7 @@ def run(
         checkpoint.stop_request.unlink(missing_ok=True)  # it was for a run before this one
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
         ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
+        fence = checkpoint.take_over()
         tally = Tally(checkpoint.tally)
         watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell)
         settings = _settings(pipeline, identity, conf or {})
@@ -112,7 +113,7 @@ def run(
             boxed(pipeline, session),
             stop.listening(),
         ):
-            begin = partial(_start, session, checkpoint, identity, tally)
+            begin = partial(_start, session, checkpoint, identity, fence, tally)
             attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
             former = checkpoint.former(pipeline)
             if former is not None:
@@ -173,6 +174,7 @@ def _start(
     session: Any,
     checkpoint: Checkpoint,
     identity: Identity,
+    fence: int,
     tally: Tally,
     pipeline: Pipeline,
     *,
@@ -185,7 +187,7 @@ def _start(
     # A call that never returned has ended its worker, or was cancelled: either way its batch runs again.
     calling = Calling(str(checkpoint.calls.absolute()), doubted=left_calls(checkpoint.calls))
     forget_calls(checkpoint.calls)
-    sink = Sink(session, pipeline, identity.id, folders, keeping(checkpoint, tally.add))
+    sink = Sink(session, pipeline, identity.id, folders, keeping(checkpoint, tally.add), fence=fence)
 
     def before(batch: int) -> None:
         check_files(session, checkpoint.query, batch)

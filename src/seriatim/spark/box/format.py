@@ -26,6 +26,7 @@ __all__ = ["BoxFormat", "BoxOptions"]
 _MESSAGES = 100_000
 _WAIT_S = 30.0
 _MOST_MESSAGES = 2**31 - 2
+_MOST_FENCE = 2**53
 # Of a number in an option's text.
 _MOST_DIGITS = 18
 _KNOWN = (
@@ -38,6 +39,7 @@ _KNOWN = (
     "takeOver",
     "writer",
     "batch",
+    "fence",
     "type",
     "group",
     "sequence",
@@ -49,7 +51,7 @@ _KNOWN = (
 )
 _READING = frozenset({"maxMessagesPerTrigger", "pipeline", "prefix", "takeOver"})
 _WRITING = frozenset(
-    {"batch", "contract", "dialogBy", "fromService", "group", "sequence", "type", "wait", "writer"}
+    {"batch", "contract", "dialogBy", "fence", "fromService", "group", "sequence", "type", "wait", "writer"}
 )  # fmt: skip
 #: Spark adds these itself.
 _SPARKS = frozenset({"checkpointlocation", "path"})
@@ -72,6 +74,7 @@ class BoxOptions:
         sequence: the column with the numbers in these groups.
         writer: the writer's name, for a frame that may be written again and has to be stored once.
         batch: the number of the writer's frame, higher with each frame.
+        fence: the number of the run that writes: frames of a run with a lower number than the box knows of this writer are refused.
         wait_s: the longest time that a batch waits for room in a full queue, seconds.
         service: the service to which rows are sent in dialogs, or whose messages are read.
         from_service: the service where these dialogs begin.
@@ -91,6 +94,7 @@ class BoxOptions:
     sequence: str | None = None
     writer: str | None = None
     batch: int = 0
+    fence: int = 0
     wait_s: float = _WAIT_S
     service: str | None = None
     from_service: str | None = None
@@ -122,6 +126,8 @@ class BoxOptions:
                 f"there is no {'batch' if 'writer' in given else 'writer'}",
                 remedy="give both: the name of the writer, and the number of its frame, higher for each frame",
             )
+        if "fence" in given and "writer" not in given:
+            raise UsageError("there is no writer for the fence", remedy="give writer, batch and fence, or leave it out")
         if given.get("writer") == "":
             raise UsageError("writer is empty", remedy="name the writer, or leave out writer and batch")
         return cls(
@@ -137,6 +143,7 @@ class BoxOptions:
             given.get("sequence"),
             given.get("writer"),
             _whole("batch", given.get("batch", "0"), 0),
+            _whole("fence", given.get("fence", "0"), 0, _MOST_FENCE),
             seconds(micros(given["wait"])) if "wait" in given else _WAIT_S,
             given.get("service"),
             given.get("fromservice"),
@@ -187,9 +194,9 @@ class BoxOptions:
             )
 
 
-def _whole(name: str, text: str, least: int) -> int:
-    if not text.isdecimal() or len(text) > _MOST_DIGITS or not least <= int(text) <= _MOST_MESSAGES:
-        raise UsageError(f"{name} can't be {text!r:.80}", remedy=f"a whole number from {least} to {_MOST_MESSAGES:,}")
+def _whole(name: str, text: str, least: int, most: int = _MOST_MESSAGES) -> int:
+    if not text.isdecimal() or len(text) > _MOST_DIGITS or not least <= int(text) <= most:
+        raise UsageError(f"{name} can't be {text!r:.80}", remedy=f"a whole number from {least} to {most:,}")
     return int(text)
 
 
@@ -240,7 +247,7 @@ class BoxFormat(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> BoxStreamWriter:  # noqa: N802 -- Spark's name
         """Implements Spark's interface."""
-        BoxOptions.refuse(self.options, ("writer", "batch"), "frames: a stream has its own")
+        BoxOptions.refuse(self.options, ("writer", "batch", "fence"), "frames: a stream has its own")
         options = self._checked(schema, overwrite=overwrite)
         self._open_once(options)
         return BoxStreamWriter(partial(self.staging, options))

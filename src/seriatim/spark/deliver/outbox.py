@@ -104,6 +104,8 @@ class Outbox:
 
     def _open(self) -> None:
         try:
+            if self.port.is_signed():
+                self.port.check_fence()
             self.port.sweep()
             self.kept = tuple(_about(self.port, batch) for batch in self.port.batches())
             if not self.kept:

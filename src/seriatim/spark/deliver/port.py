@@ -2,7 +2,7 @@
 
     out/orders/
     ├── .seriatim                     whose folder this is
-    ├── .staging/                     what isn't complete; gone when nothing is written
+    ├── .staging-7/                   what isn't complete; gone when nothing is written
     ├── batch=0000000000/
     │   ├── part-00000.json
     │   └── part-00001.json
@@ -11,11 +11,16 @@
 A reader that takes batches in order of name, and the files of a batch in order of name, gets every group in order.
 Spark, pyarrow and the shell's ``*`` ignore names that begin with a dot, so each of them sees every row once.
 
-*Exactly once.* A batch's files are written and synced under ``.staging`` and renamed into place as one
+*Exactly once.* A batch's files are written and synced under ``.staging-…`` and renamed into place as one
 folder. A process that is killed before the rename leaves only staging, which the next batch removes. If it is killed
 after the rename, Spark runs the batch again, because it was not committed; the batch is then
 replaced: the old folder is renamed away, the new folder into place, and the old folder removed. After a kill between
 these two renames, the batch is missing until the replay, but never there twice.
+
+*Fencing.* A driver may have lost its checkpoint to another one without knowing it: over a shared folder, on a machine that stood still. A
+run writes its number into the folder when it claims it, and then removes what other runs have staged. A batch is
+renamed into place from the run's own staging, after a look at that number: a driver that was superseded before the look sees
+it, and of one that was superseded after it the files are gone.
 
 This module owns the folder and its steps; the workers write the files (`file_parts.py`). Batches that wait for a port
 that can't be written (`outbox.py`) lie in a folder of the same kind.
@@ -52,17 +57,19 @@ class Port:
         root: the folder, absolute.
         format: json, csv or parquet.
         options: the format's options.
+        fence: the number of the run that writes, higher than that of each run before it; see above.
     """
 
     destination: str
     root: Path
     format: str
     options: Mapping[str, str] = field(default_factory=dict)
+    fence: int = 0
 
     @property
     def staging(self) -> Path:
         """The folder where the files of the present batch are written."""
-        return self.root / _STAGING
+        return self.root / (f"{_STAGING}-{self.fence}" if self.fence else _STAGING)
 
     def folder(self, batch: int) -> Path:
         """The folder of a finished batch."""
@@ -86,6 +93,7 @@ class Port:
             "destination": self.destination,
             "format": self.format,
         }
+        written = wanted | ({"fence": self.fence} if self.fence else {})
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             found = self.manifest()
@@ -96,7 +104,7 @@ class Port:
                     remedy="deliver to another folder",
                 )
             if found is None:
-                write_synced(self.root / _MANIFEST, json.dumps(wanted, indent=2).encode())
+                self._sign(written)
         except OSError as error:
             raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.root)) from error
         for key, what in (
@@ -118,6 +126,43 @@ class Port:
                     where=str(self.root),
                     remedy=remedy,
                 )
+        if found is not None and self._is_superseding(found):
+            try:
+                self._sign(written)
+            except OSError as error:
+                raise EnvironmentProblem(f"can't deliver: {error.strerror}", where=str(self.root)) from error
+
+    def check_fence(self) -> None:
+        """Check that no later run has claimed the folder.
+
+        Raises:
+            CheckpointMismatch: one has.
+            OSError: the folder can't be read, or names no owner.
+        """
+        found = self.manifest()
+        if found is None:
+            # Where a disk is not mounted any more, its folder may still be there: empty, and not the port.
+            (self.root / _MANIFEST).stat()
+        else:
+            self._is_superseding(found)
+
+    def _is_superseding(self, found: Mapping[str, object]) -> bool:
+        """Whether the folder was last claimed by an earlier run. Raises `CheckpointMismatch` if it was by a later one."""
+        last = found.get("fence", 0)
+        if not isinstance(last, int) or last > self.fence:
+            raise CheckpointMismatch(
+                "a later run of this pipeline has taken over",
+                where=str(self.root),
+                remedy="let that run go on; stop it first, if this one is to",
+            )
+        return last < self.fence
+
+    def _sign(self, manifest: Mapping[str, object]) -> None:
+        """Write whose folder it is, and then remove what other runs have staged."""
+        write_synced(self.root / _MANIFEST, json.dumps(manifest, indent=2).encode())
+        for staging in self.root.glob(f"{_STAGING}*"):
+            if staging != self.staging:
+                shutil.rmtree(staging, ignore_errors=True)
 
     def manifest(self) -> dict[str, object] | None:
         """What the folder says of its owner; None: nothing. Raises `CheckpointMismatch` if that is damaged."""
@@ -185,9 +230,9 @@ class Port:
 
         Raises:
             OSError: the port can't be written, or is no longer the folder that was claimed.
+            CheckpointMismatch: a later run has taken over.
         """
-        # Where a disk is not mounted any more, its folder may still be there: empty, and not the port.
-        (self.root / _MANIFEST).stat()
+        self.check_fence()
         complete, replaced = self.staging / "complete", self.staging / "replaced"
         listed = list(parts)
         if listed:
@@ -214,6 +259,7 @@ class Port:
 
     def sweep(self) -> None:
         """Remove the rests of batches that a killed process was writing or removing."""
-        self.begin()
+        for staging in self.root.glob(f"{_STAGING}*"):
+            shutil.rmtree(staging, ignore_errors=True)
         for removed in self.root.glob(f"{_REMOVED}*"):
             shutil.rmtree(removed, ignore_errors=True)

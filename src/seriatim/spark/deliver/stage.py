@@ -95,6 +95,7 @@ class Sink:
         identity: the identity of the checkpoint; a port belongs to one checkpoint.
         folders: the folders of the checkpoint.
         delivered: called when a batch is in place in all ports, or waits for failing ports.
+        fence: the number of the run, higher than that of each run before it: no earlier run delivers any more.
         clock: monotonic seconds.
 
     Raises:
@@ -111,12 +112,13 @@ class Sink:
         folders: Folders,
         delivered: Callable[[Delivered], None],
         *,
+        fence: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         delivering = [destination for destination in pipeline.route if destination.deliver.format != DROP]
         self._queues = [destination.queue for destination in delivering]
         self._names = tuple(queue.name for queue in self._queues)
-        self._outgoing = _outgoing(session, pipeline, identity, folders, clock)
+        self._outgoing = _outgoing(session, pipeline, identity, folders, fence, clock)
         self._formats = [destination.deliver.format for destination in delivering]
         # Whether any port takes columns, and not lines of text.
         self._typed = any(kind != "json" for kind in self._formats)
@@ -264,12 +266,12 @@ class Sink:
 
 
 def _outgoing(
-    session: SparkSession, pipeline: Pipeline, identity: str, folders: Folders, clock: Callable[[], float]
+    session: SparkSession, pipeline: Pipeline, identity: str, folders: Folders, fence: int, clock: Callable[[], float]
 ) -> list[Outgoing]:
     """The deliveries of all destinations with a port, and of set-aside and unrouted messages."""
 
     def way(name: str, target: Target, folder: str, kind: str, options: Mapping[str, str]) -> Outgoing:
-        kept = Port(name, folders.waiting.absolute() / folder, kind, options)
+        kept = Port(name, folders.waiting.absolute() / folder, kind, options, fence)
         return Outgoing(name, target, Outbox(kept, pipeline.name, identity), clock)
 
     made = []
@@ -279,16 +281,16 @@ def _outgoing(
         if deliver.format == DROP:
             _check_dropped(Port(name, folders.waiting.absolute() / folder_name(name), DROP))
         elif deliver.format in FORMATS:
-            target: Target = Folder(_port(name, deliver), pipeline.name, identity)
+            target: Target = Folder(_port(name, deliver, fence), pipeline.name, identity)
             made.append(way(name, target, folder_name(name), deliver.format, options))
         elif deliver.format == BOX:
-            target = BoxSink(session, f"{identity} {name}", options)
+            target = BoxSink(session, f"{identity} {name}", options, fence)
             made.append(way(name, target, folder_name(name), "parquet", {}))
         else:
             target = SparkSink(session, deliver.format, deliver.path, options)
             made.append(way(name, target, folder_name(name), "parquet", {}))
     for name, root in ((SET_ASIDE, folders.set_aside), (UNROUTED, folders.unrouted)):
-        target = Folder(Port(name, root.absolute(), "json"), pipeline.name, identity)
+        target = Folder(Port(name, root.absolute(), "json", fence=fence), pipeline.name, identity)
         made.append(way(name, target, f"+{name}", "json", {}))  # no destination's folder begins like that
     return made
 
@@ -307,11 +309,11 @@ def _check_dropped(waiting: Port) -> None:
         )
 
 
-def _port(name: str, deliver: Deliver) -> Port:
+def _port(name: str, deliver: Deliver, fence: int) -> Port:
     if deliver.path is None:
         raise UsageError("the port names no path", where=f"destination {name}")
     check_options(name, deliver.format, deliver.options)
-    return Port(name, deliver.path.absolute(), deliver.format, dict(deliver.options))
+    return Port(name, deliver.path.absolute(), deliver.format, dict(deliver.options), fence)
 
 
 def _by_port(answers: Iterable[Row]) -> tuple[dict[int, str], dict[int, list[tuple[str, str]]], Counter[int]]:

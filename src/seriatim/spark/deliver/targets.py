@@ -133,10 +133,11 @@ class BoxSink(SparkSink):
         session: the session that writes.
         writer: a name that is unique to this sink of this checkpoint.
         options: see the format.
+        fence: the number of the run.
     """
 
-    def __init__(self, session: SparkSession, writer: str, options: Mapping[str, str]) -> None:
-        super().__init__(session, BOX, None, {**options, "writer": writer, "wait": _WAIT})
+    def __init__(self, session: SparkSession, writer: str, options: Mapping[str, str], fence: int = 0) -> None:
+        super().__init__(session, BOX, None, {**options, "writer": writer, "fence": str(fence), "wait": _WAIT})
         # Columns that are no properties: what the box gives itself, and what only told the order here.
         used = {options.get("group"), options.get("sequence"), options.get("dialogBy")}
         self._left_out = [name for name in ("ticket", "group", "sequence", "ordinal", "late") if name not in used]

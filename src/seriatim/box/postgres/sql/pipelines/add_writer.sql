@@ -1,5 +1,6 @@
--- Purpose: know a writer.
+-- Purpose: know a writer, and the number of the last run that writes under its name.
 -- Caller: staging.py, before lock_writer.
--- Locks: the writer's row, if it is new.
+-- Locks: the writer's row, if it or the run is new.
 -- Index: writers_pkey.
-INSERT INTO {schema}.writers (writer) VALUES (%(writer)s) ON CONFLICT DO NOTHING
+INSERT INTO {schema}.writers AS known (writer, fence) VALUES (%(writer)s, %(fence)s)
+ON CONFLICT (writer) DO UPDATE SET fence = excluded.fence WHERE known.fence < excluded.fence

@@ -2,5 +2,6 @@
 -- Caller: staging.py, in the transaction that merges it.
 -- Locks: the writer's row.
 -- Index: writers_pkey.
-UPDATE {schema}.writers SET batch = %(batch)s, version = %(version)s, messages = messages + %(messages)s, merged_at = now()
+UPDATE {schema}.writers SET
+    batch = %(batch)s, version = %(version)s, messages = messages + %(messages)s, merged_at = now()
 WHERE writer = %(writer)s
