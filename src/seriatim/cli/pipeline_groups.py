@@ -192,7 +192,9 @@ def _tell_all(action: Action, done: Sequence[Operation | Refused], *, json_: boo
         for one in done:
             click.echo(_line(one))
         obeyed = sum(not isinstance(one, Refused) and not one.queued for one in done)
-        click.echo(f"{obeyed:,} of {counted(len(done), 'group')}: {action.replace('_', '-')}")
+        queued = sum(not isinstance(one, Refused) and one.queued for one in done)
+        later = f", {queued:,} queued" if queued else ""
+        click.echo(f"{obeyed:,} of {counted(len(done), 'group')}: {action.replace('_', '-')}{later}")
     if any(isinstance(one, Refused) for one in done):
         click.get_current_context().exit(1)
 
