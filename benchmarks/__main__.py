@@ -30,6 +30,7 @@ from benchmarks.filters import filtering
 from benchmarks.gate import gates
 from benchmarks.measure import Claim, identity, measure
 from benchmarks.peer import by_group
+from benchmarks.pipelines import pipelines
 from benchmarks.stamp import stamping
 from benchmarks.tuning import tuning
 from benchmarks.whole import whole
@@ -87,6 +88,7 @@ def state(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
 PARTS = {
     "box-spark": between,
     "filters": filtering,
+    "pipelines": pipelines,
     "small": small,
     "stamp": stamping,
     "state": state,

@@ -104,8 +104,9 @@ def test_the_last_lines_say_which_groups_wait_for_which_numbers(ran):
         "  destination  group  waits for  held  since",
         "  ordered      c00    1 to 2        3  2026-01-01 00:00:00+00:00",
     ]
-    assert [one.split()[1] for one in lines[2:-1]] == [f"c{n:02}" for n in range(10)]
-    assert lines[-1] == "  and 4 more groups"
+    assert [one.split()[1] for one in lines[2:-2]] == [f"c{n:02}" for n in range(10)]
+    assert lines[-2] == "  and 4 more groups"
+    assert re.fullmatch(r"  all of them: \S+ groups --pipeline \S+/pipeline.yaml", lines[-1])
 
 
 def test_strict_fails_where_something_waits_or_was_set_aside_and_the_rest_is_done(ran, folder):

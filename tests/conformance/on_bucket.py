@@ -6,26 +6,30 @@ goes on from a checkpoint there.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from seriatim.kernel.fingerprint import of_value
 from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.stays import CLOSES, OPENS
 from seriatim.kernel.time import FOREVER, NEVER, micros
+from seriatim.spark.control.commands import Command
 from seriatim.spark.resequence import bucket as names
 from seriatim.spark.resequence.bucket import Bucket, Plan
+from seriatim.spark.resequence.group_views import views
 from seriatim.spark.resequence.operator import START_KEY, START_NEXT, START_QUEUE, enrol_first
 from seriatim.spark.resequence.stage import _judged_here
 from seriatim.spark.state.group_index import Index
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
 from tests.conformance import on_spark
-from tests.conformance.case import Arrive, Case, Fate, Message, Result, positions
+from tests.conformance.case import REPORTS, Act, Arrive, Case, Fate, Message, Result, positions
 
-_USER = pa.schema([("message", pa.int64()), ("key", pa.string())])
+_USER = pa.schema([("message", pa.int64()), ("key", pa.string()), ("message_id", pa.string())])
 
 
 class OnBucket:
@@ -37,7 +41,7 @@ class OnBucket:
 
     def __init__(self, case: Case) -> None:
         self._case = case
-        self._plan = Plan(
+        self.plan = Plan(
             queues=(_judged_here(on_spark.queue_of(case)),),
             destination=None,
             invalid=None,
@@ -49,23 +53,66 @@ class OnBucket:
             fingerprint="of this test",
             buckets=1,
         )
-        index = Index(self._plan.fingerprint)
+        index = Index(self.plan.fingerprint)
         if case.start_from:
-            enrol_first(self._plan, index, _first_numbers(case))
+            enrol_first(self.plan, index, _first_numbers(case))
         self.stored = index.to_bytes()
         self.chunks: dict[int, bytes] = {}
         self.due = FOREVER
+        self.report: dict[str, Any] = {}
 
-    def call(self, numbers: range, watermark: int) -> list[dict[str, Any]]:
-        """Some messages arrive; what is decided."""
-        index = Index.from_bytes(self.stored, self._plan.fingerprint)
+    def call(self, numbers: range, watermark: int, *commands: Command) -> list[dict[str, Any]]:
+        """Operators' commands are obeyed, and some messages arrive; what is decided."""
+        index = Index.from_bytes(self.stored, self.plan.fingerprint)
         bodies = Bodies(MemoryChunks(self.chunks), index.chunks, _USER)
         packets = [_packet(self._case, numbers)] if len(numbers) else []
-        bucket = Bucket(self._plan, index, bodies, packets)
+        bucket = Bucket(self.plan, index, bodies, packets)
+        if commands:
+            bucket.obey(list(commands), watermark, watermark)
         decided = [row for table in bucket.take(watermark) for row in table.to_pylist()]
+        self.report = json.loads(bucket.report(0))
         self.stored = index.to_bytes()
         self.due = bucket.due()
         return decided
+
+
+def run_acted(case: Case) -> Result:
+    """Runs a case in which operators act, a call for each step; an action is a command."""
+    engine = OnBucket(case)
+    queue = on_spark.queue_of(case).name
+    fates: list[Fate] = []
+    told: list[dict[str, Any]] = []
+    for step, numbers in positions(case):
+        if isinstance(step, Act):
+            decided = {fate.message for fate in fates}
+            waiting = [n for n in range(numbers.start) if n not in decided]
+            command = Command(step.action, queue, step.group, "ada", "a case", _arguments(case, step, waiting))
+            rows = engine.call(range(0), micros(step.at), command)
+            (answer,) = engine.report["answers"]
+            assert (answer["result"] == "refused") is step.refused, answer
+        else:
+            rows = engine.call(numbers, max(micros(case.messages[n].at) for n in numbers))
+        fates += [Fate(row["message"], row["disposition"], row["ordinal"], row["late"]) for row in rows]
+        told += engine.report.get("events", [])
+    fates += [Fate(n, "held") for n in sorted(set(range(len(case.messages))) - {fate.message for fate in fates})]
+    reports = [(one["event"], one["group"], one["first"], one["last"]) for one in told if one["event"] in REPORTS]
+    return Result(tuple(fates), reports=tuple(reports), states=_states(engine, queue))
+
+
+def _arguments(case: Case, step: Act, waiting: Sequence[int]) -> dict[str, Any]:
+    """An action's arguments; a message is named by its id, and not by its sequence."""
+    given = dict(step.arguments)
+    if "sequence" in given:
+        sequence = given.pop("sequence")
+        those = (n for n in waiting if (case.messages[n].group, case.messages[n].sequence) == (step.group, sequence))
+        given["message"] = str(next(those, "none"))
+    return given
+
+
+def _states(engine: OnBucket, queue: str) -> dict[str, str]:
+    known = Index.from_bytes(engine.stored, None).queues[queue]
+    policy = engine.plan.queues[0].policy
+    return {one["group"]: one["state"] for one in views(queue, policy, known, np.arange(len(known.state)))}
 
 
 def steps_of(case: Case) -> list[tuple[range, int]]:
@@ -110,6 +157,7 @@ def _packet(case: Case, numbers: range) -> pa.Table:
     columns = {
         "message": pa.array([n for n, _ in some], pa.int64()),
         "key": pa.array([one.group for _, one in some], pa.string()),
+        "message_id": pa.array([str(n) for n, _ in some], pa.string()),
         names.KEY: pa.array([None if one.group is None else one.group.encode() for _, one in some], pa.binary()),
         names.SEQUENCE: pa.array([_number(case, one) for _, one in some], pa.int64()),
         names.TIME: pa.array([micros(one.at) for _, one in some], pa.int64()),

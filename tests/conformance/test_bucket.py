@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from seriatim import Fifo, Policy, Sequencer, Standard
+from seriatim import Fifo, Policy, Sequencer, Standard, Unordered
 from tests.conformance import on_bucket, on_spark
 from tests.conformance.case import Arrive, Case, Message, Result, check
 from tests.conformance.cases import CASES
@@ -14,6 +14,12 @@ from tests.conformance.in_memory import InMemory
 from tests.soak import seed
 
 STEPPED = [case for case in CASES if on_spark.cannot_run(case) is None]
+#: An action is a command; each step is a call of its own.
+ACTED = [
+    case
+    for case in CASES
+    if case.has_actions and case.plain and not case.unwatched and not isinstance(case.policy, Unordered)
+]
 #: Rounds without a window are judged once a call.
 CUT = [case for case in STEPPED if not case.per_call]
 
@@ -29,6 +35,11 @@ def test_however_it_is_cut(case: Case) -> None:
     cuts = [[], list(range(count)), *(chance.sample(range(count), chance.randrange(count + 1)) for _ in range(3))]
     for places in cuts:
         check(case, on_bucket.run(case, on_bucket.cut_at(case, places)))
+
+
+@pytest.mark.parametrize("case", ACTED, ids=lambda case: case.name)
+def test_operators_act(case: Case) -> None:
+    check(case, on_bucket.run_acted(case))
 
 
 def by_chance(chance: Random) -> Case:

@@ -18,10 +18,11 @@ ON_SPARK = (
     "seriatim.console",
     "seriatim.spark",
     "seriatim.box.pipelines",
+    "seriatim.operations.pipelines",
     "seriatim.runtime.box_format",
     *(
         f"seriatim.runtime.pipelines.{name}"
-        for name in ("attempts", "box_format", "checkpoint", "move", "progress", "run", "tally")
+        for name in ("answers", "attempts", "box_format", "checkpoint", "drain", "move", "progress", "run", "tally")
     ),
 )
 

@@ -6,16 +6,19 @@ from typing import Any
 
 import click
 
+from seriatim.cli.pipeline_groups import not_with_dsn, which_pipeline
 from seriatim.cli.table import Table, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.errors import UsageError
 from seriatim.kernel.outcome import EventKind
 from seriatim.operations.tables import events as declared
+from seriatim.operations.tables import pipelines as declared_of_pipelines
 
 __all__ = ["EVENTS", "KIND_COUNTS", "events"]
 
 EVENTS = Table.of(declared.EVENTS)
 KIND_COUNTS = Table.of(declared.KIND_COUNTS)
+_OF_PIPELINE = Table.of(declared_of_pipelines.EVENTS)
 
 
 @click.command("events")
@@ -59,16 +62,25 @@ KIND_COUNTS = Table.of(declared.KIND_COUNTS)
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
 )
+@which_pipeline
 @which_box
-@json_option("Print a JSON list.", EVENTS, KIND_COUNTS)
+@json_option("Print a JSON list.", EVENTS, KIND_COUNTS, _OF_PIPELINE)
 def events(
     *, queue: str | None, kinds: tuple[str, ...], by: str | None, before: int | None, after: int | None, limit: int,
-    dsn: str | None, schema: str, json_: bool, **given: Any,
+    pipeline: str | None, dsn: str | None, schema: str, json_: bool, **given: Any,
 ) -> None:  # fmt: skip
     """List the events of groups, newest first: holes that were overdue or skipped, suspensions, closings.
 
     The kinds are explained by `seriatim docs events`. With --after, list them oldest first, so that none is missed.
     """
+    if pipeline is not None:
+        not_with_dsn(dsn)
+        if before is not None or after is not None:
+            raise UsageError(
+                "--before and --after read a message box", remedy="of a pipeline: --since, --until, --limit"
+            )
+        _of_pipeline(pipeline, by, limit, json_=json_, queue=queue, kinds=kinds or None, **given)
+        return
     from seriatim.operations import events as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     if by is not None and before is not None:
@@ -86,3 +98,12 @@ def events(
             KIND_COUNTS.print(counts, json_=json_, limit=limit)
         else:
             EVENTS.print(operations.events(box, queue, before=before, **chosen, **given), json_=json_, limit=limit)
+
+
+def _of_pipeline(pipeline: str, by: str | None, limit: int, *, json_: bool, **given: Any) -> None:
+    from seriatim.operations.pipelines import events as operations  # noqa: PLC0415 -- Spark is slow to import
+
+    if by is not None:
+        KIND_COUNTS.print(operations.events_by_kind(pipeline, **given)[:limit], json_=json_, limit=limit)
+        return
+    _OF_PIPELINE.print(operations.events(pipeline, limit=limit, **given), json_=json_, limit=limit)

@@ -11,6 +11,14 @@ from seriatim.cli.choose import choosing, filter_of
 from seriatim.cli.edits import EDITED, retry_file
 from seriatim.cli.group_help import Commands
 from seriatim.cli.groups import GROUP
+from seriatim.cli.pipeline_groups import (
+    PIPELINE_ACTED,
+    PIPELINE_GROUP,
+    PIPELINE_OPERATION,
+    act_in_pipeline,
+    show_group_of_pipeline,
+    which_pipeline,
+)
 from seriatim.cli.plain import in_line
 from seriatim.cli.progress import shown_progress
 from seriatim.cli.standing import STANDING, tell
@@ -50,7 +58,8 @@ _WORDS = {
 
 #: Of an action: what else names groups, the help of --dry-run, the rest of its help, and the further tables that it prints.
 _NOT_RETRYING: tuple[str, str, str, tuple[Table[Any], ...]] = (
-    "--all", "With --all: change nothing; list the groups.", "", ()
+    "--all", "With --all: change nothing; list the groups. With --pipeline also of one group.", "",
+    (PIPELINE_OPERATION, PIPELINE_ACTED),
 )  # fmt: skip
 _RETRYING: tuple[str, str, str, tuple[Table[Any], ...]] = (
     "--all, or --edits FILE",
@@ -64,20 +73,29 @@ _RETRYING: tuple[str, str, str, tuple[Table[Any], ...]] = (
 )
 
 
+_dry_run_of_a_pipeline = click.option(
+    "--dry-run", is_flag=True, help="With --pipeline: change nothing; tell what would be done."
+)
+
+
 @click.group("group", cls=Commands)
 def group() -> None:
-    """Show one group of a message box and mend it; mend several by their keys, or with --all many at once."""
+    """Show one group of a message box or a pipeline and mend it; mend several by their keys, or with --all many at once."""
 
 
 @group.command("show")
 @click.argument("group_", metavar="GROUP")
 @click.option("--queue", default=None, help="The group's queue; required if several queues have a group with this key.")
+@which_pipeline
 @which_box
-@json_option("Print one JSON object.", STANDING)
-def _show(group_: str, *, queue: str | None, dsn: str | None, schema: str, json_: bool) -> None:
+@json_option("Print one JSON object.", STANDING, PIPELINE_GROUP)
+def _show(group_: str, *, queue: str | None, pipeline: str | None, dsn: str | None, schema: str, json_: bool) -> None:
     """Show GROUP: its state, the message or hole that blocks it, the backlog, the allowed actions, and the command
     that helps.
     """
+    if pipeline is not None:
+        show_group_of_pipeline(pipeline, queue, group_, dsn=dsn, json_=json_)
+        return
     from seriatim.operations import groups as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
@@ -92,14 +110,23 @@ def _show(group_: str, *, queue: str | None, dsn: str | None, schema: str, json_
 @click.argument("group_", metavar="GROUP")
 @click.option("--queue", default=None, help="The group's queue; required if several queues have a group with this key.")
 @click.option("--next", "next_", type=int, required=True, help="The number with which the group goes on.")
+@_dry_run_of_a_pipeline
 @says_why
+@which_pipeline
 @which_box
-@json_option("Print one JSON object.", OPERATION)
+@json_option("Print one JSON object.", OPERATION, PIPELINE_OPERATION)
 def _reset(
-    group_: str, *, queue: str | None, next_: int, actor: str | None, reason: str | None, dsn: str | None, schema: str,
-    json_: bool,
+    group_: str, *, queue: str | None, next_: int, dry_run: bool, actor: str | None, reason: str | None,
+    pipeline: str | None, dsn: str | None, schema: str, json_: bool,
 ) -> None:  # fmt: skip
     """Reset the next number of GROUP: held messages below it become late, and passed numbers count as skipped."""
+    if pipeline is not None:
+        own, chosen = {"next": next_}, {"queue": queue}
+        act_in_pipeline(
+            pipeline, Action.RESET, [group_], own, chosen, why=(actor, reason), dsn=dsn, json_=json_, dry_run=dry_run
+        )
+        return
+    _no_dry_run(dry_run, group_)
     who = said(actor, reason)
     with opened(dsn, schema) as box:
         _one(box, Action.RESET, queue, group_, who, {"next": next_}, json_=json_)
@@ -108,16 +135,27 @@ def _reset(
 @group.command("restart")
 @click.argument("group_", metavar="GROUP")
 @click.option("--queue", default=None, help="The group's queue; required if several queues have a group with this key.")
+@_dry_run_of_a_pipeline
 @says_why
+@which_pipeline
 @which_box
-@json_option("Print one JSON object.", OPERATION)
+@json_option("Print one JSON object.", OPERATION, PIPELINE_OPERATION)
 def _restart(
-    group_: str, *, queue: str | None, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
+    group_: str, *, queue: str | None, dry_run: bool, actor: str | None, reason: str | None, pipeline: str | None,
+    dsn: str | None, schema: str, json_: bool,
 ) -> None:  # fmt: skip
     """Begin GROUP anew at the first number of its queue, because its producer has begun anew.
 
     The messages that counted come back from those that were set aside, and then what the group holds is judged.
+    In a pipeline only what the group holds comes back.
     """
+    if pipeline is not None:
+        act_in_pipeline(
+            pipeline, Action.RESTART, [group_], {}, {"queue": queue}, why=(actor, reason), dsn=dsn, json_=json_,
+            dry_run=dry_run,
+        )  # fmt: skip
+        return
+    _no_dry_run(dry_run, group_)
     who = said(actor, reason)
     with opened(dsn, schema) as box:
         _one(box, Action.RESTART, queue, group_, who, {}, json_=json_)
@@ -128,7 +166,7 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
 
     def run(
         keys: tuple[str, ...], *, all_: bool, dry_run: bool, yes: bool, actor: str | None, reason: str | None,
-        dsn: str | None, schema: str, json_: bool, **given: Any,
+        dsn: str | None, schema: str, json_: bool, pipeline: str | None = None, **given: Any,
     ) -> None:  # fmt: skip
         chosen = {name: given.pop(name) for name in _FILTERS}
         if (edits := given.pop("edits", None)) is not None:
@@ -141,6 +179,12 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         if "body" in own:
             own["body"] = own["body"].read()
         _check_named(keys, own, others, all_=all_)
+        if pipeline is not None:
+            act_in_pipeline(
+                pipeline, action, keys, own | further, chosen, why=(actor, reason), dsn=dsn, json_=json_, all_=all_,
+                dry_run=dry_run, yes=yes,
+            )  # fmt: skip
+            return
         if all_:
             _many(
                 action, chosen, (actor, reason), further, dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_
@@ -172,6 +216,7 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         click.option("--dry-run", is_flag=True, help=dry_run_help),
         click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
         says_why,
+        *(() if action is Action.RETRY else (which_pipeline,)),  # a pipeline has no handler, so nothing fails there
         which_box,
         json_option("Print JSON.", OPERATION, ACTED, *tables),
     )
@@ -221,6 +266,11 @@ _acting(
         help="Close it at once: nothing leaves any more, and what is there can only be aborted.",
     ),
 )
+
+
+def _no_dry_run(dry_run: bool, key: str) -> None:
+    if dry_run:
+        raise UsageError("--dry-run needs --pipeline", remedy=f"to look at the group: seriatim group show {key}")
 
 
 def _check_named(keys: Sequence[str], own: dict[str, Any], others: str, *, all_: bool) -> None:

@@ -1,4 +1,4 @@
-"""``seriatim groups``: list the groups of a message box that stand still, or all."""
+"""``seriatim groups``: list the groups of a message box or a pipeline that stand still, or all."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from seriatim.cli.choose import ERRORS, by_error, choosing
+from seriatim.cli.pipeline_groups import PIPELINE_GROUP, list_groups_of_pipeline, which_pipeline
 from seriatim.cli.table import Table, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.errors import UsageError
@@ -27,11 +28,12 @@ holder_of = declared.holder_of
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=1000, show_default=True, help="List at most this many."
 )
+@which_pipeline
 @which_box
-@json_option("Print a JSON list.", GROUPS, ERRORS)
+@json_option("Print a JSON list.", GROUPS, ERRORS, PIPELINE_GROUP)
 def groups(
-    *, queue: str | None, state: tuple[str, ...], all_: bool, by: str | None, limit: int, dsn: str | None, schema: str,
-    json_: bool, **chosen: Any,
+    *, queue: str | None, state: tuple[str, ...], all_: bool, by: str | None, limit: int, pipeline: str | None,
+    dsn: str | None, schema: str, json_: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """List the groups that stand still, by queue and key: state and its age, next number, backlog, reason.
 
@@ -43,6 +45,13 @@ def groups(
 
     if all_ and state:
         raise UsageError("--all and --state can't be combined", remedy="leave one of them out")
+    if pipeline is not None:
+        if by is not None:
+            raise UsageError("--by can't be combined with --pipeline", remedy="no handler of it fails: leave --by out")
+        list_groups_of_pipeline(
+            pipeline, {"queue": queue, **chosen}, state, all_=all_, limit=limit, dsn=dsn, json_=json_
+        )
+        return
     with opened(dsn, schema) as box:
         if queue is not None:
             box.definitions().queue(queue)

@@ -42,6 +42,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
         "unrouted",
         "trace",
         "events",
+        "log",
     ),
     "Begin": ("demo", "init", "docs"),
     "Pipelines": ("check", "run", "pipeline"),

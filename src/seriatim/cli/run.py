@@ -92,7 +92,7 @@ _AGAIN: Table[Again] = Table(
 )
 SUMMARY: Table[RunSummary] = Table(
     "A run that has ended",
-    *json_only("pipeline", ending="why it ended: `stopped`, `once` or `finished`"),
+    *json_only("pipeline", ending="why it ended: `stopped`, `once`, `finished` or `drained`"),
     *json_only("seconds", "batches"),
     Column("accounts", None, rows=ACCOUNTS),
     *json_only("holes"),
@@ -266,6 +266,7 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         "stopped": "stopped; the next start goes on here",
         "once": "took in all that was there",
         "finished": "took in all that was there, and time ran out",
+        "drained": "took in all that was there when it began, and ended",
     }
     click.echo(
         f"{summary.pipeline}: {endings[summary.ending]}, {counted(summary.batches, 'batch')} in {summary.seconds:.1f} s"
@@ -299,6 +300,7 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         click.echo(f"\n{many} {counted(summary.held, 'message')}, the longest waiting first:")
         _indented(HELD_GROUPS, summary.longest)
         _more(summary.held_groups, len(summary.longest), "group")
+        click.echo(f"  all of them: {own_name()} groups --pipeline {_word(file_)}")
     elif summary.held:  # since a run of an earlier version, which noted no groups
         click.echo(
             f"\n{counted(summary.held, 'message is', 'messages are')} held, behind {counted(summary.holes, 'hole')}"

@@ -10,7 +10,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["When", "narrowed", "period_of", "time_range"]
+__all__ = ["When", "moments", "narrowed", "period_of", "time_range"]
 
 #: A moment, or how long ago it was.
 When = float | str | datetime
@@ -30,6 +30,13 @@ def time_range(since: When | None = None, until: When | None = None) -> TimeRang
         UsageError: it is neither a moment nor a period.
     """
     return TimeRange(_moment("since", since), _moment("until", until))
+
+
+def moments(since: When | None = None, until: When | None = None) -> tuple[datetime | None, datetime | None]:
+    """The ends of a range of time as moments, by this machine's clock; see `time_range`."""
+    told, now = time_range(since, until), datetime.now().astimezone()
+    begin, end = (now - one if isinstance(one, timedelta) else one for one in (told.since, told.until))
+    return begin, end
 
 
 def narrowed(

@@ -92,7 +92,7 @@ def let_time_run_out(control: Path) -> int:
     Returns:
         The number of the command in the control log; see `was_commanded`.
     """
-    return ControlLog(control).append([{"kind": FINISH}])
+    return ControlLog.of_checkpoint(control).append([{"kind": FINISH}])
 
 
 def was_commanded(progress: Mapping[str, Any], number: int) -> bool:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from seriatim.operations.bulk import Refused
     from seriatim.operations.groups import Operation
 
-__all__ = ["ACTED", "OPERATION", "REFUSED"]
+__all__ = ["ACTED", "EVENT", "OPERATION", "REFUSED"]
 
-_EVENT: Table[Event] = Table(
+EVENT: Table[Event] = Table(
     "An event of a group",
     *json_only("kind", group="the group's key", first="the first number concerned", last="the last number concerned"),
     *json_only(count="how many messages or numbers it stands for"),
@@ -23,7 +23,7 @@ _EVENT: Table[Event] = Table(
 OPERATION: Table[Operation] = Table(
     "The result for a group",
     *json_only("operation_id", "action", "queue", "group", "obeyed", "before", "after", "released", "set_aside"),
-    Column("events", None, rows=_EVENT),
+    Column("events", None, rows=EVENT),
     *json_only("more"),
     row="seriatim.box.operators.actions:Operation",
 )

@@ -5,8 +5,10 @@
     ├── declaration.yaml  the pipeline file under which the last batch was begun
     ├── lock              held by the run that works on it, with its process id
     ├── fence.…           the number of the last run
+    ├── stop              another process asks the run to end after its batch
     ├── tally.json        the counts of messages so far, by disposition (`tally.py`)
     ├── control/          the control log: commands to the operator, in the order in which it obeys them
+    ├── operator-log/     answers to commands, by batch
     ├── query/            Spark's own: offsets, commits, state
     ├── set-aside/        messages that were not released, unless the pipeline names a folder
     ├── unrouted/         messages that matched no destination, unless the pipeline names a folder
@@ -39,6 +41,7 @@ from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline, Receive
 from seriatim.pipeline.files.pipeline_file import examine, load
 from seriatim.runtime.pipelines.start_changes import Change, later_changes, ordering, ordering_changes
+from seriatim.spark.control.pipeline_place import LAYOUT
 from seriatim.spark.deliver.port import sync_folder, write_synced
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 from seriatim.spark.state.manifest import identity
@@ -48,8 +51,6 @@ __all__ = ["LAYOUT", "Checkpoint", "Identity"]
 _LOG = logging.getLogger("seriatim.pipeline")
 #: The entry of `pipeline.json` with the parameters by which the state was written; see `start_changes.py`.
 _ORDERING = "ordering"
-#: Raise it whenever what is kept in the folder is kept otherwise.
-LAYOUT = 3
 #: How the files of Spark's logs begin.
 _VERSION = re.compile(rb"v\d+")
 #: The layouts that `seriatim pipeline move` converts.
@@ -87,6 +88,16 @@ class Checkpoint:
     def control(self) -> Path:
         """The control log."""
         return self.root / "control"
+
+    @property
+    def stop_request(self) -> Path:
+        """The file with which another process asks the run to end."""
+        return self.root / "stop"
+
+    @property
+    def operator_log(self) -> Path:
+        """The operator log."""
+        return self.root / "operator-log"
 
     @property
     def set_aside(self) -> Path:

@@ -37,8 +37,8 @@ __all__ = [
     "Waiting",
 ]
 
-#: Why a run ended: a signal; nothing more was there; time ran out after that.
-Ending = Literal["stopped", "once", "finished"]
+#: Why a run ended: a signal; nothing more was there; time ran out after that; what was there at its begin was taken in.
+Ending = Literal["stopped", "once", "finished", "drained"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.declared.pipeline import Pipeline
+from seriatim.runtime.pipelines.answers import keeping
 from seriatim.runtime.pipelines.attempts import Attempts
 from seriatim.runtime.pipelines.box_format import boxed
 from seriatim.runtime.pipelines.checkpoint import Checkpoint, Identity
@@ -35,6 +36,8 @@ from seriatim.runtime.pipelines.progress import (
 from seriatim.runtime.pipelines.tally import Standing, Tally
 from seriatim.runtime.stop_signal import Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
+from seriatim.spark.control.log import ControlLog
+from seriatim.spark.control.pipeline_place import log_position
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequency, merged
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
 from seriatim.spark.query import (
@@ -65,11 +68,13 @@ def run(
     *,
     once: bool = False,
     finish: bool = False,
+    drain: bool = False,
     progress: Report | None = None,
     tell: Tell | None = None,
     conf: Mapping[str, str] | None = None,
     stop: Stop | None = None,
     verbose: bool = False,
+    ended: Callable[[Any], None] | None = None,
 ) -> RunSummary:
     """Run a pipeline until it is stopped by SIGINT, SIGTERM or `stop`; it continues where its checkpoint is.
 
@@ -77,11 +82,13 @@ def run(
         pipeline: the pipeline.
         once: end when all present messages are processed.
         finish: after that let time run out, so that no message waits for a time-out; implies `once`.
+        drain: take in what is there when it begins, also where more comes all the time, and end.
         progress: called after each micro-batch that read or decided messages, and when the held messages changed.
         tell: called in between: every second of a batch that takes longer, and when a port fails or works again.
         conf: Spark settings; they override the pipeline's own.
         stop: another way to request the end.
         verbose: leave Spark's own messages on standard error instead of in the checkpoint.
+        ended: called with Spark's session when the query has ended and the session hasn't.
 
     Raises:
         UsageError: the declaration of the pipeline can't be run.
@@ -93,7 +100,9 @@ def run(
     stop = stop or Stop()
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     with stop.listening(), checkpoint.held() as lock:
+        checkpoint.stop_request.unlink(missing_ok=True)  # it was for a run before this one
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
+        ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
         fence = checkpoint.take_over()
         tally = Tally(checkpoint.tally)
         watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell)
@@ -111,9 +120,11 @@ def run(
                 _finish_batch(_Query(partial(begin, former, trigger_s=None), attempts()), watch)
             checkpoint.remember(pipeline)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s
-            query = _Query(partial(begin, pipeline, trigger_s=trigger_s), attempts())
+            query = _Query(partial(begin, pipeline, trigger_s=trigger_s, available_now=drain), attempts())
             try:
                 ending: Ending = "once" if watch.follow(query, ends=once or finish) else "stopped"
+                if drain and ending == "once":
+                    ending = "drained"
                 if finish and ending == "once":
                     command = let_time_run_out(checkpoint.control)
                     ending = "finished" if watch.follow(query, ends=True, command=command) else "stopped"
@@ -122,6 +133,8 @@ def run(
                     watch.settle(query.sink)
             finally:
                 query.close(wait=not stop.at_once)
+            if ended is not None:
+                ended(session)
         return watch.summary(ending, query.waiting())
 
 
@@ -166,6 +179,7 @@ def _start(
     pipeline: Pipeline,
     *,
     trigger_s: float | None,
+    available_now: bool = False,
 ) -> tuple[StreamingQuery, Sink]:
     folders = Folders(
         pipeline.set_aside or checkpoint.set_aside, pipeline.unrouted or checkpoint.unrouted, checkpoint.waiting
@@ -173,7 +187,7 @@ def _start(
     # A call that never returned has ended its worker, or was cancelled: either way its batch runs again.
     calling = Calling(str(checkpoint.calls.absolute()), doubted=left_calls(checkpoint.calls))
     forget_calls(checkpoint.calls)
-    sink = Sink(session, pipeline, identity.id, folders, tally.add, fence=fence)
+    sink = Sink(session, pipeline, identity.id, folders, keeping(checkpoint, tally.add), fence=fence)
 
     def before(batch: int) -> None:
         check_files(session, checkpoint.query, batch)
@@ -184,7 +198,10 @@ def _start(
         # One batch ahead is right: the entry in Spark's log that begins it may be lost with the power.
         sink.check_age(checkpoint.last_begun() + 1)
         frame = decided(session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling)
-        query = start(frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s, before=before)
+        query = start(
+            frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s,
+            available_now=available_now, before=before,
+        )  # fmt: skip
     except BaseException as error:
         sink.close()
         if isinstance(error, SeriatimError) or not isinstance(error, Exception):
@@ -342,6 +359,8 @@ class _Watch:
         now = time.monotonic()
         if now - self._cared >= _CARE_S:
             self._cared = now
+            if self._checkpoint.stop_request.exists():
+                self._stop.request()
             sink.carry()
             self._tell_ports(sink)
         hand = sink.in_hand()

@@ -111,6 +111,9 @@ class Tally:
         if not self._opened:
             self.opening, self._opened = before, True
         reports = [json.loads(report) for report in delivered.reports]
+        for report in reports:
+            for kept in ("answers", "events"):  # they are in the operator log
+                report.pop(kept, None)
         skipped = _skipped(reports)
         after = before.after(delivered, reports)
         changed = after.counts != self.standing.counts or after.reports != self.standing.reports

@@ -1,11 +1,12 @@
 """The control log of a pipeline: entries that its query takes in, in this order, and never twice.
 
     control/
-    ├── 0000000001     the entries of one call, a line of JSON each
+    ├── 0000000001     the entries of one call: a line of JSON about the file, and then a line for each entry
     └── 0000000002
 
 A file appears complete, under the next free number, and doesn't change. The query's offset says through which number it
-has read. An entry has a `kind` and what that kind needs.
+has read. Its first line says which checkpoint it belongs to, its number, and the hash of its entries, so that a file that was
+edited, moved or copied from elsewhere is noticed. An entry has a `kind` and what that kind needs.
 """
 
 from __future__ import annotations
@@ -14,16 +15,20 @@ import json
 import os
 import uuid
 from collections.abc import Iterable, Mapping
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 
-__all__ = ["FINISH", "KINDS", "ControlLog"]
+__all__ = ["COMMAND", "FINISH", "KINDS", "ControlLog"]
 
 #: The kind of an entry that lets time run out in all buckets.
 FINISH = "finish"
-KINDS = frozenset({FINISH})
+#: The kind of an operator's command; see ``commands.py``.
+COMMAND = "command"
+KINDS = frozenset({FINISH, COMMAND})
+_RESTORE = "restore the checkpoint from a backup"
 
 
 class ControlLog:
@@ -31,10 +36,21 @@ class ControlLog:
 
     Args:
         folder: the folder; made by the first entry.
+        owner: the id of the checkpoint to which it belongs; "": unknown, and not compared.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, owner: str = "") -> None:
         self._folder = folder
+        self._owner = owner
+
+    @classmethod
+    def of_checkpoint(cls, folder: Path) -> ControlLog:
+        """The log in a folder of a pipeline's checkpoint, which says beside it whose it is."""
+        try:
+            owner = json.loads((folder.parent / "pipeline.json").read_bytes())["id"]
+        except (OSError, ValueError, KeyError, TypeError):
+            owner = ""  # a run checks that file, and says what is wrong with it
+        return cls(folder, str(owner))
 
     def append(self, entries: Iterable[Mapping[str, Any]]) -> int:
         """Write entries as one file; return its number.
@@ -43,17 +59,12 @@ class ControlLog:
             EnvironmentProblem: the folder can't be written.
         """
         hidden = self._folder / f".{uuid.uuid4()}"
-        text = "".join(json.dumps(entry) + "\n" for entry in entries)
+        lines = [json.dumps(entry) for entry in entries]
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            with hidden.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
             number = self.last() + 1
-            while not self._place(hidden, number):
+            while not self._place(hidden, number, lines):
                 number += 1
-            hidden.unlink()
         except OSError as error:
             what = f"the control log can't be written: {error.strerror}"
             raise EnvironmentProblem(what, where=str(self._folder)) from error
@@ -61,9 +72,7 @@ class ControlLog:
 
     def last(self) -> int:
         """The number of the last file; 0: there is none."""
-        if not self._folder.exists():
-            return 0
-        return max((int(file.name) for file in self._folder.iterdir() if file.name.isdecimal()), default=0)
+        return max(self._numbers(), default=0)
 
     def last_after(self, number: int) -> int:
         """The number of the last file of those that follow a file without a gap; costs a look at one file if there is none."""
@@ -75,33 +84,76 @@ class ControlLog:
         """The entries of some files, in order.
 
         Raises:
-            CheckpointMismatch: a file is missing or damaged, or an entry has a kind that this version doesn't know.
+            CheckpointMismatch: a file is missing, damaged or not of this log, or an entry has a kind that this version doesn't know.
         """
-        return [entry for number in range(after + 1, through + 1) for entry in self._entries(self._file(number))]
+        return [entry for number in range(after + 1, through + 1) for entry in self._entries(number)]
+
+    def check(self, after: int) -> None:
+        """Check that nothing is missing behind what was read, and that all of it is of this log.
+
+        Args:
+            after: the number of the last file that was read, and won't be again.
+
+        Raises:
+            CheckpointMismatch: names the file.
+        """
+        numbers = sorted(self._numbers())
+        last = numbers[-1] if numbers else 0
+        if last < after:
+            what = f"the control log was cut: file {after} of it was read, and its last file is {last or 'none'}"
+            raise CheckpointMismatch(what, where=str(self._folder), remedy=_RESTORE)
+        self.read(after, last)
+
+    def forget(self, through: int) -> None:
+        """Delete the files through a number, but not the last one, from which the next number is told."""
+        last = self.last()
+        for number in self._numbers():
+            if number <= through and number < last:
+                self._file(number).unlink(missing_ok=True)
+
+    def _numbers(self) -> list[int]:
+        if not self._folder.exists():
+            return []
+        return [int(file.name) for file in self._folder.iterdir() if file.name.isdecimal()]
 
     def _file(self, number: int) -> Path:
         return self._folder / f"{number:010d}"
 
-    def _place(self, hidden: Path, number: int) -> bool:
+    def _place(self, hidden: Path, number: int, lines: list[str]) -> bool:
+        head = {"of": self._owner, "file": number, "entries": len(lines), "hash": _hash(lines)}
+        with hidden.open("w", encoding="utf-8") as file:
+            file.write("".join(f"{line}\n" for line in (json.dumps(head), *lines)))
+            file.flush()
+            os.fsync(file.fileno())
         try:
             os.link(hidden, self._file(number))
         except FileExistsError:
             return False
+        finally:
+            hidden.unlink()
         return True
 
-    @staticmethod
-    def _entries(file: Path) -> list[dict[str, Any]]:
-        remedy = "restore the checkpoint from a backup"
+    def _entries(self, number: int) -> list[dict[str, Any]]:
+        file = self._file(number)
         try:
-            found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+            lines = file.read_text(encoding="utf-8").splitlines()
+            found = [json.loads(line) for line in lines]
+            head = found.pop(0) if "kind" not in found[0] else None  # the first files of layout 3 had none
             kinds = [entry["kind"] for entry in found]
+            whole = head is None or (len(found), _hash(lines[1:])) == (head["entries"], head["hash"])
+            place = (self._owner, number) if head is None else (head["of"], head["file"])
         except OSError as error:
             what = f"the file of the control log can't be read: {error.strerror}"
-            raise CheckpointMismatch(what, where=str(file), remedy=remedy) from error
-        except (ValueError, KeyError, TypeError) as error:
+            raise CheckpointMismatch(what, where=str(file), remedy=_RESTORE) from error
+        except (ValueError, KeyError, TypeError, IndexError) as error:
             raise CheckpointMismatch(
-                "the file of the control log is damaged", where=str(file), remedy=remedy
+                "the file of the control log is damaged", where=str(file), remedy=_RESTORE
             ) from error
+        if not whole:
+            raise CheckpointMismatch("the file of the control log was changed", where=str(file), remedy=_RESTORE)
+        if place[1] != number or (self._owner and place[0] not in ("", self._owner)):
+            of = f"file {place[1]} of the control log" + ("" if place[0] == self._owner else " of another checkpoint")
+            raise CheckpointMismatch(f"the file is {of}", where=str(file), remedy=_RESTORE)
         for kind in kinds:
             if kind not in KINDS:
                 raise CheckpointMismatch(
@@ -110,3 +162,7 @@ class ControlLog:
                     remedy="run the version that wrote it",
                 )
         return found
+
+
+def _hash(lines: Iterable[str]) -> str:
+    return blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()

@@ -14,6 +14,7 @@ A process doesn't know what is due in a state that others left behind. So its fi
 
 from __future__ import annotations
 
+import json
 import tempfile
 import time
 import uuid
@@ -32,12 +33,12 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from seriatim.spark.control.due import Due, buckets_of
-from seriatim.spark.control.log import FINISH, ControlLog
+from seriatim.spark.control.log import COMMAND, FINISH, ControlLog
 from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["CONTROL_SCHEMA", "FIRST_OFFSET", "FORMAT", "TICK", "ControlFormat", "Controlled"]
 
-#: What Spark reads from the source: a bucket, a kind, and as JSON what the kind needs.
+#: What Spark reads from the source: a bucket, a kind, and as JSON what the kind needs. A command for one group names no bucket.
 CONTROL_SCHEMA = "bucket int, kind string, content string"
 FORMAT = "seriatim-control"
 #: The offset before the first batch.
@@ -132,7 +133,7 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, controlled: Controlled) -> None:
         self._controlled = controlled
-        self._log = None if controlled.log is None else ControlLog(controlled.log)
+        self._log = None if controlled.log is None else ControlLog.of_checkpoint(controlled.log)
         self._by = f"{controlled.id}-{uuid.uuid4().hex}"
         self._file: Path | None = None
         self._read_at: tuple[int, int] | None = None
@@ -162,11 +163,16 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         """The rows of a batch: entries of the log in their order, then ticks."""
         if start == end:
             return iter(())
-        rows: list[tuple[int, str, str | None]] = []
+        rows: list[tuple[int | None, str, str | None]] = []
         entries = self._log.read(start["log"], end["log"]) if self._log is not None else []
         buckets = self._controlled.buckets
         if any(entry["kind"] == FINISH for entry in entries):
             rows += [(bucket, FINISH, None) for bucket in bucket_ids(buckets)]
+        commands = (entry for entry in entries if entry["kind"] == COMMAND)
+        for order, command in enumerate(commands):
+            content = json.dumps({**command, "order": order})
+            to: list[int] | list[None] = [None] if command["key"] is not None else bucket_ids(buckets)
+            rows += [(bucket, COMMAND, content) for bucket in to]
         bits = int(end["ticks"] or "0", 16)
         slots = [slot for slot in range(bits.bit_length()) if bits >> slot & 1]
         rows += [(bucket, TICK, None) for bucket in buckets_of(slots, buckets)]

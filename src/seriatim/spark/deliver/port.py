@@ -37,6 +37,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+from seriatim.spark.state.synced_files import sync_folder, write_synced
 
 __all__ = ["Port", "sync_folder", "write_synced"]
 
@@ -262,23 +263,3 @@ class Port:
             shutil.rmtree(staging, ignore_errors=True)
         for removed in self.root.glob(f"{_REMOVED}*"):
             shutil.rmtree(removed, ignore_errors=True)
-
-
-def write_synced(path: Path, content: bytes) -> None:
-    """Write a small file so that after a crash it has either the old or the new content, never half of one."""
-    beside = path.with_name(f"{path.name}.new")
-    with beside.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
-    sync_folder(path.parent)
-
-
-def sync_folder(path: Path) -> None:
-    """Sync a folder, so that renames in it survive a crash."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -348,6 +348,7 @@ def start(
     name: str,
     checkpoint: Path,
     trigger_s: float | None,
+    available_now: bool = False,
     before: Callable[[int], None] = lambda _: None,
 ) -> StreamingQuery:
     """Start the query that feeds `sink`.
@@ -359,6 +360,7 @@ def start(
         checkpoint: the folder of Spark's checkpoint of the query.
         trigger_s: seconds between the starts of two micro-batches; 0: as fast as possible; None: one micro-batch only,
             which is the unfinished one if there is one.
+        available_now: whether it takes in what is there when it starts, and ends then; in place of `trigger_s`.
         before: called with the id of each micro-batch before it is delivered; may refuse it by raising.
     """
 
@@ -367,7 +369,9 @@ def start(
         sink(decided, batch)
 
     writer = frame.writeStream.queryName(name).option("checkpointLocation", str(checkpoint))
-    if trigger_s is None:
+    if available_now:
+        writer = writer.trigger(availableNow=True)
+    elif trigger_s is None:
         writer = writer.trigger(once=True)
     else:
         writer = writer.trigger(processingTime=f"{round(trigger_s * 1000)} milliseconds")

@@ -27,6 +27,10 @@ from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.state import NOTHING, Flag, State
 from seriatim.kernel.time import FOREVER, NEVER
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.control.commands import Command
+from seriatim.spark.resequence.bucket_events import told_events
+from seriatim.spark.resequence.commands import Obeying
+from seriatim.spark.resequence.group_views import stopped
 from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
@@ -98,6 +102,8 @@ class Bucket:
         self._skipped: list[tuple[str, str, int, int]] = []
         self._skipped_holes = self._skipped_numbers = 0
         self._counts = empty_ints(len(Disposition))
+        self._answers: list[dict[str, Any]] = []
+        self._events: list[dict[str, Any]] = []
         self._found = self._queues_of_rows()
         self._refused = self._why_refused()
 
@@ -120,6 +126,20 @@ class Bucket:
             self._keep()
         yield from self._tables()
 
+    def obey(self, commands: list[Command], now: int, at: int) -> bool:
+        """Obey operators' commands, before `take`; return whether that has changed anything.
+
+        Args:
+            commands: the commands, in order.
+            now: the time, as of `take`.
+            at: the time of the batch, microseconds, for the answers.
+        """
+        if self._plan.clock == "processing":
+            now = max(now, self._index.now)
+        obeying = Obeying(self._plan.queues, self._index, self._bodies, now, self._obeyed)
+        self._answers = [{**answer, "at": at} for answer in obeying.obey(commands)]
+        return obeying.changed
+
     def due(self) -> int:
         """When the bucket's next timer is due, microseconds; `FOREVER` if none runs."""
         moments = [
@@ -136,7 +156,9 @@ class Bucket:
         numbers that it misses, since when (microseconds), and why; see `HeldGroups`. ``skipped``, only if there are any: the
         holes that this call has skipped, how many and how many numbers, and the first of them: queue, group, first and last
         number. ``suspected``, only if there are any: the groups whose producer seems to have begun anew, how many, and the first
-        of them: queue, group, the number of the last message that tells so.
+        of them: queue, group, the number of the last message that tells so. ``answers``, only if there are any: those to operators'
+        commands. ``events``, likewise: what happened to groups in this call.
+        ``stopped``: how many groups aren't ready, and some of them, as `views` has them.
         """
         known = self._index.queues
         held = {name: len(queue.state.held.messages()) for name, queue in known.items()}
@@ -168,6 +190,15 @@ class Bucket:
         suspected = [
             one for queue in self._plan.queues if queue.name in known for one in _suspected(queue, known[queue.name])
         ]
+        not_ready = [
+            stopped(queue.name, queue.policy, known[queue.name]) for queue in self._plan.queues if queue.name in known
+        ]
+        views = [view for _, some in not_ready for view in some]
+        told["stopped"] = {"groups": sum(many for many, _ in not_ready), "first": views}
+        if self._answers:
+            told["answers"] = self._answers
+        if self._events:
+            told["events"] = self._events
         if suspected:
             told["suspected"] = {"groups": len(suspected), "first": sorted(suspected)[:MOST_SUSPECTED]}
         return json.dumps(told)
@@ -213,6 +244,8 @@ class Bucket:
         state, decided, events = self._judge(queue.policy, state, arrivals, now, finish=finish)
         self._index.queues[queue.name] = QueueState(all_keys, state, known.incarnation)
         self._note_skipped(queue, all_keys, events)
+        if self._plan.reports and len(events):
+            self._events += told_events(queue, all_keys, known.incarnation, events)
         self._decide(decided)
 
     def _queues_of_rows(self) -> pa.Array | None:
@@ -388,6 +421,13 @@ class Bucket:
         few = gone.take(np.arange(min(len(gone), MOST_SKIPPED - len(self._skipped))))
         for group, first, last in zip(few.group.tolist(), few.first.tolist(), few.last.tolist(), strict=True):
             self._skipped.append((queue.name, keys[group].as_py().decode(), first, last))
+
+    def _obeyed(self, queue: Queue, command: Command, decided: Decided, events: Events) -> None:
+        known = self._index.queues[queue.name]
+        self._note_skipped(queue, known.keys, events)
+        because = {"operation_id": command.id, "action": command.verb, "actor": command.actor, "reason": command.reason}
+        self._events += told_events(queue, known.keys, known.incarnation, events, because)
+        self._decide(decided)
 
     def _decide(self, decided: Decided) -> None:
         self._counts += np.bincount(decided.disposition, minlength=len(Disposition))

@@ -32,7 +32,7 @@ from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import chunk_of, row_of
 from seriatim.spark.state.packets import from_bytes
 
-__all__ = ["held"]
+__all__ = ["held", "operators", "place_of"]
 
 _SCHEMA = """destination string, group string, sequence long, late boolean, reason string, missing_first long,
     missing_last long, since timestamp"""
@@ -79,14 +79,14 @@ def held(checkpoint: str | Path, *, messages: bool = False, spark: SparkSession 
     if session is None:
         raise UsageError("there is no Spark session", remedy="make one, or give spark=")
     use_this_python(session)
-    place = _place(checkpoint)
-    found = [_held_by(session, place, operator, messages=messages) for operator in _operators(session, place)]
+    place = place_of(checkpoint)
+    found = [_held_by(session, place, operator, messages=messages) for operator in operators(session, place)]
     if not found:
         raise UsageError("the checkpoint has no state of resequence", where=place)
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), found)
 
 
-def _place(checkpoint: str | Path) -> str:
+def place_of(checkpoint: str | Path) -> str:
     """Spark's part of a checkpoint.
 
     Raises:
@@ -104,7 +104,7 @@ def _place(checkpoint: str | Path) -> str:
     )
 
 
-def _operators(session: SparkSession, place: str) -> list[int]:
+def operators(session: SparkSession, place: str) -> list[int]:
     """The ids of the operators of `resequence`."""
     try:
         told = session.read.format("state-metadata").load(place).select("operatorId", "operatorProperties").collect()

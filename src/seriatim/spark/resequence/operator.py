@@ -14,8 +14,9 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.time import FOREVER, NEVER
 from seriatim.spark.control.due import BIT, DUE, SLOT, bit_at, place_of
-from seriatim.spark.control.log import FINISH
+from seriatim.spark.control.log import COMMAND, FINISH
 from seriatim.spark.resequence.bucket import Bucket, Plan
+from seriatim.spark.resequence.commands import commands_in
 from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
@@ -72,16 +73,20 @@ class Resequencer(StatefulProcessor):
         """Judge arrivals, and then due timers: a micro-batch is an `offer` followed by an `advance`."""
         packets: list[bytes] = []
         kinds: set[str] = set()
+        told: list[str] = []
         now = NEVER
         for frame in rows:
             packets += [bytes(packet) for packet in frame["packet"] if packet is not None]
             kinds.update(frame[KIND].dropna())
+            if COMMAND in kinds:
+                told.extend(frame.loc[frame[KIND] == COMMAND, CONTENT])
             now = max(now, int(frame[NOW].max()))
         index = self._load()
         bucket = self._bucket(index, [from_bytes(packet) for packet in packets if packet])
-        now = self._now(now, timerValues)
+        at, now = now, self._now(now, timerValues)
+        obeyed = bucket.obey(commands_in(told), now, at) if told else False
         # A tick that finds nothing due changes nothing. A witness leaves a state, though its packet is empty.
-        if packets or FINISH in kinds or bucket.due() <= now:
+        if packets or obeyed or FINISH in kinds or bucket.due() <= now:
             yield from self._call(index, bucket, now, finish=FINISH in kinds)
         yield self._told(key, bucket)
 

@@ -22,6 +22,7 @@ from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.clock import controlled, observed
 from seriatim.spark.frames.columns import check_columns, check_frame, microseconds
 from seriatim.spark.resequence.bucket import Plan
+from seriatim.spark.resequence.commands import in_buckets
 from seriatim.spark.resequence.decided_packets import operator_schema
 from seriatim.spark.resequence.input_columns import BODY, arrival_of, compared, prepared
 from seriatim.spark.resequence.left_out import LeftOut, counting
@@ -320,7 +321,7 @@ def _streaming(
     packets = packets.withColumns({name: F.lit(None).cast("string") for name in (KIND, CONTENT)})
     # By the event clock, too: the sources of a query can't change from one start to the next.
     source, rows = controlled(session, buckets, ticks=live, log=control)
-    packets = packets.unionByName(rows, allowMissingColumns=True)
+    packets = packets.unionByName(rows if control is None else in_buckets(rows, buckets), allowMissingColumns=True)
     # The batch's time, which is in Spark's offset log: the same for data and ticks, and when the batch runs again.
     packets = packets.withColumn(NOW, F.unix_micros(F.current_timestamp()))
     schema = arrow_schema(session, user)

@@ -78,7 +78,8 @@ class Index:
 
     `now` is the latest processing time (microseconds), `timer` the registered one (milliseconds, None: none),
     `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by queue, from
-    one number to the next where that isn't 1, for whoever reads the index without the declaration.
+    one number to the next where that isn't 1, for whoever reads the index without the declaration. `obeyed`: the ids of the last
+    commands that it has obeyed.
     """
 
     fingerprint: str
@@ -88,6 +89,7 @@ class Index:
     chunk: int = 0
     chunks: dict[int, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
+    obeyed: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
         """The value to store."""
@@ -100,6 +102,7 @@ class Index:
             "chunk": self.chunk,
             "chunks": sorted(self.chunks.items()),
             **({"steps": dict(self.steps)} if self.steps else {}),
+            **({"obeyed": self.obeyed} if self.obeyed else {}),
         }
         rows = [_row(queue) for queue in self.queues.values()]
         columns: list[pa.Array] = []
@@ -145,6 +148,7 @@ class Index:
             chunk=header["chunk"],
             chunks={int(chunk): int(rows) for chunk, rows in header["chunks"]},
             steps=header.get("steps", {}),
+            obeyed=tuple(header.get("obeyed", ())),
         )
         for batch in reader:
             for row in range(batch.num_rows):

@@ -1,0 +1,89 @@
+"""The operator log of a pipeline: who did what, when and why, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from seriatim.errors import UsageError, shown
+from seriatim.operations.log_entries import LogEntry
+from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, find
+from seriatim.spark.control.commands import LOOK, Answer, Command
+from seriatim.spark.control.log import COMMAND
+from seriatim.spark.control.pipeline_place import PipelinePlace, log_position
+
+__all__ = ["LogEntry", "operator_log", "operator_logs_here"]
+
+_MOST = 100_000
+
+
+def operator_log(
+    pipeline: str | Path, queue: str | None = None, *, group: str | None = None, limit: int = 100
+) -> list[LogEntry]:
+    """List entries of a pipeline's operator log, newest first; queued commands come before all others.
+
+    Args:
+        pipeline: its name, or its file.
+        queue: only commands for groups of this destination.
+        group: only commands for groups with this key.
+        limit: the largest number of rows.
+
+    Raises:
+        UsageError: there is no such pipeline, or the limit is invalid.
+        CheckpointMismatch: its checkpoint, or a file of the log, is damaged.
+    """
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+        raise UsageError(f"cannot list {shown(limit)} actions", remedy=f"an integer from 1 to {_MOST:,}")
+    found: FoundPipeline = find(pipeline)
+    return list(islice(_entries(found.place, queue, group), limit))
+
+
+def operator_logs_here(queue: str | None = None, *, group: str | None = None, limit: int = 100) -> list[LogEntry]:
+    """Entries of the operator logs of all pipelines with a checkpoint below this folder, newest first; see `operator_log`."""
+    found: list[LogEntry] = []
+    for one in sorted(FOLDER.glob("*/pipeline.json")):
+        found += islice(_entries(PipelinePlace.of(one.parent.absolute()), queue, group), limit)
+    return sorted(found, key=lambda one: one.at, reverse=True)[:limit]
+
+
+def _entries(place: PipelinePlace, queue: str | None, group: str | None) -> Iterator[LogEntry]:
+    after = log_position(place.root / "query", done=True)
+    queued = place.control.read(after, place.control.last())
+    answered = {one.id for one in place.operator_log.answers()} if queued else set()
+    waiting = [Command.of(one) for one in queued if one["kind"] == COMMAND and one["id"] not in answered]
+    for command in reversed(waiting):
+        if _fits(command.verb, command.queue, command.key, queue, group):
+            yield _logged(place.name, Answer.to(command, "queued", at=command.at))
+    for answer in place.operator_log.answers(newest_first=True):
+        if _fits(answer.verb, answer.queue, answer.group, queue, group):
+            yield _logged(place.name, answer)
+
+
+def _fits(verb: str, queue: str | None, group: str | None, queue_: str | None, group_: str | None) -> bool:
+    return verb != LOOK and queue_ in (None, queue) and group_ in (None, group)
+
+
+def _logged(pipeline: str, answer: Answer) -> LogEntry:
+    told: dict[str, Any] = {
+        "arguments": dict(answer.arguments),
+        "why": answer.why,
+        "before": answer.before,
+        "after": answer.after,
+    }
+    told |= {"released": answer.released, "set_aside": answer.set_aside, "dry_run": answer.dry_run}
+    return LogEntry(
+        answer.id,
+        datetime.fromtimestamp(answer.at / 1_000_000, UTC),
+        pipeline,
+        answer.actor,
+        answer.verb,
+        answer.queue,
+        answer.group,
+        "dry run" if answer.dry_run and answer.result == "done" else answer.result,
+        answer.reason,
+        {name: value for name, value in told.items() if value},
+        None if answer.batch < 0 else answer.batch,
+    )

@@ -1,0 +1,178 @@
+"""Pipelines, for operators: which there are, whether they run, how far they are, and what they hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from seriatim.errors import CheckpointMismatch
+from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, find
+from seriatim.spark.control.log import COMMAND
+from seriatim.spark.control.pipeline_place import PipelinePlace, log_position
+
+__all__ = ["DestinationCounts", "PipelineCounts", "counts_of", "pipelines"]
+
+_SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationCounts:
+    """The messages of a destination, from the first batch on.
+
+    Args:
+        queue: the destination; None: of messages that have none.
+        released: how many it has released.
+        held: how many it holds.
+        holes: how many of its groups wait for a missing number.
+        groups: how many groups it knows.
+        late: how many were set aside as late.
+        duplicate: how many were duplicates.
+        invalid: how many were invalid.
+        rejected: how many were rejected.
+        dead: how many are dead.
+        unrouted: how many matched no destination.
+    """
+
+    queue: str | None
+    released: int
+    held: int
+    holes: int
+    groups: int
+    late: int
+    duplicate: int
+    invalid: int
+    rejected: int
+    dead: int
+    unrouted: int
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineCounts:
+    """A pipeline, after its last batch.
+
+    Args:
+        pipeline: its name.
+        checkpoint: the folder of its checkpoint.
+        running: whether a run has it.
+        batch: its last committed batch; None: there is none yet.
+        batch_at: the time of that batch.
+        held: how many messages it holds.
+        held_groups: how many groups hold some.
+        holes: how many groups wait for a missing number.
+        oldest: since when the group waits that has waited longest.
+        set_aside: how many messages were set aside, from the first batch on.
+        queued: how many commands wait for it.
+        state_bytes: the size of its state on disk.
+        destinations: the counts of each destination.
+    """
+
+    pipeline: str
+    checkpoint: str
+    running: bool
+    batch: int | None
+    batch_at: datetime | None
+    held: int
+    held_groups: int
+    holes: int
+    oldest: datetime | None
+    set_aside: int
+    queued: int
+    state_bytes: int
+    destinations: tuple[DestinationCounts, ...]
+
+
+def pipelines() -> list[PipelineCounts]:
+    """All pipelines with a checkpoint below this folder, by name.
+
+    Raises:
+        CheckpointMismatch: a checkpoint is damaged, or of another layout.
+    """
+    return [_counts(PipelinePlace.of(one.parent.absolute())) for one in sorted(FOLDER.glob("*/pipeline.json"))]
+
+
+def counts_of(pipeline: str | Path | FoundPipeline) -> PipelineCounts:
+    """One pipeline, by its name or its file.
+
+    Raises:
+        UsageError: there is none, or it has not run yet.
+        CheckpointMismatch: its checkpoint is another pipeline's, of another layout, or damaged.
+    """
+    found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
+    return _counts(found.place)
+
+
+def _counts(place: PipelinePlace) -> PipelineCounts:
+    query = place.root / "query"
+    standing = _standing(place.root / "tally.json")
+    reports = list(standing["reports"].values())
+    names = sorted(
+        {*standing["counts"], *(name for one in reports for name in one.get("groups", {}))} - {"\x1fnowhere"}
+    )
+    destinations = tuple(_destination(name, standing["counts"].get(name, {}), reports) for name in names)
+    since = [group[5] for one in reports for group in one.get("longest", ()) if group[5] is not None]
+    batch, at = _last_batch(query)
+    entries = place.control.read(log_position(query, done=True), place.control.last())
+    return PipelineCounts(
+        place.name,
+        str(place.root),
+        place.is_running(),
+        batch,
+        at,
+        held=sum(one.held for one in destinations),
+        held_groups=sum(sum(one.get("held_groups", {}).values()) for one in reports),
+        holes=sum(one.holes for one in destinations),
+        oldest=_time(min(since, default=None)),
+        set_aside=sum(getattr(one, what) for one in destinations for what in _SET_ASIDE),
+        queued=sum(one["kind"] == COMMAND for one in entries),
+        state_bytes=_size(query / "state"),
+        destinations=destinations,
+    )
+
+
+def _destination(name: str, counts: dict[str, int], reports: list[dict[str, Any]]) -> DestinationCounts:
+    held, holes, groups = (
+        sum(one.get(what, {}).get(name, 0) for one in reports) for what in ("held", "holes", "groups")
+    )
+    aside = {what: counts.get(what, 0) for what in _SET_ASIDE}
+    unrouted = counts.get("unrouted", 0)
+    return DestinationCounts(name or None, counts.get("released", 0), held, holes, groups, **aside, unrouted=unrouted)
+
+
+def _standing(file: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(file.read_bytes())["standing"]
+        return {"counts": dict(found["counts"]), "reports": dict(found["reports"])}
+    except FileNotFoundError:
+        return {"counts": {}, "reports": {}}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointMismatch("the tally is damaged", where=str(file), remedy="restore or remove it") from error
+
+
+def _last_batch(query: Path) -> tuple[int | None, datetime | None]:
+    """The last committed batch, and its time."""
+    commits = query / "commits"
+    numbers = [int(one.name) for one in commits.iterdir() if one.name.isdecimal()] if commits.is_dir() else []
+    if not numbers:
+        return None, None
+    try:
+        told = json.loads((query / "offsets" / str(max(numbers))).read_text(encoding="utf-8").splitlines()[1])
+        return max(numbers), _time(int(told["batchTimestampMs"]) * 1000)
+    except (OSError, ValueError, KeyError, IndexError, TypeError):
+        return max(numbers), None  # a run says what is wrong with the file
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for one in folder.rglob("*"):
+        try:
+            total += one.stat().st_size if one.is_file() else 0
+        except FileNotFoundError:
+            continue  # a run has deleted it meanwhile
+    return total
+
+
+def _time(moment: int | None) -> datetime | None:
+    return None if moment is None else datetime.fromtimestamp(moment / 1_000_000, UTC)

@@ -1,0 +1,123 @@
+"""Groups of pipelines, and what came of actions on them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.kernel.held_groups import missing_numbers
+from seriatim.operations.tables.acted import EVENT
+from seriatim.operations.tables.table import Column, Table, json_only, text_only
+
+if TYPE_CHECKING:
+    from seriatim.operations.log_entries import LogEntry
+    from seriatim.operations.pipelines.events import GroupEvent
+    from seriatim.operations.pipelines.groups import Group, Operation, Refused
+    from seriatim.operations.pipelines.pipelines import DestinationCounts, PipelineCounts
+
+__all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LOGGED", "OPERATION", "REFUSED"]
+
+_SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
+
+GROUP: Table[Group] = Table(
+    "A group of a pipeline",
+    Column("queue"),
+    Column("group"),
+    Column("state"),
+    Column("since"),
+    Column("next"),
+    text_only(
+        "missing",
+        lambda one: missing_numbers(one.missing_first, one.missing_last) or None,
+        "the missing numbers, from `missing_first` through `missing_last`",
+    ),
+    Column("held"),
+    *json_only("missing_first", "missing_last", "last_released", "ordinal", "incarnation"),
+    Column("due_at", "due", after="missing"),
+    *json_only("late", "by_operator", "closing", "unopened", "restart_suspected"),
+    Column("reason", shown=lambda one: one.reason or None),
+    row="seriatim.operations.pipelines.groups:Group",
+)
+OPERATION: Table[Operation] = Table(
+    "The result for a group of a pipeline",
+    *json_only("operation_id", "action", "pipeline", "queue", "group", "obeyed", "batch", "before", "after"),
+    *json_only("released", "set_aside"),
+    Column("events", None, rows=EVENT),
+    *json_only("queued", "dry_run"),
+    row="seriatim.operations.pipelines.groups:Operation",
+)
+REFUSED: Table[Refused] = Table(
+    "A refused group of a pipeline",
+    *json_only(queue="the destination", group="the group's key", why="the reason"),
+    row="seriatim.operations.pipelines.groups:Refused",
+)
+ACTED: Table[dict[str, object]] = Table(
+    "The result for many groups of a pipeline",
+    Column("action", None, kind="str", meaning="the action"),
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
+    Column("groups", None, rows=(OPERATION, REFUSED, GROUP), meaning="each group; of a dry run as it is"),
+)
+LOGGED: Table[LogEntry] = Table(
+    "An entry of an operator log",
+    Column("at"),
+    Column("pipeline", shown=lambda one: one.pipeline or None),
+    *json_only("operation_id"),
+    Column("actor"),
+    Column("action"),
+    Column("queue"),
+    Column("group"),
+    Column("result"),
+    Column("reason"),
+    *json_only("details", "batch", "role"),
+    row="seriatim.operations.log_entries:LogEntry",
+    nothing="no operator has done anything yet",
+)
+EVENTS: Table[GroupEvent] = Table(
+    "An event of a pipeline's group",
+    Column("at"),
+    Column("queue"),
+    Column("group"),
+    *json_only("incarnation"),
+    Column("kind", "event", shown=lambda one: one.kind.replace("_", " ")),
+    *json_only("first", "last"),
+    text_only("numbers", lambda one: one.numbers, "from `first` to `last`"),
+    Column("count", shown=lambda one: one.count if one.count > 1 else None, optional=True),
+    *json_only("batch", "operation_id", "action", "actor"),
+    Column("reason", "by", shown=lambda one: one.by, meaning="the actor's reason"),
+    row="seriatim.operations.pipelines.events:GroupEvent",
+)
+
+
+def _set_aside(counts: DestinationCounts) -> str:
+    return ", ".join(f"{getattr(counts, what):,} {what}" for what in _SET_ASIDE if getattr(counts, what))
+
+
+DESTINATIONS: Table[DestinationCounts] = Table(
+    "The counts of a destination",
+    Column("queue"),
+    Column("released"),
+    Column("held"),
+    Column("holes"),
+    Column("groups"),
+    text_only("set aside", _set_aside, "the messages that were set aside, by disposition"),
+    *json_only(*_SET_ASIDE),
+    Column("unrouted", shown=lambda one: one.unrouted or None),
+    row="seriatim.operations.pipelines.pipelines:DestinationCounts",
+)
+COUNTS: Table[PipelineCounts] = Table(
+    "The counts of a pipeline",
+    Column("pipeline"),
+    *json_only("checkpoint"),
+    Column("running", "is", shown=lambda one: "running" if one.running else "stopped"),
+    Column("batch"),
+    Column("batch_at", "at"),
+    Column("held"),
+    Column("held_groups", "waiting groups"),
+    Column("holes"),
+    Column("oldest"),
+    Column("set_aside", "set aside"),
+    Column("queued", "commands"),
+    Column("state_bytes", "state", shown=lambda one: f"{one.state_bytes / 1_000_000:,.1f} MB"),
+    Column("destinations", None, rows=DESTINATIONS),
+    row="seriatim.operations.pipelines.pipelines:PipelineCounts",
+    nothing="no pipeline has run in this folder",
+)

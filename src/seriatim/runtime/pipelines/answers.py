@@ -1,0 +1,44 @@
+"""What a run keeps in the operator log: answers to operators' commands, behind which it cleans up, and the events of groups."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from seriatim.runtime.pipelines.checkpoint import Checkpoint
+from seriatim.spark.control.log import ControlLog
+from seriatim.spark.control.operator_log import ANSWER, EVENT, OperatorLog
+from seriatim.spark.control.pipeline_place import log_position
+from seriatim.spark.deliver.stage import Delivered
+
+__all__ = ["keeping"]
+
+
+def keeping(checkpoint: Checkpoint, then: Callable[[Delivered], None]) -> Callable[[Delivered], None]:
+    """A function for a sink: keeps what a batch has answered and what happened in it, then calls `then`, and deletes commands that
+    can't be needed again.
+
+    The batch isn't committed yet: if it runs again, it tells the same, which takes the place of this.
+    """
+    log, control = OperatorLog(checkpoint.operator_log), ControlLog(checkpoint.control)
+
+    def take(delivered: Delivered) -> None:
+        answers, events = _told(delivered.reports)
+        log.keep(delivered.batch, [*answers, *events])
+        then(delivered)
+        if answers:
+            control.forget(log_position(checkpoint.query, done=True))
+
+    return take
+
+
+def _told(reports: Iterable[str]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The answers in the reports of buckets, in the order in which their commands were written, and the events, in order of time."""
+    told = [json.loads(report) for report in reports if '"answers"' in report or '"events"' in report]
+    answers = [{"kind": ANSWER, **one} for report in told for one in report.get("answers", ())]
+    events = [{"kind": EVENT, **one} for report in told for one in report.get("events", ())]
+    return (
+        sorted(answers, key=lambda one: (one["written"], one["id"])),
+        sorted(events, key=lambda one: (one["at"], one["queue"], one["group"])),
+    )

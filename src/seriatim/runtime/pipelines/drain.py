@@ -1,0 +1,106 @@
+"""End a pipeline from outside: after its batch, or when all that was there has been taken in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from threading import Event as Pause
+from typing import Any
+
+from seriatim.errors import EnvironmentProblem
+from seriatim.pipeline.declared.pipeline import Pipeline
+from seriatim.runtime.pipelines.progress import Report, RunSummary, Tell
+from seriatim.runtime.pipelines.run import run
+from seriatim.spark.control.pipeline_place import PipelinePlace
+from seriatim.spark.resequence.groups_in_state import groups_in_state
+from seriatim.spark.state.synced_files import write_synced
+
+__all__ = ["PATIENCE_S", "Drained", "drain", "stop"]
+
+#: How long a run is waited for, unless the caller says otherwise. A run cancels its batch before that.
+PATIENCE_S = 600.0
+_LOOK_S = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Drained:
+    """A pipeline that was drained.
+
+    Args:
+        summary: the run that took in the rest.
+        groups: the groups that still hold messages, as `views` tells of them.
+    """
+
+    summary: RunSummary
+    groups: list[dict[str, Any]]
+
+
+def stop(place: PipelinePlace, *, patience: float = PATIENCE_S) -> bool:
+    """End the run of a pipeline after its present batch, and wait for its end. Nothing held is lost.
+
+    Args:
+        place: the checkpoint of the pipeline.
+        patience: seconds to wait.
+
+    Returns:
+        False if no run had it.
+
+    Raises:
+        EnvironmentProblem: it hasn't ended in time, or the checkpoint can't be written.
+    """
+    if not place.is_running():
+        return False
+    request = place.root / "stop"
+    try:
+        write_synced(request, b"")
+    except OSError as error:
+        what = f"the checkpoint can't be written: {error.strerror}"
+        raise EnvironmentProblem(what, where=str(place.root)) from error
+    deadline, pause = time.monotonic() + patience, Pause()
+    while place.is_running():
+        if time.monotonic() > deadline:
+            raise EnvironmentProblem(
+                f"the run of pipeline {place.name!r} has not ended in {patience:g} s",
+                where=str(place.root),
+                remedy="it ends after its present batch; wait for that, or end its process",
+            )
+        pause.wait(_LOOK_S)
+    request.unlink(missing_ok=True)
+    return True
+
+
+def drain(
+    pipeline: Pipeline,
+    place: PipelinePlace,
+    *,
+    progress: Report | None = None,
+    tell: Tell | None = None,
+    conf: Mapping[str, str] | None = None,
+    patience: float = PATIENCE_S,
+) -> Drained:
+    """End a pipeline when all that was there has been taken in, and all that can leave has left.
+
+    A running query can't leave its sources, so its run is ended after its batch; a run in this process takes in what is there then.
+
+    Args:
+        pipeline: the pipeline.
+        place: its checkpoint.
+        progress: see `run`.
+        tell: see `run`.
+        conf: Spark settings; they override the pipeline's own.
+        patience: seconds to wait for the end of the run that has it.
+
+    Raises:
+        EnvironmentProblem: that run hasn't ended in time.
+        SeriatimError: as `run` does.
+    """
+    stop(place, patience=patience)
+    groups: list[dict[str, Any]] = []
+
+    def look(session: Any) -> None:
+        found = groups_in_state(session, place.root, [one.queue for one in pipeline.route])
+        groups.extend(one for one in found if one["held"])
+
+    summary = run(pipeline, drain=True, progress=progress, tell=tell, conf=conf, ended=look)
+    return Drained(summary, groups)

@@ -1,0 +1,160 @@
+"""An operator's command to a pipeline: what the control log says of it, and what the operator answers.
+
+A command acts on one group. A *look* is a command that changes nothing: it names groups by a filter, and every bucket answers with those
+that fit. It is how an operator sees what a command for many groups would do.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.sequence import MAX_KEY_BYTES
+from seriatim.kernel.states import Action
+from seriatim.pipeline.text.storable import fits_text
+from seriatim.spark.control.log import COMMAND
+
+__all__ = ["LOOK", "OBEYED_HERE", "Answer", "Command"]
+
+#: What a pipeline's operator obeys. It has no handler, so nothing is retried, and nothing is a dead letter.
+OBEYED_HERE = (
+    Action.SUSPEND,
+    Action.RESUME,
+    Action.SKIP_MESSAGE,
+    Action.SKIP_HOLE,
+    Action.RESET,
+    Action.ABORT,
+    Action.CLOSE,
+    Action.RESTART,
+)
+#: The verb of a command that lists the groups that fit a filter.
+LOOK = "look"
+_LONGEST_ACTOR, _LONGEST_REASON, _LONGEST_ID = 256, 4096, 128
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command.
+
+    Args:
+        verb: an `Action`, or `LOOK`.
+        queue: the destination; None only for a look.
+        key: the group's key; None only for a look.
+        actor: the operator's name, at most 256 characters.
+        reason: the reason, at most 4,096 characters.
+        arguments: those of the action: ``through``, ``next``, ``message``, ``at_once``; of a look its filter.
+        dry_run: whether it is answered and not obeyed.
+        id: its id; the same id is obeyed once.
+        at: when it was written, microseconds.
+
+    Raises:
+        UsageError: the actor, the reason, the id or the key is missing, too long, or no text.
+    """
+
+    verb: str
+    queue: str | None
+    key: str | None
+    actor: str
+    reason: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    dry_run: bool = False
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    at: int = field(default_factory=lambda: time.time_ns() // 1000)
+
+    def __post_init__(self) -> None:
+        _checked(self.actor, "actor", _LONGEST_ACTOR)
+        _checked(self.reason, "reason", _LONGEST_REASON)
+        _checked(self.id, "id of a command", _LONGEST_ID)
+        if self.verb != LOOK and (
+            not isinstance(self.key, str) or not fits_text(self.key) or not 1 <= len(self.key.encode()) <= MAX_KEY_BYTES
+        ):
+            raise UsageError(f"{shown(self.key)} is not a group's key", remedy="text of 1 to 1,024 bytes, without NUL")
+
+    def entry(self) -> dict[str, Any]:
+        """Its entry in the control log."""
+        return {"kind": COMMAND, **asdict(self)}
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Command:
+        """Read an entry."""
+        return cls(**{name: entry[name] for name in cls.__slots__})
+
+
+def _checked(text: object, what: str, longest: int) -> None:
+    if not isinstance(text, str) or not fits_text(text) or not text.strip() or len(text) > longest:
+        raise UsageError(
+            f"{shown(text)} is not {what}", remedy=f"1 to {longest:,} characters, without NUL: it is written down"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a command.
+
+    Args:
+        id: the command's id.
+        verb: its verb.
+        queue: the destination.
+        group: the group's key.
+        result: ``done``; ``refused``; ``unknown``: there is no such group; ``repeated``: its id was obeyed before.
+        dry_run: whether nothing was changed.
+        actor: the operator's name.
+        reason: the operator's reason.
+        written: when it was written, microseconds.
+        batch: the batch in which it was obeyed; -1: not known yet.
+        at: that batch's time, microseconds.
+        arguments: its arguments.
+        why: why it was refused.
+        remedy: what is allowed in place of it.
+        before: the group's state before.
+        after: its state then.
+        released: how many messages it released.
+        set_aside: how many messages it set aside.
+        events: the group's events: kind, first number, last number, count.
+        groups: of a look: the groups that fit, as JSON has them.
+        more: of a look: how many further ones fit.
+    """
+
+    id: str
+    verb: str
+    queue: str | None
+    group: str | None
+    result: str
+    dry_run: bool
+    actor: str
+    reason: str
+    written: int
+    batch: int = -1
+    at: int = 0
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    why: str = ""
+    remedy: str = ""
+    before: str = ""
+    after: str = ""
+    released: int = 0
+    set_aside: int = 0
+    events: list[list[Any]] = field(default_factory=list)
+    groups: list[dict[str, Any]] = field(default_factory=list)
+    more: int = 0
+
+    @classmethod
+    def to(cls, command: Command, result: str, **told: Any) -> Answer:
+        """The answer to a command."""
+        return cls(
+            command.id, command.verb, command.queue, command.key, result, command.dry_run, command.actor,
+            command.reason, command.at, arguments=dict(command.arguments), **told,
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON has it; what says nothing is left out."""
+        required = self.__slots__[: list(self.__slots__).index("batch")]
+        return {name: value for name, value in asdict(self).items() if name in required or value}
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Answer:
+        """Read one."""
+        return cls(**{name: value for name, value in found.items() if name in cls.__slots__})

@@ -1,0 +1,134 @@
+"""The checkpoint of a pipeline as somebody finds it who doesn't run it: whose it is, whether a run has it, how far it is."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seriatim.errors import CheckpointMismatch, UsageError
+from seriatim.spark.control.log import ControlLog
+from seriatim.spark.control.operator_log import OperatorLog
+from seriatim.spark.control.source import FIRST_OFFSET
+
+__all__ = ["LAYOUT", "PipelinePlace", "log_position"]
+
+#: The layout of checkpoints. Raise it whenever what is kept in the folder is kept otherwise.
+LAYOUT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PipelinePlace:
+    """A checkpoint.
+
+    Args:
+        name: the pipeline's name.
+        root: the folder.
+        id: its unique id.
+        buckets: the number of parts of its state.
+    """
+
+    name: str
+    root: Path
+    id: str
+    buckets: int
+
+    @classmethod
+    def of(cls, root: Path, name: str | None = None) -> PipelinePlace:
+        """The checkpoint in a folder.
+
+        Args:
+            root: the folder.
+            name: the pipeline whose it has to be; None: any.
+
+        Raises:
+            UsageError: no pipeline has run there.
+            CheckpointMismatch: it is another pipeline's, of another layout, or damaged.
+        """
+        file = root / "pipeline.json"
+        try:
+            found = json.loads(file.read_bytes())
+            place, layout = cls(str(found["pipeline"]), root, str(found["id"]), int(found["buckets"])), found["layout"]
+        except FileNotFoundError as error:
+            what = f"pipeline {name!r} has not run yet" if name else "there is no checkpoint of a pipeline"
+            raise UsageError(what, where=str(root), remedy="seriatim run makes its checkpoint") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
+        if name is not None and place.name != name:
+            what = f"the checkpoint belongs to another pipeline: {place.name}, not {name}"
+            raise CheckpointMismatch(what, where=str(root), remedy="name the file of that pipeline")
+        if layout != LAYOUT:
+            what = f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}"
+            raise CheckpointMismatch(what, where=str(root), remedy="convert it: seriatim pipeline move FILE")
+        return place
+
+    @property
+    def control(self) -> ControlLog:
+        """Its control log."""
+        return ControlLog(self.root / "control", self.id)
+
+    @property
+    def operator_log(self) -> OperatorLog:
+        """Its operator log."""
+        return OperatorLog(self.root / "operator-log")
+
+    def is_running(self) -> bool:
+        """Whether a run has the checkpoint."""
+        try:
+            lock = os.open(self.root / "lock", os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        else:
+            return False
+        finally:
+            os.close(lock)
+
+    def check_log(self) -> None:
+        """Check what of the control log was written and isn't obeyed for certain.
+
+        Raises:
+            CheckpointMismatch: the log was cut or changed, or is another checkpoint's.
+        """
+        self.control.check(log_position(self.root / "query", done=True))
+
+
+def log_position(query: Path, *, done: bool = False) -> int:
+    """The number of the last file of the control log that the newest batch of a query takes in; 0: none.
+
+    Args:
+        query: Spark's part of the checkpoint.
+        done: of the newest batch that is committed for certain.
+    """
+    offsets = query / "offsets"
+    batches = (
+        sorted((int(one.name) for one in offsets.iterdir() if one.name.isdecimal()), reverse=True)
+        if offsets.is_dir()
+        else []
+    )
+    for batch in batches:
+        if done and not (query / "commits" / str(batch)).exists():
+            continue
+        found = _control_offset(offsets / str(batch))
+        if found is not None:
+            return int(found["log"])
+    return 0
+
+
+def _control_offset(file: Path) -> dict[str, Any] | None:
+    """The control source's offset among those of a batch; None: the file can't be read, which a run tells better."""
+    try:
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if line.startswith("{"):
+                found = json.loads(line)
+                if isinstance(found, dict) and found.keys() == FIRST_OFFSET.keys():
+                    return found
+    except (OSError, ValueError):
+        pass
+    return None

@@ -1,0 +1,48 @@
+"""Events of a bucket's groups, as the operator log of a pipeline keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from seriatim.kernel.outcome import Events
+from seriatim.pipeline.declared.queue import Queue
+
+__all__ = ["told_events"]
+
+
+def told_events(
+    queue: Queue, keys: pa.BinaryArray, incarnation: int, events: Events, because: Mapping[str, Any] | None = None
+) -> list[dict[str, Any]]:
+    """The events that are kept, as JSON has them.
+
+    Args:
+        queue: the queue.
+        keys: the keys of its groups.
+        incarnation: that of the destination, from 1.
+        events: what happened; a group is its row in `keys`.
+        because: the command that caused them; None: a rule did.
+    """
+    kept = events if events.kept.all() else events.take(np.flatnonzero(events.kept))
+    if not len(kept):
+        return []
+    groups = np.unique(kept.group)
+    names = [key.decode() for key in keys.take(pa.array(groups)).to_pylist()]
+    at = dict(zip(groups.tolist(), names, strict=True))
+    return [
+        {
+            "queue": queue.name,
+            "group": at[one.group],
+            "incarnation": incarnation - 1,
+            "event": one.kind.word,
+            "first": one.first,
+            "last": one.last,
+            "at": one.at,
+            "count": one.count,
+            **(because or {}),
+        }
+        for one in kept.rows()
+    ]

@@ -1,0 +1,228 @@
+"""Obey operators' commands in one bucket: in the order of the control log, before the batch's data, at the batch's time.
+
+The kernel decides what a command does, and whether the group's state allows it, as in a message box. Which commands a bucket has
+obeyed is in its index, so that one that comes twice is obeyed once.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel import actions
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.columns import Ints
+from seriatim.kernel.outcome import Decided, Disposition, Events
+from seriatim.kernel.policy import Policy
+from seriatim.kernel.resequence import Outcome
+from seriatim.kernel.state import State
+from seriatim.kernel.states import Action
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.control.commands import LOOK, OBEYED_HERE, Answer, Command
+from seriatim.spark.resequence.group_views import fitting, views
+from seriatim.spark.state.buckets import bucket_ids
+from seriatim.spark.state.group_index import Index, QueueState
+from seriatim.spark.state.held_bodies import Bodies, chunk_of, row_of
+
+__all__ = ["MOST_SEEN", "REMEMBERED", "Obeying", "commands_in", "in_buckets"]
+
+#: How many commands a bucket remembers as obeyed.
+REMEMBERED = 256
+#: How many groups a bucket's answer to a look names.
+MOST_SEEN = 10_000
+_ID = "message_id"
+
+
+def in_buckets(rows: DataFrame, buckets: int) -> DataFrame:
+    """Rows of the control source, each with the bucket of its group, which the source doesn't know."""
+    return rows.withColumn("bucket", F.coalesce(F.col("bucket"), _bucket(F.col("content"), buckets)))
+
+
+def _bucket(content: Column, buckets: int) -> Column:
+    """The id of the bucket that has the group of a command. The same hash as for messages; see `prepared`."""
+    told = F.from_json(content, "queue string, key string")
+    place = F.pmod(F.xxhash64(told["queue"], told["key"].cast("binary")), F.lit(buckets)).cast("int")
+    return F.get(F.lit(bucket_ids(buckets)), place).cast("int")
+
+
+def commands_in(contents: Iterable[str]) -> list[Command]:
+    """The commands of a batch's rows, in the order of the log."""
+    found = sorted((json.loads(content) for content in contents), key=lambda one: one["order"])
+    return [Command.of(one) for one in found]
+
+
+class Obeying:
+    """One call of a bucket, as far as commands go.
+
+    Args:
+        queues: the queues.
+        index: the bucket's state; changed in place.
+        bodies: its held bodies.
+        now: the time of the batch, microseconds.
+        decide: told what a command has decided in a queue: its messages and events, by the rows of the groups.
+    """
+
+    def __init__(
+        self,
+        queues: Iterable[Queue],
+        index: Index,
+        bodies: Bodies,
+        now: int,
+        decide: Callable[[Queue, Command, Decided, Events], None],
+    ) -> None:
+        self._queues = {queue.name: queue for queue in queues}
+        self._index = index
+        self._bodies = bodies
+        self._now = now
+        self._decide = decide
+        # Of the groups that commands name: their rows, and the state of each alone.
+        self._states: dict[str, dict[int, State]] = {}
+        self.changed = False
+
+    def obey(self, commands: list[Command]) -> list[dict[str, Any]]:
+        """Obey commands; return the answers, as JSON has them."""
+        rows = self._find(commands)
+        answers = []
+        for command, row in zip(commands, rows, strict=True):
+            answers.append(self._one(command, row))
+            if answers[-1].result == "done" and command.verb != LOOK and not command.dry_run:
+                self.changed = True
+                self._index.obeyed = (*self._index.obeyed, command.id)[-REMEMBERED:]
+        for name, states in self._states.items():
+            known = self._index.queues[name]
+            part = State.join([states[row] for row in sorted(states)])
+            known.state = known.state.replace(np.array(sorted(states), np.int64), part)
+        return [answer.to_json() for answer in answers]
+
+    def _find(self, commands: list[Command]) -> list[int | None]:
+        """The row of each command's group in its queue; one look in each queue's keys."""
+        rows: list[int | None] = [None] * len(commands)
+        for name, known in self._index.queues.items():
+            mine = [place for place, one in enumerate(commands) if one.queue == name and one.key is not None]
+            if not mine:
+                continue
+            wanted = pa.array([str(commands[place].key).encode() for place in mine], pa.binary())
+            found = pc.index_in(wanted, value_set=known.keys).to_pylist()
+            rows = [dict(zip(mine, found, strict=True)).get(place, row) for place, row in enumerate(rows)]
+            some = np.array(sorted({row for row in found if row is not None}), np.int64)
+            if len(some):
+                self._states[name] = dict(zip(some.tolist(), known.state.select(some).split(), strict=True))
+        return rows
+
+    def _one(self, command: Command, row: int | None) -> Answer:
+        if command.verb == LOOK:
+            return self._look(command)
+        if command.id in self._index.obeyed:
+            return Answer.to(command, "repeated", why="a command with this id was obeyed before")
+        if command.queue not in self._queues or command.verb not in OBEYED_HERE:
+            what = f"the pipeline has no destination {command.queue!r}"
+            if command.queue in self._queues:
+                what = f"a pipeline doesn't know the command {command.verb!r}"
+            return Answer.to(command, "refused", why=what)
+        if row is None:
+            return Answer.to(command, "unknown", why=f"destination {command.queue!r} has no group {command.key!r}")
+        return self._act(command, self._queues[command.queue], row)
+
+    def _act(self, command: Command, queue: Queue, row: int) -> Answer:
+        policy, before = queue.policy, self._states[queue.name][row]
+        # As if somebody had looked at the clock just before.
+        timed = kernel.advance(policy, before, self._now)
+        try:
+            outcome = self._action(command, policy, timed.state)
+        except ActionRefused as refused:
+            state = str(actions.state_of(policy, timed.state))
+            return Answer.to(
+                command, "refused", why=refused.what, remedy=refused.remedy or "", before=state, after=state
+            )
+        except UsageError as wrong:
+            return Answer.to(command, "refused", why=wrong.what, remedy=wrong.remedy or "")
+        decided = Decided.concat([timed.decided, outcome.decided])
+        events = Events.concat([timed.events, outcome.events])
+        if not command.dry_run:
+            self._states[queue.name][row] = outcome.state
+            at = np.array([row], np.int64)
+            decided_, events_ = (
+                decided.with_columns(group=at[decided.group]),
+                events.with_columns(group=at[events.group]),
+            )
+            self._decide(queue, command, decided_, events_)
+        released = int((decided.disposition == Disposition.RELEASED).sum())
+        return Answer.to(
+            command,
+            "done",
+            before=str(actions.state_of(policy, timed.state)),
+            after=str(actions.state_of(policy, outcome.state)),
+            released=released,
+            set_aside=len(decided) - released - int((decided.disposition == Disposition.VOID).sum()),
+            events=[[one.kind.word, one.first, one.last, one.count] for one in events.rows()],
+        )
+
+    def _action(self, command: Command, policy: Policy, state: State) -> Outcome:
+        arguments, key, now = command.arguments, str(command.key), self._now
+        match command.verb:
+            case Action.SKIP_HOLE:
+                return actions.skip_hole(policy, state, now, key, arguments.get("through"))
+            case Action.RESET:
+                return actions.reset(policy, state, now, key, arguments["next"])
+            case Action.CLOSE:
+                return actions.close(policy, state, now, key, at_once=bool(arguments.get("at_once")))
+            case Action.SKIP_MESSAGE if arguments.get("message") is not None:
+                return actions.skip_message(policy, state, now, key, self._ref(command, state))
+        plain: dict[str, Callable[..., Outcome]] = {
+            Action.SUSPEND: actions.suspend,
+            Action.RESUME: actions.resume,
+            Action.SKIP_MESSAGE: actions.skip_message,
+            Action.ABORT: actions.abort,
+            Action.RESTART: actions.restart,
+        }
+        return partial(plain[command.verb], policy, state, now, key)()
+
+    def _ref(self, command: Command, state: State) -> int:
+        """The held message with that id.
+
+        Raises:
+            ActionRefused: the group holds none.
+        """
+        wanted, refs = command.arguments["message"], state.held.messages().ref
+        for chunk in np.unique(chunk_of(refs)).tolist():
+            table = self._bodies.table(chunk)
+            mine = refs[chunk_of(refs) == chunk]
+            ids = table.column(_ID).take(pa.array(row_of(mine))) if _ID in table.column_names else None
+            place = -1 if ids is None else pc.index(ids, wanted).as_py()
+            if place >= 0:
+                return int(mine[place])
+        raise ActionRefused(
+            f"the group holds no message {wanted!r}", where=f"group {command.key!r}", remedy="name one that it holds"
+        )
+
+    def _look(self, command: Command) -> Answer:
+        found: list[dict[str, Any]] = []
+        more = 0
+        for queue in self._queues.values():
+            known = self._index.queues.get(queue.name)
+            if known is None or command.queue not in (None, queue.name):
+                continue
+            alone = self._with_what_was_done(queue.name, known)
+            rows = fitting(command.arguments, queue.policy, alone, self._now)
+            few: Ints = rows[: MOST_SEEN - len(found)]
+            more += len(rows) - len(few)
+            found += views(queue.name, queue.policy, alone, few)
+        return Answer.to(command, "done", groups=found, more=more)
+
+    def _with_what_was_done(self, name: str, known: QueueState) -> QueueState:
+        """A queue's groups after the commands before this one."""
+        states = self._states.get(name)
+        if not states:
+            return known
+        rows = sorted(states)
+        state = known.state.replace(np.array(rows, np.int64), State.join([states[row] for row in rows]))
+        return QueueState(known.keys, state, known.incarnation)

@@ -1,0 +1,157 @@
+"""Groups of a bucket as operators see them: the state that each shows, what it holds, and which numbers it misses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import translate
+from re import compile as pattern
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seriatim.kernel import resequence as kernel
+from seriatim.kernel.columns import Bools, Ints
+from seriatim.kernel.held_groups import held_groups
+from seriatim.kernel.holes import holes
+from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.policy import Policy, Standard, Unordered
+from seriatim.kernel.restarts import suspects_restart
+from seriatim.kernel.state import NOTHING, Flag, State
+from seriatim.kernel.states import GroupState
+from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.spark.state.group_index import QueueState
+
+__all__ = ["MOST_STOPPED", "fitting", "not_ready", "stopped", "views"]
+
+#: How many of the groups of a queue that aren't ready a bucket's report names.
+MOST_STOPPED = 20
+
+_STATES = (GroupState.CLOSED, GroupState.SUSPENDED, GroupState.TIMED_OUT, GroupState.WAITING, GroupState.READY)
+
+
+def not_ready(policy: Policy, state: State) -> Ints:
+    """The rows of the groups that show another state than ready and closed, or hold messages."""
+    if isinstance(policy, Unordered):
+        return np.zeros(0, np.int64)
+    found = state.groups.has(Flag.SUSPENDED | Flag.UNOPENED) & ~state.groups.has(Flag.CLOSED)
+    found[state.held.group[state.held.weight > 0]] = True
+    return np.flatnonzero(found)
+
+
+def stopped(name: str, policy: Policy, known: QueueState) -> tuple[int, list[dict[str, Any]]]:
+    """How many groups of a queue aren't ready, and those of them that have waited longest, as `views` tells of them."""
+    rows = not_ready(policy, known.state)
+    if not len(rows):
+        return 0, []
+    few = rows
+    if len(rows) > MOST_STOPPED:
+        since = known.state.groups.since[rows]
+        few = np.sort(rows[np.argpartition(np.where(since == NEVER, FOREVER, since), MOST_STOPPED)[:MOST_STOPPED]])
+    return len(rows), views(name, policy, known, few)
+
+
+def shown_states(policy: Policy, state: State) -> tuple[Ints, Bools, Ints]:
+    """The state that each group shows (its place in `_STATES`), whether it has a hole, and the last number of that."""
+    groups = state.groups
+    hole, last = np.zeros(len(state), np.bool_), np.full(len(state), NOTHING, np.int64)
+    overdue = hole
+    if isinstance(policy, Standard):
+        hole, _, last = holes(policy, state)
+        if policy.hole_timeout is not None:
+            overdue = hole & (kernel.due(policy, state) == FOREVER)
+    closed = groups.has(Flag.CLOSED) & ~(groups.has(Flag.COMPLETE) & groups.has(Flag.FAULTED))
+    told = [closed, groups.has(Flag.SUSPENDED), overdue, hole | groups.has(Flag.UNOPENED)]
+    shown = np.select(told, range(len(told)), len(told))
+    return shown, hole, last
+
+
+def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict[str, Any]]:
+    """Some groups of a queue, as JSON has them; times are microseconds.
+
+    Args:
+        name: the queue's name.
+        policy: its policy.
+        known: its groups.
+        rows: which of them, ascending.
+    """
+    state = known.state.select(rows) if len(rows) < len(known.state) else known.state
+    groups = state.groups
+    shown, hole, _ = shown_states(policy, state)
+    due = kernel.due(policy, state)
+    held = np.zeros(len(state), np.int64)
+    reason, since = np.zeros(len(state), np.int64), np.where(hole, groups.since, NEVER)
+    of = held_groups(policy, state)
+    held[of.group], reason[of.group], since[of.group] = of.held, of.reason, of.since
+    # While no clock runs, a group has waited since its first held message came.
+    first = state.held.first_arrival(len(state)) if len(state.held) else np.full(len(state), NEVER)
+    since = np.where((since == NEVER) & (held > 0), first, since)
+    missing = {int(row): (a, b) for row, a, b in zip(of.group, of.first.tolist(), of.last.tolist(), strict=True)}
+    late = np.bincount(state.held.group[state.held.late], minlength=len(state))
+    suspected = suspects_restart(policy, groups) if isinstance(policy, Standard) else np.zeros(len(state), np.bool_)
+    begun = isinstance(policy, Standard) and (policy.start != "first" or groups.has(Flag.BEGUN))
+    begun = np.broadcast_to(begun, len(state))
+    found = []
+    for row in range(len(state)):
+        first_missing, last_missing = missing.get(row, (NOTHING, NOTHING))
+        found.append(
+            {
+                "queue": name,
+                "group": known.keys[int(rows[row])].as_py().decode(),
+                "state": str(_STATES[int(shown[row])]),
+                "since": _moment(since[row]),
+                "next": int(groups.next[row]) if begun[row] else None,
+                "held": int(held[row]),
+                "missing_first": None if first_missing == NOTHING else first_missing,
+                "missing_last": None if last_missing == NOTHING else last_missing,
+                "last_released": None if groups.last[row] == NOTHING else int(groups.last[row]),
+                "ordinal": int(groups.ordinal[row]),
+                "incarnation": known.incarnation - 1,
+                "due_at": _moment(due[row]),
+                "late": int(late[row]),
+                "by_operator": bool(
+                    groups.flags[row] & (Flag.BY_OPERATOR | Flag.SUSPENDED) == Flag.BY_OPERATOR | Flag.SUSPENDED
+                ),
+                "closing": bool(groups.flags[row] & Flag.CLOSING),
+                "unopened": bool(groups.flags[row] & Flag.UNOPENED),
+                "restart_suspected": bool(suspected[row]),
+                "reason": REASONS[Reason(int(reason[row]))] if held[row] else "",
+            }
+        )
+    return found
+
+
+def _moment(value: Any) -> int | None:
+    return None if value in (NEVER, FOREVER) else int(value)
+
+
+def fitting(filter_: Mapping[str, Any], policy: Policy, known: QueueState, now: int) -> Ints:
+    """The rows of the groups that a filter names: ``states``, ``key`` (a pattern), ``group`` (a key), ``waits`` (as `not_ready`),
+    ``older_than`` (microseconds).
+
+    Args:
+        filter_: what is asked for; what isn't named is any.
+        policy: the queue's policy.
+        known: its groups.
+        now: the time of the batch, microseconds.
+    """
+    state = known.state
+    wanted = np.ones(len(state), np.bool_)
+    if filter_.get("waits"):
+        wanted &= np.isin(np.arange(len(state)), not_ready(policy, state))
+    if filter_.get("states") is not None:
+        shown = shown_states(policy, state)[0]
+        wanted &= np.isin(shown, [place for place, one in enumerate(_STATES) if one in filter_["states"]])
+    if filter_.get("group") is not None:
+        place = pc.index(known.keys, pa.scalar(filter_["group"].encode(), pa.binary())).as_py()
+        wanted &= np.arange(len(state)) == place
+    if filter_.get("key") is not None:
+        fits = pattern(translate(filter_["key"].replace("[", "[[]")))
+        rows = np.flatnonzero(wanted)
+        wanted[rows] = [fits.match(known.keys[row].as_py().decode()) is not None for row in rows.tolist()]
+    if filter_.get("older_than") is not None:
+        rows = np.flatnonzero(wanted)
+        told = [one["since"] for one in views("", policy, known, rows)]
+        wanted[rows] = [since is not None and since <= now - filter_["older_than"] for since in told]
+    return np.flatnonzero(wanted)

@@ -1,0 +1,78 @@
+"""The groups in a checkpoint, from its state: as the last committed batch left them. Nothing is changed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from seriatim.kernel.policy import Policy, remembering
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.resequence.group_views import fitting, not_ready, views
+from seriatim.spark.resequence.held import operators, place_of
+from seriatim.spark.session.requirements import use_this_python
+from seriatim.spark.state.group_index import Index
+
+__all__ = ["groups_in_state"]
+
+_Batches = Iterable[pa.RecordBatch]
+
+
+def groups_in_state(
+    session: SparkSession,
+    checkpoint: Path,
+    queues: Iterable[Queue],
+    *,
+    key: str | None = None,
+    ready: bool = False,
+) -> list[dict[str, Any]]:
+    """The groups of a pipeline, by queue and key, as `views` tells of them.
+
+    Args:
+        session: the session.
+        checkpoint: the checkpoint.
+        queues: the destinations, as they are declared.
+        key: only the groups with this key.
+        ready: whether groups that are ready or closed and hold nothing are told, too.
+
+    Raises:
+        UsageError: there is no checkpoint with a committed batch.
+        CheckpointMismatch: while the state is read: another version of seriatim wrote it.
+    """
+    use_this_python(session)
+    place = place_of(checkpoint)
+    policies = {queue.name: remembering(queue.policy_of(None), 0) for queue in queues}
+    found: list[dict[str, Any]] = []
+    for operator in operators(session, place):
+        reader = session.read.format("statestore").option("operatorId", operator).option("stateVarName", "index")
+        index = reader.load(place).select(F.col("value.value").alias("value"))
+        rows = index.mapInArrow(_telling(policies, key, ready=ready), "told string").collect()
+        found += [json.loads(row.told) for row in rows]
+    return sorted(found, key=lambda one: (one["queue"], one["group"]))
+
+
+def _telling(
+    policies: Mapping[str, Policy], key: str | None, *, ready: bool
+) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow``: the groups in buckets' indexes, as JSON."""
+
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for value in batch.column("value").to_pylist():
+                index = Index.from_bytes(value, None)
+                for name, known in index.queues.items():
+                    if name not in policies:
+                        continue
+                    rows = np.arange(len(known.state)) if ready else not_ready(policies[name], known.state)
+                    if key is not None:
+                        rows = np.intersect1d(rows, fitting({"group": key}, policies[name], known, 0))
+                    told = [json.dumps(one) for one in views(name, policies[name], known, rows)] if len(rows) else []
+                    yield pa.RecordBatch.from_arrays([pa.array(told, pa.string())], ["told"])
+
+    return run
