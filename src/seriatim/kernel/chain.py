@@ -1,6 +1,6 @@
 """The chain of a stream: one hash that stands for all messages up to a number.
 
-`chain(n) = SHA-256(chain(n - 1) ‖ message_id ‖ SHA-256(header ‖ body))`, and `chain(0)` comes from the stream's id. Two boxes that have the
+`chain(n) = SHA-256(chain(n - 1) ‖ message_id ‖ content_digest(header, body))`, the id as UTF-8, and `chain(0)` comes from the stream's id. Two boxes that have the
 same number and the same chain have the same messages before it. Two that have the same number only may not: one of them may
 have been restored from a backup and have gone on differently.
 """
@@ -22,7 +22,7 @@ def first(stream_id: bytes) -> bytes:
     return hashlib.sha256(b"seriatim stream" + stream_id).digest()
 
 
-def content_digest(header: bytes, body: bytes) -> bytes:
+def content_digest(header: bytes, body: bytes | memoryview) -> bytes:
     """The digest of a message's content. The header's length goes first, so that no byte can move from one to the other."""
     digest = hashlib.sha256(len(header).to_bytes(4, "big"))
     digest.update(header)
