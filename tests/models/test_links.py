@@ -37,6 +37,7 @@ _LARGE = {
 _SEARCHED = _SMALL | (_LARGE if soak.full() else {})
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", _SEARCHED)
 def test_what_was_sent_is_handled_once_in_order_or_an_event_says_not(name, figures):
     model, calm = Links(**_SEARCHED[name]), Calm(**_SEARCHED[name])

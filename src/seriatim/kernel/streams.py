@@ -24,6 +24,7 @@ Rules are columnar: a row a stream. `equal` is computed by the caller: whether t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -33,6 +34,7 @@ from seriatim.kernel.columns import Bools, Columns, Ints
 
 __all__ = [
     "LARGEST_ROUND",
+    "MOST_BOXES",
     "WINDOW",
     "WINDOW_BYTES",
     "Answer",
@@ -47,6 +49,7 @@ __all__ = [
     "Verdicts",
     "answered",
     "fitting",
+    "goes_in_circles",
     "is_idle",
     "lost_above",
     "received",
@@ -57,6 +60,8 @@ __all__ = [
 WINDOW, WINDOW_BYTES = 1_000, 64 * 1024 * 1024
 #: At most so many bytes of one stream travel in a round; one message or fragment may always.
 LARGEST_ROUND = 4 * 1024 * 1024
+#: A message may go through so many boxes before it comes to the last one.
+MOST_BOXES = 8
 
 
 class Kind(IntEnum):
@@ -307,3 +312,8 @@ def fitting(sizes: Ints, ahead: int = 0, ahead_bytes: int = 0, most_bytes: int =
     most = min(most_bytes, WINDOW_BYTES - ahead_bytes)
     fit = int(np.searchsorted(np.cumsum(sizes[:room]), most, side="right"))
     return fit if fit or ahead else min(1, room, len(sizes))
+
+
+def goes_in_circles(through: Sequence[str], here: str) -> bool:
+    """Whether a message that went through these boxes may not be taken in by this one: it was here, or went through too many."""
+    return here in through or len(through) > MOST_BOXES

@@ -201,6 +201,7 @@ def test_a_long_reason_is_cut_at_a_character():
 # ---- by chance
 
 
+@pytest.mark.soak
 def test_bytes_by_chance_are_refused_or_are_what_they_say(figures):
     chance = random.Random(soak.seed())
     frames = [make() for make in recorder.RECORDED.values()]
