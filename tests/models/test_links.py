@@ -32,7 +32,7 @@ _LARGE = {
     "three messages, and the sender is restored": {"sends": (3, 0), "restores": (1, 0)},
     "three messages, and the receiver is restored": {"sends": (3, 0), "restores": (0, 1)},
     "both ways, and one is restored": {"sends": (1, 1), "restores": (1, 0), "copies": (True, False)},
-    "two transmitters, and the sender is restored": {"sends": (2, 0), "transmitters": (2, 1), "restores": (1, 0)},
+    "two transmitters, and the sender is restored": {"sends": (1, 0), "transmitters": (2, 1), "restores": (1, 0)},
 }
 _SEARCHED = _SMALL | (_LARGE if soak.full() else {})
 
