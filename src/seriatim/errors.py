@@ -13,6 +13,7 @@
     │   │   ├── MissingExtra    ... an extra of the package that isn't installed; an ImportError, too
     │   │   └── UntrustedData   ... data of the embedded PostgreSQL that this user hasn't made
     │   ├── BoxDisabled         ... a message box that isn't on the server that it remembers: moved, or a copy
+    │   ├── LinkProtocolError   ... another box said something that isn't in the protocol of links
     │   ├── QueryFailed         ... a pipeline's query, at something that does not heal by itself
     │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
     │   └── SchemaMismatch      ... the schema of a message box is older, newer, of another build, or no box
@@ -47,6 +48,7 @@ __all__ = [
     "FilterError",
     "InvariantBroken",
     "LeaseLost",
+    "LinkProtocolError",
     "MissingExtra",
     "PolicyError",
     "Postpone",
@@ -181,6 +183,14 @@ class BoxDisabled(DeploymentError):
     """
 
     code = "box-disabled"
+
+
+class LinkProtocolError(DeploymentError):
+    """Bytes from another box aren't what the protocol of links says, are damaged, or have a version that this box doesn't know. Nothing
+    of them was used.
+    """
+
+    code = "link-protocol"
 
 
 class QueryFailed(DeploymentError):

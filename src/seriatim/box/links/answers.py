@@ -1,0 +1,112 @@
+"""Answers, requests for a batch, and refusals: what goes the other way, as values and as bytes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from seriatim.box.links import layout
+from seriatim.box.links.batch import check_ranges, is_text
+from seriatim.box.links.frame import Frame, Head, Rows, check, distinct, frame_of, heap_parts
+from seriatim.box.links.layout import FrameKind
+from seriatim.kernel.streams import Answer
+
+__all__ = ["AnswerSet", "Fetch", "Refusal"]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerSet:
+    """The answers to a batch.
+
+    `lost`: records `RANGE`, streams that are over for the sender of the batch and that this box doesn't know. `answers`: records `ANSWER`.
+    `highest`: records `HIGHEST`, one an incarnation. `reasons`: of each answer, for people; empty where there is nothing to say.
+    """
+
+    head: Head
+    lost: Rows
+    answers: Rows
+    highest: Rows
+    reasons: list[str]
+
+    def to_bytes(self) -> bytes:
+        """The answers as a frame."""
+        tables = (self.lost, self.answers, self.highest)
+        return frame_of(self.head, FrameKind.ANSWERS, tables, list(map(str.encode, self.reasons)))
+
+    @classmethod
+    def read(cls, frame: Frame) -> AnswerSet:
+        """The answers of a frame.
+
+        Raises:
+            LinkProtocolError: it has none, or contradicts itself.
+        """
+        check(frame.kind == FrameKind.ANSWERS, "a frame that should be answers is something else")
+        check(not frame.most_bytes, "answers ask for bytes")
+        (lost, answers, highest), heap = frame.tables(layout.RANGE, layout.ANSWER, layout.HIGHEST)
+        check_ranges(lost)
+        check((answers["answer"] <= max(Answer)).all(), "an answer is none that there is")
+        for rows in (answers, highest):
+            numbers = np.stack([rows[name] for name in ("incarnation", "number")]).astype(np.uint64)
+            check(
+                ((numbers > 0) & (numbers <= layout.LARGEST_NUMBER)).all(), "a stream has a number that none can have"
+            )
+        check((answers["received"] <= layout.LARGEST_NUMBER).all(), "a message has a number that none can have")
+        waits, lacks = answers["answer"] == Answer.WAIT, answers["answer"] == Answer.MISSING
+        check((answers["wait_ms"][~waits] == 0).all(), "an answer that isn't `wait` says when to ask again")
+        check((answers["fragment"][~lacks] == 0).all(), "an answer that isn't `missing` names a fragment")
+        most = layout.LARGEST_BODY // layout.FRAGMENT
+        check((answers["fragment"] <= most).all(), "a fragment has a number that none can have")
+        check(distinct(answers, "incarnation", "number"), "a stream is answered twice")
+        check(distinct(highest, "incarnation"), "an incarnation is named twice")
+        check((answers["text_length"] <= layout.LONGEST_TEXT).all(), "a reason is longer than 1,000 bytes")
+        reasons = [is_text(piece, "a reason") for piece in heap_parts(heap, answers["text_length"].tolist())]
+        return cls(frame.head, lost, answers, highest, reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A request for what waits at the other box: at most so many bytes, 0 for all that a frame holds."""
+
+    head: Head
+    most_bytes: int = 0
+
+    def to_bytes(self) -> bytes:
+        """The request as a frame."""
+        return frame_of(self.head, FrameKind.FETCH, most_bytes=self.most_bytes)
+
+    @classmethod
+    def read(cls, frame: Frame) -> Fetch:
+        """The request of a frame.
+
+        Raises:
+            LinkProtocolError: it is none.
+        """
+        check(frame.kind == FrameKind.FETCH, "a frame that should be a request is something else")
+        check(not any(frame.counts) and not frame.content, "a request has content")
+        return cls(frame.head, frame.most_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The word of a box that has used nothing of a frame, and why, for people. It says nothing of any stream."""
+
+    head: Head
+    reason: str
+
+    def to_bytes(self) -> bytes:
+        """The refusal as a frame; a reason that is too long is cut."""
+        text = self.reason.encode()[: layout.LONGEST_TEXT].decode(errors="ignore")
+        return frame_of(self.head, FrameKind.REFUSAL, heap=[text.encode()])
+
+    @classmethod
+    def read(cls, frame: Frame) -> Refusal:
+        """The refusal of a frame.
+
+        Raises:
+            LinkProtocolError: it is none.
+        """
+        check(frame.kind == FrameKind.REFUSAL, "a frame that should be a refusal is something else")
+        check(not any(frame.counts) and not frame.most_bytes, "a refusal has records")
+        check(len(frame.content) <= layout.LONGEST_TEXT, "a reason is longer than 1,000 bytes")
+        return cls(frame.head, is_text(frame.content, "a reason"))

@@ -1,0 +1,146 @@
+"""Frames: what all bytes between two boxes have in common. A frame is read strictly: a byte more, less or other, and nothing of it is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import accumulate, pairwise
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from seriatim.box.links import layout
+from seriatim.box.links.layout import FrameKind
+from seriatim.errors import LinkProtocolError
+
+__all__ = ["Frame", "Head", "Rows", "check", "distinct", "frame_of", "heap_parts", "rows_of"]
+
+#: Records of a table.
+Rows = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Who says something to whom: ids of boxes, and the sender's incarnation. `versions`: which it can read, lowest and highest."""
+
+    sender: UUID
+    receiver: UUID
+    incarnation: int
+    versions: tuple[int, int] = layout.VERSIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame that is whole: its head, and the bytes of its tables and its heap."""
+
+    head: Head
+    kind: FrameKind
+    counts: tuple[int, int, int]
+    most_bytes: int
+    content: memoryview
+
+    @classmethod
+    def read(cls, data: bytes) -> Frame:
+        """Read a frame.
+
+        Raises:
+            LinkProtocolError: it isn't one, is damaged or too large, or has a version that this box can't read.
+        """
+        check(len(data) >= 4, f"{len(data)} bytes are no frame")
+        version, _, lowest, highest = data[:4]
+        if version != layout.VERSION:
+            ours = " to ".join(map(str, sorted(set(layout.VERSIONS))))
+            raise LinkProtocolError(
+                f"the frame has version {version} (its box knows {lowest} to {highest}), and this one knows {ours}",
+                where="link",
+                remedy="bring the older of the two boxes up to date",
+            )
+        size = len(data) - layout.TRAILER
+        check(layout.HEAD.itemsize <= size, f"{len(data)} bytes are no frame")
+        check(len(data) <= layout.LARGEST_FRAME, f"a frame of {len(data):,} bytes is larger than 16 MiB")
+        head = np.frombuffer(data, layout.HEAD, 1)[0]
+        check(int(head["length"]) == len(data), f"{len(data):,} bytes came of {int(head['length']):,}")
+        view = memoryview(data)
+        check(sha256(view[:size]).digest() == view[size:], "the checksum of a frame is wrong")
+        check(int(head["kind"]) in set(FrameKind), f"{int(head['kind'])} is no kind of frame")
+        check(
+            0 < lowest <= version <= highest,
+            f"a frame of version {version} comes from a box that knows {lowest} to {highest}",
+        )
+        incarnation = int(head["incarnation"])
+        check(0 < incarnation <= layout.LARGEST_NUMBER, f"{incarnation} is no incarnation")
+        ranges, rows, messages = (int(head[name]) for name in ("ranges", "rows", "messages"))
+        check(ranges <= layout.MOST_RANGES, f"{ranges:,} ranges are more than {layout.MOST_RANGES:,}")
+        check(rows <= layout.MOST_STREAMS, f"{rows:,} streams are more than {layout.MOST_STREAMS:,}")
+        sender, receiver = (UUID(bytes=head[name].tobytes()) for name in ("sender", "receiver"))
+        return cls(
+            Head(sender, receiver, incarnation, (lowest, highest)),
+            FrameKind(int(head["kind"])),
+            (ranges, rows, messages),
+            int(head["most_bytes"]),
+            view[layout.HEAD.itemsize : size],
+        )
+
+    def tables(self, *kinds: np.dtype[Any]) -> tuple[list[Rows], memoryview]:
+        """The tables, one after another, and the heap behind them."""
+        ends = list(accumulate((n * kind.itemsize for n, kind in zip(self.counts, kinds, strict=True)), initial=0))
+        check(ends[-1] <= len(self.content), "the tables of a frame are longer than the frame")
+        tables = [
+            np.frombuffer(self.content[begin:end], kind)
+            for kind, (begin, end) in zip(kinds, pairwise(ends), strict=True)
+        ]
+        return tables, self.content[ends[-1] :]
+
+
+def frame_of(
+    head: Head,
+    kind: FrameKind,
+    tables: Sequence[Rows] = (),
+    heap: Sequence[bytes | memoryview] = (),
+    most_bytes: int = 0,
+) -> bytes:
+    """The bytes of a frame.
+
+    Raises:
+        LinkProtocolError: they are more than a frame may have.
+    """
+    content = [*(table.tobytes() for table in tables), *heap]
+    length = layout.HEAD.itemsize + sum(map(len, content)) + layout.TRAILER
+    check(length <= layout.LARGEST_FRAME, f"a frame of {length:,} bytes is larger than 16 MiB")
+    counts = (*map(len, tables), 0, 0, 0)[:3]
+    boxes = (head.sender.bytes, head.receiver.bytes)
+    first = np.array(
+        (layout.VERSION, kind, *head.versions, length, *boxes, head.incarnation, *counts, most_bytes), layout.HEAD
+    )
+    joined = b"".join([first.tobytes(), *content])
+    return joined + sha256(joined).digest()
+
+
+def heap_parts(heap: memoryview, lengths: list[int]) -> list[memoryview]:
+    """The heap cut into pieces of these lengths, which have to be all of it."""
+    ends = list(accumulate(lengths, initial=0))
+    check(ends[-1] == len(heap), f"the heap of a frame has {len(heap):,} bytes, and its records tell of {ends[-1]:,}")
+    return [heap[begin:end] for begin, end in pairwise(ends)]
+
+
+def rows_of(kind: np.dtype[Any], rows: Sequence[tuple[Any, ...]]) -> Rows:
+    """Records from tuples, in the order of their fields."""
+    return np.array(list(rows), kind)
+
+
+def distinct(rows: Rows, *names: str) -> bool:
+    """Whether no two records have the same in these fields."""
+    return len(np.unique(rows[list(names)])) == len(rows) if len(rows) else True
+
+
+def check(holds: object, otherwise: str) -> None:
+    """Refuse a frame for which something doesn't hold."""
+    if not holds:
+        raise LinkProtocolError(
+            otherwise,
+            where="link",
+            remedy="nothing of it was used; if it comes again, look at the other box and its version",
+        )

@@ -1,0 +1,128 @@
+"""Version 1 of the protocol of links: its records, field by field, and its limits. `docs/reference/link-protocol.md` is the same for people.
+
+All that two boxes say to each other is one frame: a head, tables of records of fixed sizes, a heap of bytes whose lengths the records tell, in
+their order, and a SHA-256 of all that. So a reader in any language, SQL too, finds each field by its place, and no byte can change unnoticed.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+__all__ = [
+    "ANSWER",
+    "FRAGMENT",
+    "HEAD",
+    "HIGHEST",
+    "LARGEST_BODY",
+    "LARGEST_FRAME",
+    "LARGEST_HEADER",
+    "LARGEST_NUMBER",
+    "LONGEST_DESTINATION",
+    "LONGEST_ID",
+    "LONGEST_KEY",
+    "LONGEST_TEXT",
+    "MESSAGE",
+    "MOST_RANGES",
+    "MOST_STREAMS",
+    "RANGE",
+    "STREAM",
+    "TRAILER",
+    "VERSION",
+    "VERSIONS",
+    "FrameKind",
+]
+
+#: The version that is written, and those that can be read, lowest and highest.
+VERSION, VERSIONS = 1, (1, 1)
+
+#: Bytes of the checksum at the end of a frame.
+TRAILER = 32
+#: A body travels in fragments of so many bytes; the last one may be shorter.
+FRAGMENT = 1024 * 1024
+LARGEST_FRAME = 16 * 1024 * 1024
+#: As large as a message box takes them.
+LARGEST_BODY = 512 * 1024 * 1024
+LARGEST_HEADER = 1024 * 1024
+LONGEST_DESTINATION = 512
+LONGEST_ID = 1024
+LONGEST_KEY = 1024
+LONGEST_TEXT = 1000
+MOST_STREAMS = 10_000
+MOST_RANGES = 10_000
+#: The highest number of a stream, of a message, of an incarnation.
+LARGEST_NUMBER = 2**53 - 1
+
+
+class FrameKind(IntEnum):
+    """What a frame is."""
+
+    BATCH = 1
+    ANSWERS = 2
+    FETCH = 3
+    REFUSAL = 4
+
+
+#: The beginning of each frame. The first four fields are the same in every version. `ranges`: streams that are over, or lost.
+#: `rows`: records of the second table; `messages`: of the third.
+HEAD = np.dtype(
+    [
+        ("version", "u1"),
+        ("kind", "u1"),
+        ("lowest", "u1"),
+        ("highest", "u1"),
+        ("length", ">u4"),
+        ("sender", "V16"),
+        ("receiver", "V16"),
+        ("incarnation", ">u8"),
+        ("ranges", ">u4"),
+        ("rows", ">u4"),
+        ("messages", ">u4"),
+        ("most_bytes", ">u4"),
+    ]
+)
+#: Numbers of streams, of one incarnation of the box that has opened them.
+RANGE = np.dtype([("incarnation", ">u8"), ("first", ">u8"), ("last", ">u8")])
+#: A stream in a batch. `lacks`: of a broken one, above which number the receiver lacks something.
+STREAM = np.dtype(
+    [
+        ("incarnation", ">u8"),
+        ("number", ">u8"),
+        ("stream_id", "V16"),
+        ("kind", ">u4"),
+        ("count", ">u4"),
+        ("after", ">u8"),
+        ("lacks", ">u8"),
+        ("chain", "V32"),
+        ("destination_length", ">u4"),
+        ("key_length", ">u4"),
+    ]
+)
+#: A message, or fragments of one. `part_from`: where in its body the part begins. `flags`: 1 is "replayed".
+MESSAGE = np.dtype(
+    [
+        ("digest", "V32"),
+        ("size", ">u8"),
+        ("part_from", ">u8"),
+        ("part_length", ">u4"),
+        ("id_length", ">u4"),
+        ("header_length", ">u4"),
+        ("flags", ">u4"),
+    ]
+)
+#: An answer for one stream. `fragment`: of message `received + 1`, the first that is missing. `text_length`: of the reason.
+ANSWER = np.dtype(
+    [
+        ("incarnation", ">u8"),
+        ("number", ">u8"),
+        ("answer", ">u4"),
+        ("wait_ms", ">u4"),
+        ("received", ">u8"),
+        ("fragment", ">u4"),
+        ("text_length", ">u4"),
+        ("chain", "V32"),
+    ]
+)
+#: The highest stream of an incarnation that a receiver has known, and its first chain.
+HIGHEST = np.dtype([("incarnation", ">u8"), ("number", ">u8"), ("begins", "V32")])
