@@ -29,6 +29,7 @@ from benchmarks.filters import filtering
 from benchmarks.gate import gates
 from benchmarks.measure import Claim, identity, measure
 from benchmarks.peer import by_group
+from benchmarks.pipelines import pipelines
 from benchmarks.stamp import stamping
 from benchmarks.tuning import tuning
 from benchmarks.whole import whole
@@ -101,6 +102,7 @@ OFF_SPARK = {
     "dialogs": talking,
     "fast-paths": fast_paths,
     "gate": gates,
+    "pipelines": pipelines,
     "tuning": tuning,
     "workers": working,
 }
