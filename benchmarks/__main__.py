@@ -21,6 +21,7 @@ from benchmarks.box import boxes
 from benchmarks.box_many import many
 from benchmarks.box_size import sizes
 from benchmarks.box_spark import between
+from benchmarks.commands import commanding
 from benchmarks.console import consoles
 from benchmarks.coroutines import coroutines
 from benchmarks.dialogs import talking
@@ -88,7 +89,7 @@ def state(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
 PARTS = {
     "box-spark": between,
     "filters": filtering,
-    "pipelines": pipelines,
+    "pipelines": commanding,
     "small": small,
     "stamp": stamping,
     "state": state,
@@ -105,6 +106,7 @@ OFF_SPARK = {
     "dialogs": talking,
     "fast-paths": fast_paths,
     "gate": gates,
+    "pipelines": pipelines,
     "tuning": tuning,
     "workers": working,
 }

@@ -1,75 +1,66 @@
-"""A whole pipeline under an operator's hand: 100 commands in each batch, beside the same without them."""
+"""Pipelines beside an earlier state of seriatim, in processor time.
+
+The environment variable ``SERIATIM_BASE`` names a checkout of that state, such as
+``git worktree add ../base COMMIT``. Without it the seconds are told, and no ratio. Both run with the packages of this
+environment; they take turns, because a machine is not equally fast at all times.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import statistics
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from pyspark.sql import SparkSession
+import click
 
-from benchmarks.measure import Claim, Timing, timed
-from benchmarks.whole import BATCHES, GROUPS, LANES, declared, made_feed
-from seriatim.kernel.states import Action
-from seriatim.runtime.pipelines.answers import keeping
-from seriatim.runtime.pipelines.checkpoint import Checkpoint
-from seriatim.spark.control.commands import Command
-from seriatim.spark.control.log import ControlLog
-from seriatim.spark.control.operator_log import OperatorLog
-from seriatim.spark.deliver.stage import Folders, Sink, start
-from seriatim.spark.query import decided
-from seriatim.spark.state.buckets import DEFAULT_BUCKETS
+from benchmarks.feed import Feed, Part, make_feed
+from benchmarks.measure import Claim
+from seriatim.errors import UsageError
 
 __all__ = ["pipelines"]
 
-COMMANDS = 100
-_ROUNDS = 2
+PLAIN = Feed("plain-200k", (Part(6, 200_000, 10_000),), files=1, body=100)
+_ROUNDS, _QUERIES = 3, 3
+_HERE = Path(__file__).parent
 
 
-def _commands(batch: int) -> list[Command]:
-    """Half of them suspend a group each, the others resume it."""
-    found = []
-    for number in range(COMMANDS // 2):
-        customer = (batch * 997 + number * 61) % GROUPS
-        for action in (Action.SUSPEND, Action.RESUME):
-            queue, key = f"destination-{customer % LANES}", f"c{customer:06d}"
-            found.append(Command(action, queue, key, "benchmark", "to measure"))
-    return found
+def pipelines(root: Path, peers: bool) -> Iterator[Claim]:
+    """`resequence` with no option that an earlier state lacks: its first query in a session, and later ones."""
+    feed, base = make_feed(PLAIN, root), os.environ.get("SERIATIM_BASE")
+    if base and not Path(base, "src", "seriatim").is_dir():
+        raise UsageError("SERIATIM_BASE names no checkout of seriatim", where=base)
+    trees = [_HERE.parent, *([Path(base).absolute()] if base else [])]
+    with tempfile.TemporaryDirectory() as folder:
+        # The script runs with another seriatim, and without the other benchmarks, which may need what that lacks.
+        package = Path(folder, "benchmarks")
+        package.mkdir()
+        for name in ("__init__.py", "feed.py", "plain_query.py"):
+            shutil.copy(_HERE / name, package)
+        found = [[_measured(tree, folder, feed) for tree in trees] for _ in range(_ROUNDS)]
+    typical = [
+        [statistics.median(one[place][query] for one in found) for query in range(_QUERIES)]
+        for place in range(len(trees))
+    ]
+    for tree, seconds in zip(trees, typical, strict=True):
+        told = ", ".join(f"{second:.2f}" for second in seconds)
+        click.echo(f"plain resequence, {tree}: {told} s of processor time for 6 batches of 200,000", err=True)
+    if base:
+        ours, former = typical
+        yield Claim("plain resequence, processor time before ÷ now, first query", former[0] / ours[0], 0.97)
+        yield Claim("plain resequence, processor time before ÷ now", sum(former[1:]) / sum(ours[1:]), 0.97)
 
 
-def _run(spark: SparkSession, root: Path, name: str, *, commanded: bool) -> Timing:
-    inbox, work = made_feed(root), Path(tempfile.mkdtemp(dir=root))
-    pipeline, checkpoint = declared(inbox, work), Checkpoint(work)
-    folders = Folders(work / "set-aside", work / "unrouted", work / "waiting")
-    sink = Sink(spark, pipeline, "benchmark", folders, keeping(checkpoint, lambda _: None))
-    log = ControlLog(checkpoint.control)
-
-    def before(batch: int) -> None:
-        if commanded and batch < BATCHES - 1:  # a batch with commands alone is no part of the measurement
-            log.append([one.entry() for one in _commands(batch)])
-
-    frame = decided(spark, pipeline, buckets=DEFAULT_BUCKETS, control=checkpoint.control)
-    query = start(frame, sink, name="pipelines", checkpoint=checkpoint.query, trigger_s=0.0, before=before)
-    try:
-        timing = timed(query, BATCHES, name)
-        answers = list(OperatorLog(checkpoint.operator_log).answers())
-        done = sum(answer.result == "done" for answer in answers)
-        if commanded and done < COMMANDS * (BATCHES - 2):
-            raise AssertionError(f"{done} of {len(answers)} commands were obeyed")
-        return timing
-    finally:
-        query.stop()
-        sink.close()
-        shutil.rmtree(work, ignore_errors=True)
-
-
-def pipelines(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
-    """200,000 messages a batch, each to three destinations, with 100 commands a batch and without; the best of two runs each."""
-    _run(spark, root, "warm-up", commanded=False)
-    plain, commanded = [], []
-    for number in range(_ROUNDS):
-        plain.append(_run(spark, root, f"a whole pipeline, run {number + 1}", commanded=False))
-        commanded.append(_run(spark, root, f"the same with {COMMANDS} commands a batch", commanded=True))
-    ratio = min(one.median for one in commanded) / min(one.median for one in plain)
-    yield Claim(f"time with {COMMANDS} commands a batch ÷ without", ratio, 1.1, False)
+def _measured(tree: Path, folder: str, feed: Path) -> list[float]:
+    path = os.pathsep.join([str(tree / "src"), folder])
+    command = [sys.executable, "-m", "benchmarks.plain_query", str(feed), str(_QUERIES)]
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, check=True
+    )
+    seconds: list[float] = json.loads(done.stdout)
+    return seconds

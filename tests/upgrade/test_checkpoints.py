@@ -182,6 +182,34 @@ def test_a_move_that_cannot_be_done_changes_nothing(name, damage, what, tmp_path
     assert content(tmp_path / "checkpoint" / "query") == before
 
 
+def test_a_move_to_another_number_of_buckets_is_refused_and_changes_nothing(tmp_path):
+    unpack(STORED / "2.tar.xz", tmp_path)
+    finish_batch(tmp_path)
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(file.read_text().replace("buckets: 2", "buckets: 4"))
+    before = content(tmp_path / "checkpoint" / "query")
+    done = CliRunner().invoke(main, ["pipeline", "move", str(file)])
+    assert done.exit_code != 0
+    assert "the state has 2 buckets, and the pipeline file says 4" in done.stderr
+    assert content(tmp_path / "checkpoint" / "query") == before
+
+
+def test_a_move_tells_as_json_what_it_did(tmp_path):
+    unpack(STORED / "2.tar.xz", tmp_path)
+    finish_batch(tmp_path)
+    told = []
+    for _ in range(2):
+        done = CliRunner().invoke(main, ["pipeline", "move", "--json", str(tmp_path / "pipeline.yaml")])
+        assert done.exit_code == 0
+        told.append(json.loads(done.stdout))
+    root = str(tmp_path / "checkpoint")
+    former = f"{root}/query-of-layout-2"
+    assert told == [
+        {"checkpoint": root, "from_layout": 2, "layout": LAYOUT, "converted": True, "former": former},
+        {"checkpoint": root, "from_layout": LAYOUT, "layout": LAYOUT, "converted": False, "former": None},
+    ]
+
+
 def edited(**changes):
     def change(file):
         file.write_text(json.dumps({**json.loads(file.read_bytes()), **changes}), encoding="utf-8")

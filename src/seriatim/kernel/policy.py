@@ -25,6 +25,7 @@ __all__ = [
     "Stays",
     "UnitOfWork",
     "Unordered",
+    "has_clock",
     "period_of",
     "policy_from",
     "remembering",
@@ -284,3 +285,19 @@ def with_stays(policy: Policy, *, opens: bool, closes: bool, unopened_timeout: D
     its = {one.name: getattr(policy, one.name) for one in fields(policy)}
     kind = FifoStays if isinstance(policy, Fifo) else StandardStays
     return kind(**its, opens=opens, closes=closes, unopened_timeout=period)
+
+
+def has_clock(policy: Policy) -> bool:
+    """Whether something can be due in a group of the policy: a time-out, or a round."""
+    match policy:
+        case BestEffort():
+            return True
+        case UnitOfWork(timeout=timeout):
+            return timeout is not None
+        case FifoStays(unopened_timeout=timeout):
+            return timeout is not None
+        case StandardStays(hole_timeout=hole, unopened_timeout=unopened):
+            return hole is not None or unopened is not None
+        case Standard(hole_timeout=hole):
+            return hole is not None
+    return False

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from seriatim.kernel.time import FOREVER
+from seriatim.spark.control.clock import _Clock
 from seriatim.spark.control.due import MOST_SLOTS, Due, bit_at, buckets_of, place_of, told_by, width
 from seriatim.spark.state.buckets import bucket_ids
 
@@ -50,3 +51,7 @@ def test_it_is_told_as_a_file_that_is_replaced_as_a_whole(tmp_path: Path) -> Non
         due.write(file)
         assert Due.from_json(file.read_text()) == due
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_the_progress_of_a_query_without_observed_metrics_is_passed_over() -> None:
+    assert _Clock().take_in({"runId": "1", "sources": []}) == []

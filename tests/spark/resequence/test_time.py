@@ -100,6 +100,24 @@ def test_an_available_now_job_ends_and_time_outs_pass_between_its_runs(spark: Sp
     assert committed(checkpoint)[-1] == 4
 
 
+def test_a_query_without_clocks_is_not_woken(spark: SparkSession, tmp_path: Path) -> None:
+    source = stream_of(spark, tmp_path / "in", SCHEMA)
+    checkpoint = tmp_path / "checkpoint"
+    put(tmp_path / "in", 1, [row("never", 1), row("never", 3)])
+    found = []
+    for _ in range(2):
+        taken = Taken()
+        query = taken.started(ordered(source, never=None), checkpoint, availableNow=True)
+        try:
+            assert query.awaitTermination(180)
+        finally:
+            query.stop()
+        found.append(taken.calls)
+    # The second run finds nothing new, and makes no batch.
+    assert found == [[(0, [("never", 1)])], []]
+    assert committed(checkpoint) == [0]
+
+
 def test_a_query_rests_between_what_is_due(spark: SparkSession, tmp_path: Path) -> None:
     source = stream_of(spark, tmp_path / "in", SCHEMA)
     checkpoint = tmp_path / "checkpoint"

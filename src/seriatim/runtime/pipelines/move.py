@@ -19,6 +19,7 @@ from pathlib import Path
 
 from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.pipeline.declared.pipeline import Pipeline
+from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.pipelines.checkpoint import LAYOUT, Checkpoint
 from seriatim.spark.control.source import FIRST_OFFSET
 from seriatim.spark.deliver.port import write_synced
@@ -51,7 +52,7 @@ def move(pipeline: Pipeline) -> Moved:
     Raises:
         UsageError: there is no checkpoint.
         EnvironmentProblem: a run uses it, or it can't be written.
-        CheckpointMismatch: it has another layout, a batch was begun and not finished, or a file is damaged.
+        CheckpointMismatch: it has another layout or another number of buckets than the pipeline, a batch was begun and not finished, or a file is damaged.
     """
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     file = checkpoint.root / "pipeline.json"
@@ -60,9 +61,15 @@ def move(pipeline: Pipeline) -> Moved:
     with checkpoint.held():
         try:
             identity = json.loads(file.read_bytes())
-            layout = identity["layout"]
+            layout, buckets = identity["layout"], identity["buckets"]
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
+        if pipeline.buckets not in (None, buckets):
+            raise CheckpointMismatch(
+                f"the state has {counted(buckets, 'bucket')}, and the pipeline file says {pipeline.buckets:,}; their number can't be changed",
+                where=str(checkpoint.root),
+                remedy=f"write buckets: {buckets}, or leave it out; for another number give the pipeline a new checkpoint",
+            )
         if layout == LAYOUT:
             return Moved(checkpoint.root, layout, None)
         if layout != _FORMER:

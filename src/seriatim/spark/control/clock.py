@@ -52,7 +52,9 @@ def controlled(session: SparkSession, buckets: int, *, ticks: bool, log: Path | 
         log: the folder of a pipeline's control log; None: there is none.
     """
     made = Controlled(uuid.uuid4().hex, buckets, ticks, log, None if _is_remote(session) else _folder())
-    _clock_of(session).add(made)
+    clock = _clock_of(session)
+    if ticks:
+        clock.add(made)
     return made, session.readStream.format(FORMAT).options(**made.options()).load()
 
 
@@ -103,7 +105,8 @@ class _Clock:
     def take_in(self, progress: Mapping[str, Any]) -> list[tuple[Controlled, str, Due]]:
         """What is due after a batch, in each of its operators."""
         told = []
-        for name, observed in progress["observedMetrics"].items():
+        # Spark leaves them out where a query has none.
+        for name, observed in progress.get("observedMetrics", {}).items():
             of = self._of.get(name)
             if of is None:
                 continue
@@ -221,7 +224,7 @@ def _ask_once(session: SparkSession, clock: _Clock, seen: dict[str, int]) -> Non
     for query in session.streams.active:
         newest: dict[str, tuple[Controlled, Due]] = {}
         for progress in query.recentProgress:
-            if progress["batchId"] > seen.get(str(query.runId), -1) and progress["observedMetrics"]:
+            if progress["batchId"] > seen.get(str(query.runId), -1) and progress.get("observedMetrics"):
                 seen[str(query.runId)] = progress["batchId"]
                 newest |= {by: (of, due) for of, by, due in clock.take_in(progress)}
         for by, (of, due) in newest.items():

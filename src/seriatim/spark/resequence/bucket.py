@@ -21,7 +21,7 @@ from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Bools, Ints, empty_ints, order_by, order_by_group
 from seriatim.kernel.held_groups import HeldGroups, held_groups
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered, has_clock
 from seriatim.kernel.restarts import suspects_restart
 from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.state import NOTHING, Flag, State
@@ -72,6 +72,11 @@ class Plan:
     reports: bool
     fingerprint: str
     buckets: int
+
+    @property
+    def ticks(self) -> bool:
+        """Whether the operator is woken when something is due: a clock of the processing time can run."""
+        return self.clock == "processing" and any(has_clock(queue.policy) for queue in self.queues)
 
     @property
     def steps(self) -> dict[str, int]:

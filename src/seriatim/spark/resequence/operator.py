@@ -86,9 +86,9 @@ class Resequencer(StatefulProcessor):
         at, now = now, self._now(now, timerValues)
         obeyed = bucket.obey(commands_in(told), now, at) if told else False
         # A tick that finds nothing due changes nothing. A witness leaves a state, though its packet is empty.
-        if packets or obeyed or FINISH in kinds or bucket.due() <= now:
-            yield from self._call(index, bucket, now, finish=FINISH in kinds)
-        yield self._told(key, bucket)
+        wanted = packets or obeyed or FINISH in kinds or bucket.due() <= now
+        decided = self._call(index, bucket, now, finish=FINISH in kinds) if wanted else ()
+        yield from self._told(key, bucket, decided)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge timers of the event clock that are due, if nothing arrived."""
@@ -96,8 +96,7 @@ class Resequencer(StatefulProcessor):
         if index.timer is not None and index.timer == expiredTimerInfo.getExpiryTimeInMs():
             index.timer = None  # Spark deletes it after this call
             bucket = self._bucket(index, [])
-            yield from self._call(index, bucket, self._now(NEVER, timerValues))
-            yield self._told(key, bucket)
+            yield from self._told(key, bucket, self._call(index, bucket, self._now(NEVER, timerValues)))
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Add groups that don't begin at the policy's start."""
@@ -121,27 +120,35 @@ class Resequencer(StatefulProcessor):
         index.steps = self._plan.steps
         return Bucket(self._plan, index, bodies, tables)
 
-    def _call(self, index: Index, bucket: Bucket, now: int, *, finish: bool = False) -> Iterator[pd.DataFrame]:
+    def _call(self, index: Index, bucket: Bucket, now: int, *, finish: bool = False) -> Iterator[bytes]:
         for table in bucket.take(now, finish=finish):
-            yield self._row(packet=to_bytes(table).to_pybytes())
+            yield to_bytes(table).to_pybytes()
         if self._plan.clock == "event":
             self._set_timer(index, bucket.due())
         self._index.update((index.to_bytes(),))
 
-    def _told(self, key: Any, bucket: Bucket) -> pd.DataFrame:
-        """What is told of a bucket after a call: the report, if one is wanted, and when something is due in it again."""
+    def _told(self, key: Any, bucket: Bucket, packets: Iterable[bytes]) -> Iterator[pd.DataFrame]:
+        """The packets of a call, and in the row of the last one what is told of the bucket after the call.
+
+        That is the report, if one is wanted, and when something is due in the bucket again.
+        """
+        last = None
+        for packet in packets:
+            if last is not None:
+                yield self._row(last, None, -1, 0, FOREVER)
+            last = packet
         number = int(key[0])
         report = bucket.report(number) if self._plan.reports else None
         slot, place = place_of(number, self._plan.buckets)
-        return self._row(report=report, slot=slot, bit=bit_at(place), due=bucket.due())
+        if last is not None or report is not None or self._plan.ticks:
+            yield self._row(last, report, slot, bit_at(place), bucket.due())
 
     @staticmethod
-    def _row(*, packet: bytes | None = None, report: str | None = None, **numbers: int) -> pd.DataFrame:
+    def _row(packet: bytes | None, report: str | None, slot: int, bit: int, due: int) -> pd.DataFrame:
+        """A row, with numbers that are never missing: others would become floats, which lose microseconds."""
         import pandas as pd  # noqa: PLC0415 -- the start of a query, in a process of its own, doesn't need it
 
-        # Whole numbers that may be missing would become floats, which lose microseconds.
-        columns = {name: pd.array([numbers.get(name)], "Int64") for name in (SLOT, BIT, DUE)}
-        return pd.DataFrame({"packet": [packet], "report": [report], **columns})
+        return pd.DataFrame({"packet": [packet], "report": [report], SLOT: [slot], BIT: [bit], DUE: [due]})
 
     def _now(self, batch: int, times: Any) -> int:
         """The time of a call: of the batch, or the watermark."""

@@ -319,8 +319,8 @@ def _streaming(
     session, buckets, live = frame.sparkSession, plan.buckets, plan.clock == "processing"
     packets = frame.mapInArrow(with_witness(pack_by(_BUCKET, bucket_ids(buckets))), PACKET_SCHEMA)
     packets = packets.withColumns({name: F.lit(None).cast("string") for name in (KIND, CONTENT)})
-    # By the event clock, too: the sources of a query can't change from one start to the next.
-    source, rows = controlled(session, buckets, ticks=live, log=control)
+    # By the event clock and without clocks, too: the sources of a query can't change from one start to the next.
+    source, rows = controlled(session, buckets, ticks=plan.ticks, log=control)
     packets = packets.unionByName(rows if control is None else in_buckets(rows, buckets), allowMissingColumns=True)
     # The batch's time, which is in Spark's offset log: the same for data and ticks, and when the batch runs again.
     packets = packets.withColumn(NOW, F.unix_micros(F.current_timestamp()))

@@ -2,10 +2,13 @@
 
 A terminal sends Ctrl-C to every process of its foreground group. Then the driver finishes the present batch, which
 would fail without its workers. The setting ``spark.python.daemon.module`` names this module.
+
+It imports what most workers need, once, before it makes them.
 """
 
 from __future__ import annotations
 
+import importlib
 import signal
 
 from pyspark import daemon
@@ -15,6 +18,11 @@ __all__ = ["daemon"]
 # PySpark's daemon gives its workers this handler after each fork.
 signal.default_int_handler = signal.SIG_IGN  # type: ignore[assignment]
 
+#: pandas is what Spark itself calls a stateful operator with.
+_OF_WORKERS = ("pandas", "seriatim.spark.resequence.operator", "seriatim.spark.stamp.operator")
+
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for module in _OF_WORKERS:
+        importlib.import_module(module)
     daemon.manager()
