@@ -23,6 +23,7 @@ EXTRA_PACKAGES = (
     "starlette",
     "uvicorn",
     "jinja2",
+    "prometheus_client",
 )
 
 _HIDING = """

@@ -17,6 +17,7 @@ LAYERS = [
     {"spark", "box", "endpoints"},
     {"aio"},
     {"runtime", "operations"},
+    {"metrics"},
     {"cli", "console", "testing"},
     {"__main__"},
 ]
@@ -26,6 +27,7 @@ ONLY_UNDER = {
     "psycopg": {"box", "endpoints", "testing"},
     "click": {"cli"},
     "rich": {"cli"},
+    "prometheus_client": {"metrics"},
 }
 
 

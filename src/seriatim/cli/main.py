@@ -33,6 +33,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "If something stands still": (
         "console",
         "doctor",
+        "health",
         "find",
         "groups",
         "group",

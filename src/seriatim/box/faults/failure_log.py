@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 from seriatim.box.faults.faults import Fault, FaultResult, Then
+from seriatim.box.measures import MEASURES, Measure
 
 __all__ = ["FAILURES", "FailureLog"]
 
@@ -53,6 +54,9 @@ class FailureLog:
             what: the fault.
             result: the effect of the fault, which is committed.
         """
+        MEASURES.count(Measure.FAULTS, queue, what.kind.value)
+        if result.then is Then.DEAD:
+            MEASURES.set_aside(queue, ["dead"])
         self.look()
         with self._lock:
             self._count[result.will_retry] += 1

@@ -174,6 +174,8 @@ class TurnResult:
     conflicts: list[int] = field(default_factory=list)
     #: For groups that have begun anew, how often.
     begun: dict[str, int] = field(default_factory=dict)
+    #: For groups whose hole, round or set has ended, how long it had lasted, in seconds.
+    held_s: Sequence[float] = ()
     #: Of a gate the groups of whose origin queue messages may be handed out that weren't before.
     full: Sequence[str] = ()
 
@@ -630,6 +632,7 @@ class Turn:
             self._has_more(after),
             self._conflicts(aside),
             self._begun(after),
+            self._held_s(after),
             self.full,
         )
 
@@ -647,6 +650,12 @@ class Turn:
             return {}
         times = (after.groups.mark - self._start.groups.mark).tolist()
         return {key: number for key, number in zip(self._keys, times, strict=True) if number}
+
+    def _held_s(self, after: State) -> list[float]:
+        """How long the holes, rounds and sets that have ended had lasted, by the clock of arrival; in seconds."""
+        since = self._start.groups.since
+        ended = (since != NEVER) & (after.groups.since != since)
+        return ((self._now - since[ended]) / 1e6).tolist() if ended.any() else []
 
     def _has_more(self, after: State) -> bool:
         left = len(self._arrived) < len(self._rows) - self._held

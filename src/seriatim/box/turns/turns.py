@@ -12,6 +12,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.queue_heads import EVERYTHING, Heads
 from seriatim.box.connection.round_trip import OwnConnection, commit_between, is_idle
 from seriatim.box.definitions.definition import ALL, BoxQueue, Definitions
+from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.messages.edited import with_edits
 from seriatim.box.messages.received import parts_of, received_of
 from seriatim.box.postgres.array_text import numbers, written
@@ -33,7 +34,7 @@ from seriatim.box.turns.resequence import (
     TurnResult,
 )
 from seriatim.errors import ActionRefused, UsageError
-from seriatim.kernel.outcome import Events
+from seriatim.kernel.outcome import REASONS, Events, Reason
 from seriatim.kernel.policy import BestEffort, Fifo, Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
@@ -305,6 +306,7 @@ class Turns:
     def _written(self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int]) -> list[Any]:
         parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
         rows = self._transaction.rows("decide", **parameters)
+        _measure(queue.declared.name, judged)
         if judged.begun:
             keys, times = list(judged.begun), list(judged.begun.values())
             self._transaction.do("begin_again", of_queue=queue.queue_id, of_groups=keys, its_times=times)
@@ -706,3 +708,10 @@ def _check_isolation(isolation: str) -> None:
             f"messages can't be received in a transaction that is {isolation}",
             remedy="use READ COMMITTED: what it reads has to be younger than the lock of the group",
         )
+
+
+def _measure(queue: str, judged: TurnResult) -> None:
+    """Count what a turn has decided. A transaction that is rolled back afterwards counts, too."""
+    MEASURES.set_aside(queue, judged.changes["aside_dispositions"])
+    MEASURES.count(Measure.CONFLICTS, queue, by=judged.changes["aside_reasons"].count(REASONS[Reason.CONFLICTS]))
+    MEASURES.observe(Measure.HOLD, queue, judged.held_s)

@@ -39,6 +39,7 @@ from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequenc
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
 from seriatim.spark.query import (
     arrived_in,
+    behind_in,
     decided,
     is_idle,
     let_time_run_out,
@@ -67,6 +68,7 @@ def run(
     finish: bool = False,
     progress: Report | None = None,
     tell: Tell | None = None,
+    looked: Callable[[], None] | None = None,
     conf: Mapping[str, str] | None = None,
     stop: Stop | None = None,
     verbose: bool = False,
@@ -79,6 +81,7 @@ def run(
         finish: after that let time run out, so that no message waits for a time-out; implies `once`.
         progress: called after each micro-batch that read or decided messages, and when the held messages changed.
         tell: called in between: every second of a batch that takes longer, and when a port fails or works again.
+        looked: called several times a second while the query runs.
         conf: Spark settings; they override the pipeline's own.
         stop: another way to request the end.
         verbose: leave Spark's own messages on standard error instead of in the checkpoint.
@@ -95,7 +98,7 @@ def run(
     with stop.listening(), checkpoint.held() as lock:
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
         tally = Tally(checkpoint.tally)
-        watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell)
+        watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell, looked)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
         with (
@@ -264,6 +267,7 @@ class _Watch:
         stop: Stop,
         report: Report | None,
         tell: Tell | None,
+        looked: Callable[[], None] | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._checkpoint = checkpoint
@@ -271,6 +275,7 @@ class _Watch:
         self._stop = stop
         self._report = report
         self._tell = tell
+        self._looked = looked
         # A batch that was begun before and runs again doesn't look for new messages.
         self._last_begun = checkpoint.last_begun()
         self._began = time.monotonic()
@@ -304,6 +309,8 @@ class _Watch:
                     return False
                 self._last_begun = self._checkpoint.last_begun()
                 continue
+            if self._looked is not None:
+                self._looked()
             if ends and idle:
                 return True
             if self._stop.requested and self._between_batches(query, seen):
@@ -379,7 +386,16 @@ class _Watch:
             spread = Spread(len(tasks), min(tasks), max(tasks)) if tasks else Spread()
             self._report(
                 Progress(
-                    event["batchId"], seconds, rows, rate, accounts, standing.holes(), routing, sink.waiting(), spread
+                    event["batchId"],
+                    seconds,
+                    rows,
+                    rate,
+                    accounts,
+                    standing.holes(),
+                    routing,
+                    sink.waiting(),
+                    spread,
+                    behind_in(event),
                 )
             )
         return True

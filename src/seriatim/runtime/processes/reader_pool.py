@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.activations import Activated
+from seriatim.box.measures import Snapshot
 from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.declared.activation import Activation
@@ -17,6 +18,7 @@ from seriatim.pipeline.declared.work_limits import Mode
 from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.processes.reader_count import Readers, after_look
 from seriatim.runtime.processes.supervisor import Supervisor
+from seriatim.runtime.workers.scoreboard import Work
 from seriatim.runtime.workers.worker import Limits
 
 __all__ = ["ReaderPool"]
@@ -39,6 +41,7 @@ class ReaderPool:
         classes: names of classes of exceptions after which a retry may succeed, and of those after which it won't, besides
             those of the activation.
         log_level: what the readers log, at least.
+        log_format: how the readers log.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class ReaderPool:
         folders: Sequence[str],
         classes: tuple[Sequence[str], Sequence[str]] = ((), ()),
         log_level: str = "INFO",
+        log_format: str = "text",
     ) -> None:
         self._box = box
         self._queue = queue
@@ -56,6 +60,10 @@ class ReaderPool:
         self._folders = folders
         self._classes = classes
         self._log_level = log_level
+        self._log_format = log_format
+        #: What readers that are gone have measured.
+        self._measured = Snapshot()
+        self._measuring = threading.Lock()
         self._readers = Readers()
         self._orders: Activation | None = None
         self._work: _Work | None = None
@@ -94,6 +102,26 @@ class ReaderPool:
             _LOG.info("queue %r: %s here", self._queue, counted(here, "reader"))
         self._told = here
 
+    @property
+    def queue(self) -> str:
+        """The name of the queue."""
+        return self._queue
+
+    def measures(self) -> Snapshot:
+        """What its readers have counted and timed, those included that are gone; from any thread."""
+        found = Snapshot()
+        with self._measuring:
+            found.add(self._measured)
+            if self._work is not None:
+                found.add(self._work.supervisor.measures())
+        return found
+
+    @property
+    def works(self) -> list[Work]:
+        """What its readers have in hand; from any thread."""
+        work = self._work
+        return [] if work is None else work.supervisor.works
+
     def end(self) -> None:
         """Ask all readers to end after their turns."""
         self._dismiss()
@@ -127,7 +155,7 @@ class ReaderPool:
                 self._box, [self._queue], orders.handler, processes=here, folders=self._folders, run_as=orders.run_as,
                 limits=limits, port=orders.port, is_reader=True,
                 transient=[*orders.transient, *self._classes[0]], business=[*orders.business, *self._classes[1]],
-                log_level=self._log_level,
+                log_level=self._log_level, log_format=self._log_format,
             )  # fmt: skip
         except SeriatimError as error:
             self._rest(error, now)
@@ -144,7 +172,9 @@ class ReaderPool:
         work = self._work
         if work is None or work.thread.is_alive():
             return
-        self._work = None
+        with self._measuring:
+            self._measured.add(work.supervisor.measures())
+            self._work = None
         if now - work.began > _SETTLED_S:
             self._failures = 0
         if work.error is not None:

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.faults.lease import Lease, renew
+from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.errors import SeriatimError
@@ -123,4 +124,5 @@ class LeaseKeeper(threading.Thread):
 
     def _tell(self, lease: Lease) -> None:
         lease.lost.set()
+        MEASURES.count(Measure.LEASES_LOST, lease.queue.declared.name)
         _LOG.error("%s", lease.error())

@@ -21,11 +21,12 @@ from seriatim.box.workers.steps import TurnEnded, refusal
 from seriatim.errors import LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.runtime.workers.coroutines import HandlerStopped
+from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Handler, answered, called
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot, Work
-from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns, untried
+from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns, measure, untried
 
 __all__ = ["LeasedTurns"]
 
@@ -48,6 +49,11 @@ class LeasedTurns:
     def worker(self) -> str:
         """The name of the worker."""
         return self.turns.worker
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue."""
+        return self.turns.queue
 
     @property
     def run_length(self) -> int:
@@ -102,6 +108,7 @@ class LeasedTurns:
             # Before the claim, which costs an attempt if the process dies.
             around.enter_context(turns.exclusion(delivery, session))
             turns.turn_size.counts = delivery.group is None
+            measure(turns.queue, delivery)
             size = len(delivery) if turns.whole else untried(delivery.messages)
             return claim(
                 session.transaction,
@@ -171,7 +178,8 @@ class _Turn:
         began_call = time.monotonic()
         with LeasedSession(lease, box.session, turns.run_as) as session:
             self._handler = turns.handlers.handler(message, session)
-            answer = called(self._handler, given, session)
+            with HandlerTime(turns.queue):
+                answer = called(self._handler, given, session)
             published, consumed, delay_us = answered(answer, size)
             if published:
                 session.publish(published)

@@ -18,6 +18,7 @@ from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
 from seriatim.box.faults.lease import fence
 from seriatim.box.faults.postpone import postpone, postponement_us
+from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
@@ -28,13 +29,14 @@ from seriatim.pipeline.types.message import Received
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.dialog_ends import end_sides
 from seriatim.runtime.workers.exclusion import EXCLUSION
+from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Handler, Handlers, answered, called
 from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot, Work
 from seriatim.runtime.workers.tuning import Tuning
 from seriatim.runtime.workers.turn_size import TurnSize
 
-__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "untried"]
+__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "measure", "untried"]
 
 #: No further message is begun in a turn that has gone on for so long: its transaction holds back vacuum.
 LONG_S = 1.0
@@ -129,6 +131,7 @@ class TransactionalTurns:
             delivery = sessions.session.receive(self.queue, limit=self.most(limit), group=group, wait=wait_s or None)
             while delivery is not None:
                 self.turn_size.counts = delivery.group is None
+                measure(self.queue, delivery)
                 turn = _Turn(self, sessions.session, delivery, slot, checks=refused is not None)
                 begun.append(turn)
                 with self.exclusion(delivery, sessions.session):
@@ -314,7 +317,7 @@ class _Turn:
         if self.delivery.causes is not None:
             self.delivery.causes.begin(self.delivery.messages[begin:end])
         with self.steps.step(self.at_hand):
-            with self.delivery.lent():
+            with self.delivery.lent(), HandlerTime(self._turns.queue):
                 self._handler = self._turns.handlers.handler(message, self._session)
                 answer = called(self._handler, given, self._session)
             self._check_in_hand()
@@ -364,3 +367,12 @@ def untried(messages: Sequence[Received]) -> int:
     """The number of messages for one turn: a message that failed before gets its own turn."""
     return next((at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
                 len(messages))  # fmt: skip
+
+
+def measure(queue: str, delivery: Delivery) -> None:
+    """Note what was handed out, and how long it had waited by this machine's clock."""
+    fresh = [one for one in delivery.messages if one.attempt == 1]
+    now = time.time()
+    MEASURES.count(Measure.RELEASED, queue, by=len(fresh))
+    MEASURES.observe(Measure.WAIT, queue, [now - one.received_at.timestamp() for one in fresh])
+    MEASURES.observe(Measure.TURN, queue, [len(delivery.messages)])

@@ -6,6 +6,7 @@ import logging
 import random
 import threading
 
+from seriatim.box.measures import MEASURES, Measure
 from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.leased_turn import LeasedTurns
@@ -98,6 +99,7 @@ class WorkerThread(threading.Thread):
             except (Unavailable, EnvironmentProblem) as error:
                 self._nap(error)
             except ActionRefused as error:  # the queue is off, until an operator turns it on
+                MEASURES.looked(self._turns.queue)
                 self._tell(str(error))
                 if self._idleness is None:
                     self._stop_asked.wait(_OFF_NAP_S)
@@ -125,6 +127,8 @@ class WorkerThread(threading.Thread):
             tried = self._turns.take(self._slot, _WAIT_S if idleness is None else 0.0, permits)
         finally:
             self._rate_limit.give_back((permits or 0) - (tried or 0))
+        MEASURES.looked(self._turns.queue)
+        MEASURES.count(Measure.HANDLED, self._turns.queue, by=tried or 0)
         self.handled += tried or 0
         self._slot.count(tried or 0)
         self._nap_s, self._told = 0.0, ""
