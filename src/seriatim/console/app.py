@@ -29,6 +29,7 @@ from seriatim.console.told import Told
 from seriatim.console.who import Actor, Identify, Unknown, everybody
 from seriatim.errors import ActionRefused, EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.operations.tables.table import as_json
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["create_app"]
 
@@ -150,7 +151,12 @@ class _Console:
         except ClientDisconnect:
             response = Response(status_code=400)
         except Exception:  # noqa: BLE001 -- the person gets a page, and the log the reason
-            _LOG.exception("a page failed: %s %s", request.method, request.scope.get("raw_path"))
+            _LOG.exception(
+                "a page failed: %s %s",
+                request.method,
+                request.scope.get("raw_path"),
+                extra=fields("page_failed", path=str(request.scope.get("raw_path"))),
+            )
             response = self._failure(
                 500, "the page failed", "the log of the console says why", actor, wants_json=wants_json
             )

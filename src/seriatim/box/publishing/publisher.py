@@ -36,6 +36,7 @@ from seriatim.box.publishing.slips import has_slips, log_slips, refuse_slips
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.box_settings import checked_unrouted
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.box_properties import UNIQUE_KEY
 from seriatim.pipeline.types.message import Message
 
@@ -231,7 +232,12 @@ class Publisher:
                 raise without.error()
             if time.monotonic() >= says_at:
                 says_at = math.inf
-                _LOG.warning("publishing waits for room, for %.0f s at most: %s", left_s, without.error())
+                _LOG.warning(
+                    "publishing waits for room, for %.0f s at most: %s",
+                    left_s,
+                    without.error(),
+                    extra=fields("publish_awaits_room", seconds=left_s),
+                )
             if nothing_done:
                 transaction.connection.rollback()  # so that nobody waits for a transaction that naps
             time.sleep(min(nap_s, left_s))

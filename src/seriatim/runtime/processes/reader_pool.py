@@ -16,6 +16,7 @@ from seriatim.errors import SeriatimError
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.work_limits import Mode
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.reader_count import Readers, after_look
 from seriatim.runtime.processes.supervisor import Supervisor
 from seriatim.runtime.workers.scoreboard import Work
@@ -99,7 +100,12 @@ class ReaderPool:
                 self._dismiss()
         slots.leave(seen.queue_id, max(here, alive))
         if here != self._told and (here or self._told > 0):
-            _LOG.info("queue %r: %s here", self._queue, counted(here, "reader"))
+            _LOG.info(
+                "queue %r: %s here",
+                self._queue,
+                counted(here, "reader"),
+                extra=fields("readers", queue=self._queue, readers=here),
+            )
         self._told = here
 
     @property
@@ -184,7 +190,13 @@ class ReaderPool:
         self._failures += 1
         rest_s = min(_SHORT_REST_S * 2 ** (self._failures - 1), _LONG_REST_S)
         self._rest_until = now + rest_s
-        _LOG.error("queue %r: readers can't work: %s; others begin in %g s", self._queue, error, rest_s)
+        _LOG.error(
+            "queue %r: readers can't work: %s; others begin in %g s",
+            self._queue,
+            error,
+            rest_s,
+            extra=fields("readers_fail", queue=self._queue, error=str(error), seconds=rest_s),
+        )
 
 
 class _Work:

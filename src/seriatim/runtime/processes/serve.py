@@ -12,6 +12,7 @@ from seriatim.box.measures import Snapshot
 from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import checked_error_classes
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.reader_pool import ReaderPool
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
 from seriatim.runtime.stop_signal import Stop
@@ -137,7 +138,7 @@ class Serve:
                 self._let_go(queue_id, slots)
         except (Unavailable, EnvironmentProblem) as error:  # readers go on, or wait for better times like this
             if str(error) != self._told:
-                _LOG.warning("%s", error)
+                _LOG.warning("%s", error, extra=fields("serving_interrupted", error=str(error)))
             self._told = str(error)
         else:
             self._told, self.looked = "", time.monotonic()

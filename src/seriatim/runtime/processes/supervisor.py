@@ -31,6 +31,7 @@ from seriatim.box.session import Session
 from seriatim.box.workers.heartbeat import forget
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.fault import FaultKind
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.worker_process import REFUSED, Orders
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.measures_page import MeasuresPage
@@ -257,7 +258,12 @@ class Supervisor:
             FAILURES.look()
             for one in workers.values():
                 if (why := self._frozen(one)) is not None:
-                    _LOG.error("process %d is frozen, and is killed: %s", one.process.pid, why)
+                    _LOG.error(
+                        "process %d is frozen, and is killed: %s",
+                        one.process.pid,
+                        why,
+                        extra=fields("process_frozen", pid=one.process.pid, error=why),
+                    )
                     one.process.kill()
             self._looked = time.monotonic()
             return
@@ -276,7 +282,12 @@ class Supervisor:
                 what = f"a worker process couldn't {'go on' if has_worked else 'begin'}: see above"
                 raise (UsageError if kind is UsageError else EnvironmentProblem)(what)
         MEASURES.count(Measure.REPLACED, "")
-        _LOG.error("process %d %s, and is replaced", worker.process.pid, _ending(code))
+        _LOG.error(
+            "process %d %s, and is replaced",
+            worker.process.pid,
+            _ending(code),
+            extra=fields("process_replaced", pid=worker.process.pid, code=code),
+        )
         lived = time.monotonic() - worker.began
         failures = 0 if lived > _SETTLED_S else worker.failures + 1
         if failures > 1:
@@ -369,11 +380,11 @@ class Supervisor:
                     done = does(session)
             except Unavailable as error:
                 if time.monotonic() > until:
-                    _LOG.error("%s: %s", failed, error)
+                    _LOG.error("%s: %s", failed, error, extra=fields("end_not_recorded", error=str(error)))
                     return None
                 self._stop.wait(_LOOK_S)
             except SeriatimError as error:
-                _LOG.error("%s: %s", failed, error)
+                _LOG.error("%s: %s", failed, error, extra=fields("end_not_recorded", error=str(error)))
                 return None
             else:
                 return done

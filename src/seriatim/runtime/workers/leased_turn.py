@@ -20,6 +20,7 @@ from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.steps import TurnEnded, refusal
 from seriatim.errors import LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Handler, answered, called
@@ -76,7 +77,12 @@ class LeasedTurns:
             try:
                 turn.run()
             except LeaseLost as error:
-                _LOG.error("%s: %s", self.worker, error)
+                _LOG.error(
+                    "%s: %s",
+                    self.worker,
+                    error,
+                    extra=fields("turn_lost_lease", worker=self.worker, queue=self.queue, group=lease.delivery.group),
+                )
             except HandlerStopped:
                 self._give_back(lease)
             except BaseException:
@@ -125,7 +131,20 @@ class LeasedTurns:
             with self.turns.box.session() as session:
                 give_back(session.transaction, self.turns.queue, lease.token)
         except SeriatimError as error:
-            _LOG.warning("%s: the lease %d couldn't be given back, and runs out: %s", self.worker, lease.token, error)
+            _LOG.warning(
+                "%s: the lease %d couldn't be given back, and runs out: %s",
+                self.worker,
+                lease.token,
+                error,
+                extra=fields(
+                    "lease_not_given_back",
+                    worker=self.worker,
+                    queue=self.queue,
+                    group=lease.delivery.group,
+                    lease=lease.token,
+                    error=str(error),
+                ),
+            )
 
 
 class _Turn:

@@ -8,6 +8,7 @@ import threading
 
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, SeriatimError, Unavailable, UsageError
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.leased_turn import LeasedTurns
 from seriatim.runtime.workers.rate_limit import RateLimit
@@ -84,6 +85,7 @@ class WorkerThread(threading.Thread):
         _LOG.error(
             "%s: a turn of queue %r, group %r took longer than %g s",
             self.name, work.queue, work.group, self._turns.turn_limit_s,
+            extra=fields("turn_too_long", worker=self.name, queue=work.queue, group=work.group, seconds=work.since),
         )  # fmt: skip
         return self.given_up
 
@@ -110,7 +112,11 @@ class WorkerThread(threading.Thread):
                 self.error = error
                 self._stop_asked.set()
             except Exception:  # noqa: BLE001 -- whatever it is, the next turn may do
-                _LOG.exception("%s: a turn failed", self.name)
+                _LOG.exception(
+                    "%s: a turn failed",
+                    self.name,
+                    extra=fields("turn_failed", worker=self.name, queue=self._turns.queue),
+                )
                 self._nap(None)
         if self.is_leaving and self._idleness is not None:
             self._idleness.leaves(self)
@@ -148,5 +154,10 @@ class WorkerThread(threading.Thread):
 
     def _tell(self, text: str) -> None:
         if text != self._told:
-            _LOG.warning("%s: %s", self.name, text)
+            _LOG.warning(
+                "%s: %s",
+                self.name,
+                text,
+                extra=fields("worker_waits", worker=self.name, queue=self._turns.queue, error=text),
+            )
             self._told = text
