@@ -34,6 +34,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
         "console",
         "doctor",
         "health",
+        "top",
         "find",
         "groups",
         "group",
