@@ -24,6 +24,7 @@ EXTRA_PACKAGES = (
     "uvicorn",
     "jinja2",
     "prometheus_client",
+    "opentelemetry",
 )
 
 _HIDING = """

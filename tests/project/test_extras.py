@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[2]
 ON_SPARK = (
     "seriatim.console",
     "seriatim.metrics",
+    "seriatim.tracing",
     "seriatim.spark",
     "seriatim.box.pipelines",
     "seriatim.runtime.box_format",

@@ -16,6 +16,7 @@ LAYERS = [
     {"pipeline"},
     {"spark", "box", "endpoints"},
     {"aio"},
+    {"tracing"},
     {"runtime", "operations"},
     {"metrics"},
     {"cli", "console", "testing"},
@@ -28,6 +29,7 @@ ONLY_UNDER = {
     "click": {"cli"},
     "rich": {"cli"},
     "prometheus_client": {"metrics"},
+    "opentelemetry": {"tracing"},
 }
 
 

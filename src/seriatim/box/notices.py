@@ -32,6 +32,7 @@ from seriatim.box.publishing.publisher import Publisher
 from seriatim.errors import SeriatimError
 from seriatim.kernel.outcome import Disposition, EventKind
 from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.types.box_properties import TRACE
 from seriatim.pipeline.types.failure_message import FAILURE, Failed, failure_of
 from seriatim.pipeline.types.message import Message
 
@@ -70,7 +71,7 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
     failures = [failure_of(one.message, one.what) for one in failed if one.message.type != FAILURE]
     definitions = transaction.access.known.definitions
     if (declared := definitions.types.get(FAILURE)) is not None:  # then it has no other properties
-        known = {*declared.types(), "correlation_id", "location", "parent_id"}
+        known = {*declared.types(), "correlation_id", "location", "parent_id", *TRACE}
         failures = [
             replace(one, context={name: value for name, value in one.context.items() if name in known})
             for one in failures

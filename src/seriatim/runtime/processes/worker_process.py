@@ -13,11 +13,13 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from typing import Any
 from uuid import UUID
 
 from seriatim.box.measures import MEASURES
 from seriatim.errors import DeploymentError, SeriatimError, UsageError
+from seriatim.extras import is_chosen
 from seriatim.pipeline.declared.work_limits import MOST_WORKERS
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.patient_opening import open_patiently
@@ -153,6 +155,8 @@ def main() -> int:
     orders = Orders(**json.loads(sys.stdin.readline()))
     log_to_stderr(orders.log_level, orders.log_format)
     threading.Thread(target=_follow, daemon=True).start()
+    if is_chosen("otel"):
+        import_module("seriatim.tracing").install()
     try:
         work(orders)
     except SeriatimError as error:

@@ -16,6 +16,7 @@ from seriatim.box.faults.faults import Fault, LostTurn, fail
 from seriatim.box.faults.lease import Lease, claim, drop, give_back
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.postgres.translate import translated
+from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.steps import TurnEnded, refusal
 from seriatim.errors import LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
@@ -72,7 +73,9 @@ class LeasedTurns:
             lease = self._claimed(wait_s, limit, around)
             if lease is None:
                 return None
-            turn = _Turn(self, lease, slot)
+            traces = around.enter_context(TRACES.turn(self.queue))
+            traces.received(lease.messages)
+            turn = _Turn(self, lease, slot, traces)
             around.enter_context(self.keeper.keeping(lease))
             try:
                 turn.run()
@@ -150,12 +153,13 @@ class LeasedTurns:
 class _Turn:
     """One turn."""
 
-    def __init__(self, leased: LeasedTurns, lease: Lease, slot: Slot) -> None:
+    def __init__(self, leased: LeasedTurns, lease: Lease, slot: Slot, traces: TurnTrace) -> None:
         self.tried = 0
         self._handler: Handler | None = None
         self._turns = leased.turns
         self._lease = lease
         self._slot = slot
+        self._traces = traces
 
     def run(self) -> None:
         """Call the handlers with the messages, until one fails, or the turn has to end for other groups.
@@ -196,17 +200,19 @@ class _Turn:
         self.tried += size
         began_call = time.monotonic()
         with LeasedSession(lease, box.session, turns.run_as) as session:
-            self._handler = turns.handlers.handler(message, session)
-            with HandlerTime(turns.queue):
-                answer = called(self._handler, given, session)
-            published, consumed, delay_us = answered(answer, size)
-            if published:
-                session.publish(published)
+            with self._traces.process(lease.messages[:size]):
+                self._handler = turns.handlers.handler(message, session)
+                with HandlerTime(turns.queue):
+                    answer = called(self._handler, given, session)
+                published, consumed, delay_us = answered(answer, size)
+                if published:
+                    session.publish(published)
             session.handled()
             self._slot.returned()
             took = time.monotonic() - began
             turns.turn_size.note(consumed, time.monotonic() - began_call)
             ends = consumed < size or took > LONG_S or turns.turn_size.is_over(took) or turns.ending()
+            self._traces.settles()
             _complete(session, consumed, ends=ends, postponed=size - consumed, delay_us=delay_us)
         return not ends
 
