@@ -28,6 +28,7 @@ from benchmarks.feed import Feed, Part
 from benchmarks.filters import filtering
 from benchmarks.gate import gates
 from benchmarks.measure import Claim, identity, measure
+from benchmarks.monitored import monitored
 from benchmarks.peer import by_group
 from benchmarks.stamp import stamping
 from benchmarks.tuning import tuning
@@ -101,6 +102,7 @@ OFF_SPARK = {
     "dialogs": talking,
     "fast-paths": fast_paths,
     "gate": gates,
+    "monitored": monitored,
     "tuning": tuning,
     "workers": working,
 }
