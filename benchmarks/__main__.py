@@ -30,6 +30,7 @@ from benchmarks.feed import Feed, Part
 from benchmarks.filters import filtering
 from benchmarks.gate import gates
 from benchmarks.measure import Claim, identity, measure
+from benchmarks.monitored import monitored
 from benchmarks.peer import by_group
 from benchmarks.pipelines import pipelines
 from benchmarks.stamp import stamping
@@ -106,6 +107,7 @@ OFF_SPARK = {
     "dialogs": talking,
     "fast-paths": fast_paths,
     "gate": gates,
+    "monitored": monitored,
     "pipelines": pipelines,
     "tuning": tuning,
     "workers": working,

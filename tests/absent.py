@@ -23,6 +23,8 @@ EXTRA_PACKAGES = (
     "starlette",
     "uvicorn",
     "jinja2",
+    "prometheus_client",
+    "opentelemetry",
 )
 
 _HIDING = """

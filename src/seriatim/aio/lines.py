@@ -21,6 +21,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.listener import Listener
 from seriatim.errors import SeriatimError
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["Lines", "Place"]
 
@@ -229,7 +230,11 @@ class Lines:
                     with listener.listening():
                         self._listen(listener)
             except SeriatimError as error:
-                _LOG.warning("listening for messages failed, and is tried again: %s", error)
+                _LOG.warning(
+                    "listening for messages failed, and is tried again: %s",
+                    error,
+                    extra=fields("listening_retried", error=str(error)),
+                )
                 self._call_all()  # those who look get the error
                 time.sleep(_LOOK_S)
             with self._lock:

@@ -23,6 +23,7 @@ from seriatim.box.instances.instances import Instance
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import Unavailable, UsageError
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["AsyncSession", "BegunSession", "LentSession"]
 
@@ -324,7 +325,9 @@ class BegunSession(AsyncSession):
                 except Unavailable as error:
                     if wait_s < math.inf:
                         raise
-                    _LOG.warning("receiving is tried again: %s", error)
+                    _LOG.warning(
+                        "receiving is tried again: %s", error, extra=fields("receiving_retried", error=str(error))
+                    )
                     await asyncio.sleep(pause_s)
                     pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                     continue

@@ -31,6 +31,8 @@ from seriatim.box.notice import (
 from seriatim.box.publishing.publisher import Publisher
 from seriatim.errors import SeriatimError
 from seriatim.kernel.outcome import Disposition, EventKind
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.types.box_properties import TRACE
 from seriatim.pipeline.types.failure_message import FAILURE, Failed, failure_of
 from seriatim.pipeline.types.message import Message
 
@@ -60,11 +62,16 @@ def publish(transaction: Transaction, notices: Sequence[Notice]) -> None:
 def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
     for one in failed:
         if one.message.type == FAILURE:
-            _LOG.error("a failure of a failure isn't published: %s: %s", one.what.error_class, one.what.error)
+            _LOG.error(
+                "a failure of a failure isn't published: %s: %s",
+                one.what.error_class,
+                one.what.error,
+                extra=fields("failure_of_failure", message_id=one.message.message_id, error=one.what.error),
+            )
     failures = [failure_of(one.message, one.what) for one in failed if one.message.type != FAILURE]
     definitions = transaction.access.known.definitions
     if (declared := definitions.types.get(FAILURE)) is not None:  # then it has no other properties
-        known = {*declared.types(), "correlation_id", "location", "parent_id"}
+        known = {*declared.types(), "correlation_id", "location", "parent_id", *TRACE}
         failures = [
             replace(one, context={name: value for name, value in one.context.items() if name in known})
             for one in failures
@@ -78,7 +85,9 @@ def _publish(transaction: Transaction, failed: Sequence[MessageFailed]) -> None:
                     transaction.access, found, delay=None, visible_at=None, wait=0, own=False, unrouted="keep"
                 ).publish(transaction)
     except SeriatimError as error:
-        _LOG.error("a failure couldn't be published: %s", error)
+        _LOG.error(
+            "a failure couldn't be published: %s", error, extra=fields("failure_not_published", error=str(error))
+        )
 
 
 def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[list[MessageFailed]]:
@@ -94,7 +103,11 @@ def _failed(transaction: Transaction, notices: Sequence[Notice]) -> Iterable[lis
     gone = [entry_id for one in notices if isinstance(one, EntriesSetAside) for entry_id in one.entry_ids]
     found = _messages(transaction, gone)
     if (unknown := len(gone) - len(found)) > 0:
-        _LOG.error("failures aren't published of queues that the role may not receive from: %d", unknown)
+        _LOG.error(
+            "failures aren't published of queues that the role may not receive from: %d",
+            unknown,
+            extra=fields("failures_not_seen", failures=unknown),
+        )
     yield list(found.values())
 
 

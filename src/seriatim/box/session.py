@@ -45,6 +45,7 @@ from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.box_settings import Unroutable
 from seriatim.pipeline.declared.location import checked_location
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message, Received
 
@@ -342,7 +343,7 @@ class Session(DialogVerbs):
                     return found
                 pause_s = _FIRST_PAUSE_S
             except Unavailable as error:
-                _LOG.warning("receiving is tried again: %s", error)
+                _LOG.warning("receiving is tried again: %s", error, extra=fields("receiving_retried", error=str(error)))
                 why = error
                 self._notices.clear()
                 ending.wait(pause_s)

@@ -33,6 +33,8 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "If something stands still": (
         "console",
         "doctor",
+        "health",
+        "top",
         "find",
         "groups",
         "group",

@@ -30,12 +30,24 @@ from seriatim.cli.show import (
     waiting_line,
 )
 from seriatim.cli.table import Column, Table, as_json_line, json_only, json_option
+from seriatim.cli.telling import telling_run
+from seriatim.cli.worker_options import metrics as metrics_option
 from seriatim.errors import UsageError
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.pipeline.declared.pipeline import Pipeline
-    from seriatim.runtime.pipelines.progress import Again, News, Ports, Progress, Running, RunSummary, Spread
+    from seriatim.runtime.pipelines.progress import (
+        Again,
+        News,
+        Ports,
+        Progress,
+        Report,
+        Running,
+        RunSummary,
+        Spread,
+        Tell,
+    )
     from seriatim.spark.calls.register import Call
 
 __all__ = ["SUMMARY", "run"]
@@ -69,6 +81,7 @@ _BATCH: Table[Progress] = Table(
     Column("routing", None, rows=ROUTING),
     Column("waiting", None, rows=WAITING),
     Column("spread", None, rows=_SPREAD),
+    *json_only("behind"),
     row="seriatim.runtime.pipelines.progress:Progress",
 )
 _RUNNING: Table[Running] = Table(
@@ -133,6 +146,7 @@ _UNDELIVERED = 3
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
 @json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _END)
 @click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
+@metrics_option
 @click.option("--verbose", is_flag=True, help="Print Spark's own messages, and errors in full.")
 @click.option(
     "--supervise",
@@ -151,6 +165,7 @@ def run(
     conf: tuple[str, ...],
     json_: bool,
     quiet: bool,
+    metrics: str | None,
     verbose: bool,
     supervised: bool,
 ) -> None:
@@ -191,13 +206,13 @@ def run(
 
     display = Display(pipeline.name, quiet=quiet) if not json_ else None
     showing: AbstractContextManager[object] = display if display is not None else nullcontext()
-    report = _print_progress if json_ and not quiet else display.show if display is not None else None
-    tell = _PrintNews() if json_ and not quiet else display.tell if display is not None else None
+    report: Report | None = _print_progress if json_ and not quiet else display.show if display is not None else None
+    tell: Tell | None = _PrintNews() if json_ and not quiet else display.tell if display is not None else None
     try:
-        with showing:
+        with showing, telling_run(metrics, pipeline.name, report, tell) as (report, tell, looked):
             summary = run_pipeline(
-                pipeline, once=once, finish=finish, progress=report, tell=tell, conf=settings, verbose=verbose
-            )
+                pipeline, once=once, finish=finish, progress=report, tell=tell, looked=looked, conf=settings, verbose=verbose
+            )  # fmt: skip
     except Exception as error:
         if verbose and error.__cause__ is not None:
             click.echo(str(error.__cause__), err=True)

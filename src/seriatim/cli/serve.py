@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from seriatim.cli.telling import telling_work
 from seriatim.cli.which import opened_patiently, which_box
 from seriatim.cli.worker_options import worker_options
 
@@ -24,6 +25,8 @@ def serve(
     transient: tuple[str, ...],
     business: tuple[str, ...],
     log_level: str,
+    log_format: str,
+    metrics: str | None,
     no_wait: bool,
     dsn: str | None,
     schema: str,
@@ -38,12 +41,20 @@ def serve(
     from seriatim.runtime.processes.serve import Serve  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
-    log_to_stderr(log_level)
+    log_to_stderr(log_level, log_format)
     limits = Limits(1, run_length, None, turn_limit)
     with opened_patiently(dsn, schema, waits=not no_wait) as box:
         if box is None:
             return
-        serving = Serve(box, queues, limits=limits, transient=transient, business=business, log_level=log_level.upper())
+        serving = Serve(
+            box,
+            queues,
+            limits=limits,
+            transient=transient,
+            business=business,
+            log_level=log_level.upper(),
+            log_format=log_format,
+        )
         found = queues or [one.queue for one in activations(box)]
         what = (
             f"serving {', '.join(found)}"
@@ -51,4 +62,5 @@ def serve(
             else "no queue has an activation yet; queues that get one will be served"
         )
         click.echo(f"{what}; Ctrl-C stops it", err=True)
-        serving.run()
+        with telling_work(metrics, box, None, serving):
+            serving.run()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from seriatim.cli.plain import in_line
+from seriatim.cli.telling import telling_work
 from seriatim.cli.which import opened_patiently, which_box
 from seriatim.cli.worker_options import worker_options
 from seriatim.errors import EnvironmentProblem, UsageError
@@ -78,6 +79,8 @@ def work(
     transient: tuple[str, ...],
     business: tuple[str, ...],
     log_level: str,
+    log_format: str,
+    metrics: str | None,
     no_wait: bool,
     dsn: str | None,
     schema: str,
@@ -93,7 +96,7 @@ def work(
     from seriatim.runtime.processes.supervisor import Supervisor  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
-    log_to_stderr(log_level)
+    log_to_stderr(log_level, log_format)
     if port is not None and handlers:
         raise UsageError("--port and --handler can't be combined", remedy="give one of them")
     limits = Limits(
@@ -104,11 +107,12 @@ def work(
             return
         supervisor = Supervisor(
             box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port,
-            transient=transient, business=business, log_level=log_level.upper(), until_idle=once,
+            transient=transient, business=business, log_level=log_level.upper(), log_format=log_format, until_idle=once,
         )  # fmt: skip
         many = f"{counted(processes, 'process')} of {counted(workers, 'thread')}"
         click.echo(f"working on {', '.join(queues)}: {many} a queue; Ctrl-C stops it", err=True)
-        supervisor.run()
+        with telling_work(metrics, box, queues, supervisor):
+            supervisor.run()
         if once:
             click.echo(f"handlers got {counted(supervisor.counted, 'message')} (each attempt counts)")
             for line in _still_there(box, queues):

@@ -7,11 +7,19 @@ from typing import Any
 
 import click
 
-__all__ = ["worker_options"]
+__all__ = ["log_format", "metrics", "worker_options"]
+
+log_format = click.option(
+    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True,
+    help="Log lines for people, or one JSON object a line.",
+)  # fmt: skip
+metrics = click.option(
+    "--metrics", metavar="HOST:PORT", help="Tell metrics and health at this address, such as 127.0.0.1:9464."
+)
 
 
 def worker_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options ``transient``, ``business``, ``log_level`` and ``no_wait``."""
+    """The options ``transient``, ``business``, ``log_level``, ``log_format``, ``metrics`` and ``no_wait``."""
     options = (
         click.option(
             "--transient", multiple=True, metavar="MODULE:CLASS",
@@ -25,6 +33,8 @@ def worker_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--log-level", type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False), default="info",
             show_default=True, help="Log messages of at least this level.",
         ),
+        log_format,
+        metrics,
         click.option("--no-wait", is_flag=True, help="End with exit code 5 if the database is away (default: wait for it)."),
     )  # fmt: skip
     for option in reversed(options):

@@ -25,9 +25,11 @@ from seriatim.console.html import environment
 from seriatim.console.live import Looks, Poller
 from seriatim.console.page import Answer, Asked, Page, address, matched, segments_of
 from seriatim.console.pages import pages
+from seriatim.console.told import Told
 from seriatim.console.who import Actor, Identify, Unknown, everybody
 from seriatim.errors import ActionRefused, EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.operations.tables.table import as_json
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["create_app"]
 
@@ -37,6 +39,8 @@ _MOST_BYTES, _MOST_FIELDS = 1024 * 1024, 100
 _LONGEST_QUERY = 16 * 1024
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _SECTIONS = ("Work", "Messages", "Box")
+#: What everybody may ask, because it says nothing of the box.
+_HEALTH = (["healthz"], ["readyz"])
 
 
 def create_app(
@@ -93,6 +97,7 @@ class _Console:
         self._rules = rules
         self._reads_only = reads_only
         self._looks = Looks(box)
+        self._told = Told(box)
         self.poller = Poller(box, self._looks)
         self._pages = pages()
         self._static = _static_files()
@@ -127,6 +132,8 @@ class _Console:
         try:
             self._rules.check(request)
             parts, wants_json = self._parts(request)
+            if parts in _HEALTH and request.method in ("GET", "HEAD"):
+                return self._with_headers(await run_in_threadpool(self._told.health, parts[0]))
             if parts[0] == "static" and request.method in ("GET", "HEAD"):
                 return self._with_headers(self._static_file(parts[1:], request, wants_json=wants_json))
             wants_json = wants_json or "application/json" in request.headers.get("accept", "")
@@ -144,7 +151,12 @@ class _Console:
         except ClientDisconnect:
             response = Response(status_code=400)
         except Exception:  # noqa: BLE001 -- the person gets a page, and the log the reason
-            _LOG.exception("a page failed: %s %s", request.method, request.scope.get("raw_path"))
+            _LOG.exception(
+                "a page failed: %s %s",
+                request.method,
+                request.scope.get("raw_path"),
+                extra=fields("page_failed", path=str(request.scope.get("raw_path"))),
+            )
             response = self._failure(
                 500, "the page failed", "the log of the console says why", actor, wants_json=wants_json
             )
@@ -164,6 +176,10 @@ class _Console:
         if request.method == "POST":
             form = await _form_of(request)
             return await run_in_threadpool(self._posted, parts, form, actor, wants_json=wants_json)
+        if parts == ["metrics"]:
+            if "see" not in actor.roles:
+                raise Refusal(403, f"{actor.name} may not look")
+            return await run_in_threadpool(self._told.metrics, request.headers.get("accept", ""))
         if parts == ["live"]:
             if "see" not in actor.roles:
                 raise Refusal(403, f"{actor.name} may not look")

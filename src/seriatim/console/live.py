@@ -18,6 +18,7 @@ from seriatim.operations import queues
 from seriatim.operations.changes import changes
 from seriatim.operations.invariants import broken_within
 from seriatim.operations.queues import QueueCounts
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["Counted", "Law", "Looks", "Poller"]
 
@@ -199,7 +200,9 @@ class Poller:
                 await asyncio.to_thread(self._looks.look)
             except SeriatimError as error:
                 if not is_away:
-                    _LOG.warning("the box doesn't answer: %s", error)
+                    _LOG.warning(
+                        "the box doesn't answer: %s", error, extra=fields("console_box_away", error=str(error))
+                    )
                     self._send("away", error.what)
                 is_away, before = True, None
             else:

@@ -26,7 +26,16 @@ from seriatim.spark.resequence.stage import resequence
 from seriatim.spark.route.stage import destinations_of
 from seriatim.spark.stamp.stage import stamp_locations
 
-__all__ = ["arrived_in", "decided", "is_idle", "let_time_run_out", "received_in", "rows_read", "was_commanded"]
+__all__ = [
+    "arrived_in",
+    "behind_in",
+    "decided",
+    "is_idle",
+    "let_time_run_out",
+    "received_in",
+    "rows_read",
+    "was_commanded",
+]
 
 _OBSERVED = "seriatim"
 _ROUTER = "seriatim-router"
@@ -110,6 +119,16 @@ def is_idle(progress: Mapping[str, Any]) -> bool:
 def rows_read(progress: Mapping[str, Any]) -> int:
     """The number of rows that the micro-batch of a progress event has read from its locations."""
     return int(progress["numInputRows"]) - rows_of(progress)
+
+
+def behind_in(progress: Mapping[str, Any]) -> int | None:
+    """How many records the query is behind its source, by a progress event: of the partition that is furthest behind.
+
+    None: no source tells that; Kafka's does.
+    """
+    told = [one["metrics"].get("maxOffsetsBehindLatest") for one in progress["sources"] if one.get("metrics")]
+    found = [int(one) for one in told if one is not None]
+    return max(found) if found else None
 
 
 def _entered(messages: DataFrame, pipeline: Pipeline) -> DataFrame:

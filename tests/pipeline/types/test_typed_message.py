@@ -439,6 +439,8 @@ def test_what_filters_may_name():
         "parts",
         "received_at",
         "ticket",
+        "traceparent",
+        "tracestate",
         "unique_key",
     }
     assert types.properties.keys() == own | {"to", "type", "p", "q"} | FAILURE_PROPERTIES.keys()
@@ -464,7 +466,11 @@ def test_columns_are_those_of_filters():
     micros = round(MOMENT.timestamp()) * 10**6 + 5
     first = full | {"m": -150, "t": micros, "w": 10**37, "location": "box", "received_at": 10**6, "type": "order"}
     first |= dict.fromkeys(
-        ("correlation_id", "epoch", "parent_id", "parts", "ticket", "unique_key", *ORIGIN, *FAILURE_PROPERTIES)
+        (
+            *("correlation_id", "epoch", "parent_id", "parts", "ticket", "traceparent", "tracestate", "unique_key"),
+            *ORIGIN,
+            *FAILURE_PROPERTIES,
+        )
     )
     first |= {"message_id": "1"}
     assert {name: one.values[0] if one.known[0] else None for name, one in found.items()} == first

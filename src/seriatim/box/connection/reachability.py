@@ -11,6 +11,8 @@ from itertools import count
 from threading import Lock
 from weakref import WeakValueDictionary
 
+from seriatim.pipeline.text.log_fields import fields
+
 __all__ = ["Reach"]
 
 _LOG = logging.getLogger("seriatim.box")
@@ -42,14 +44,20 @@ class Reach:
         with self._lock:
             is_first, self._is_away = not self._is_away, True
         level = logging.WARNING if is_first else logging.DEBUG
-        _LOG.log(level, "%s: no connection can be made, and it is tried again and again: %s", self._place, why)
+        _LOG.log(
+            level,
+            "%s: no connection can be made, and it is tried again and again: %s",
+            self._place,
+            why,
+            extra=fields("box_away", error=str(why)),
+        )
 
     def made(self) -> None:
         """Log that connections can be made again, if they couldn't before."""
         with self._lock:
             was_away, self._is_away = self._is_away, False
         if was_away:
-            _LOG.warning("%s: connections can be made again", self._place)
+            _LOG.warning("%s: connections can be made again", self._place, extra=fields("box_reachable"))
 
 
 class _Ours(logging.Filter):

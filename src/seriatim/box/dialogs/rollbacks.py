@@ -16,6 +16,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.notice import MessageFailed
 from seriatim.box.turns.delivery import Delivery, Mark
 from seriatim.box.turns.separate_transaction import SeparateTransaction
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.failure_message import Failed
 
 __all__ = ["take_in_hand"]
@@ -61,7 +62,7 @@ def take_in_hand(
     if suspends:
         _LOG.error(
             "queue %r, group %r is suspended after %d rollbacks in a row", delivery.queue, delivery.group,
-            queue.declared.rollbacks,
+            queue.declared.rollbacks, extra=fields("poison", queue=delivery.queue, group=delivery.group),
         )  # fmt: skip
         delivery.put_back()
     return delivery.is_open

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable
 
 from seriatim.box.faults.faults import Fault, FaultResult, Then
+from seriatim.box.measures import MEASURES, Measure
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["FAILURES", "FailureLog"]
 
@@ -53,6 +55,9 @@ class FailureLog:
             what: the fault.
             result: the effect of the fault, which is committed.
         """
+        MEASURES.count(Measure.FAULTS, queue, what.kind.value)
+        if result.then is Then.DEAD:
+            MEASURES.set_aside(queue, ["dead"])
         self.look()
         with self._lock:
             self._count[result.will_retry] += 1
@@ -64,6 +69,7 @@ class FailureLog:
             "%s, message %s: attempt %d%s failed (%s): %s; %s%s",
             _place(queue, group), result.message_id.translate(_CONTROLS), result.attempts, of, what.kind.value, _error(what),
             _next(queue, group, result), "" if result.will_retry else _traceback(what.traceback),
+            extra=fields("attempt_failed", queue=queue, group=group, message_id=result.message_id, attempt=result.attempts, kind=what.kind.value, error_class=what.error_class, error=_error(what), will_retry=result.will_retry),
         )  # fmt: skip
 
     def look(self, *, ends: bool = False) -> None:
@@ -81,7 +87,7 @@ class FailureLog:
         if sum(left.values()):
             _LOG.warning(
                 "%d more failures within %.1f s are left out here, %d of them for good; `seriatim faults` lists all",
-                sum(left.values()), took_s, left[False],
+                sum(left.values()), took_s, left[False], extra=fields("failures_left_out", failures=sum(left.values())),
             )  # fmt: skip
 
 

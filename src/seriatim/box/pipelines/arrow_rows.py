@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from seriatim.box.messages.received import context_of
-from seriatim.pipeline.types.box_properties import OWN
+from seriatim.pipeline.types.box_properties import OWN, TRACE
 from seriatim.pipeline.types.python_values import given_converter
 
 __all__ = ["COLUMNS", "FETCHED", "ORDER_COLUMNS", "batches_of"]
@@ -141,4 +141,4 @@ def arrow_type(kind: str) -> pa.DataType:
 
 def own_names() -> frozenset[str]:
     """The reserved names, which no property's column can have."""
-    return frozenset({*COLUMNS, *ORDER_COLUMNS, *OWN} - {"to", "correlation_id", "parent_id", "part", "parts"})
+    return frozenset({*COLUMNS, *ORDER_COLUMNS, *OWN} - {"to", "correlation_id", "parent_id", "part", "parts", *TRACE})

@@ -40,6 +40,7 @@ from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.box_properties import by_ticket
 from seriatim.pipeline.types.message import Message, Part
 from seriatim.pipeline.types.typed_message import Typed
@@ -197,7 +198,12 @@ class Staging(Closing):
                     remedy="let something receive from it, or raise max_messages; the next run goes on where this one stopped",
                 )
             if nap_s == _SHORT_NAP_S:
-                _LOG.warning("queue %r is full: batch %d waits for room", full.declared.name, batch)
+                _LOG.warning(
+                    "queue %r is full: batch %d waits for room",
+                    full.declared.name,
+                    batch,
+                    extra=fields("batch_awaits_room", queue=full.declared.name, batch=batch),
+                )
             time.sleep(min(nap_s, left_s))
             nap_s = min(2 * nap_s, _LONG_NAP_S)
 

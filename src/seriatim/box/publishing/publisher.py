@@ -33,10 +33,12 @@ from seriatim.box.publishing.batch import (
 from seriatim.box.publishing.publish_result import Destinations, Published
 from seriatim.box.publishing.queue_room import NO_ROOM, FullQueue, full
 from seriatim.box.publishing.slips import has_slips, log_slips, refuse_slips
+from seriatim.box.traces import TRACES
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.box_settings import checked_unrouted
-from seriatim.pipeline.types.box_properties import UNIQUE_KEY
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.types.box_properties import TRACE, UNIQUE_KEY
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["PATIENCE_S", "Publisher"]
@@ -108,6 +110,8 @@ class Publisher:
         self._access = access
         self._schema = access.schema
         self._given = listed(messages) if unique is None else _with_key(listed(messages), unique)
+        if TRACES.tracing is not None and (traced := TRACES.tracing.published()):
+            self._given = [_traced(one, traced) for one in self._given]
         self._fresh = distinct(self._given)
         self._moment = _seen_from(delay, visible_at)
         self._wait_s = patience(wait)
@@ -231,7 +235,12 @@ class Publisher:
                 raise without.error()
             if time.monotonic() >= says_at:
                 says_at = math.inf
-                _LOG.warning("publishing waits for room, for %.0f s at most: %s", left_s, without.error())
+                _LOG.warning(
+                    "publishing waits for room, for %.0f s at most: %s",
+                    left_s,
+                    without.error(),
+                    extra=fields("publish_awaits_room", seconds=left_s),
+                )
             if nothing_done:
                 transaction.connection.rollback()  # so that nobody waits for a transaction that naps
             time.sleep(min(nap_s, left_s))
@@ -341,3 +350,10 @@ def _moment(given: object) -> datetime:
     except OverflowError:  # UTC has no such moment
         pass
     raise UsageError(f"visible_at can't be {given}", remedy="at most 10,000 days from now")
+
+
+def _traced(message: Message, traced: Mapping[str, str]) -> Message:
+    """A message with the trace in which it is published, unless it has one."""
+    if message.context.keys() & TRACE.keys():
+        return message
+    return replace(message, context={**message.context, **traced})

@@ -17,6 +17,7 @@ from seriatim.box.definitions.schedules import schedule_from
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.publisher import Publisher
 from seriatim.errors import QueueFull, UsageError
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.schedule import Schedule
 
 __all__ = ["ScheduleRun", "publish_due"]
@@ -80,7 +81,9 @@ def _publish(transaction: Transaction, row: Any) -> int:
 
 
 def _failed(transaction: Transaction, name: str, why: str) -> int:
-    _LOG.warning("schedule %r publishes nothing: %s", name, why)
+    _LOG.warning(
+        "schedule %r publishes nothing: %s", name, why, extra=fields("schedule_fails", schedule=name, error=why)
+    )
     transaction.do("fail_schedule", name=name, why=why[:_LONGEST_WHY], pause=_PAUSE)
     return 0
 

@@ -18,6 +18,7 @@ from seriatim.errors import Unrouted, shown
 from seriatim.kernel.filter import In, Kind, Property
 from seriatim.kernel.policy import Fifo
 from seriatim.kernel.route import named_types, nodes
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.failure_message import FAILURE
 from seriatim.pipeline.types.message import Message
@@ -77,7 +78,7 @@ def log_slips(access: Access, routed: Routed, definitions: Definitions) -> None:
     for slip in _slips(routed, definitions):
         if slip.message.type != FAILURE and access.told.is_first(slip.key):
             what, remedy = _told(slip, definitions, "is")
-            _LOG.warning("%s (%s); this process logs it once", what, remedy)
+            _LOG.warning("%s (%s); this process logs it once", what, remedy, extra=fields("publisher_slip", error=what))
 
 
 def _slips(routed: Routed, definitions: Definitions) -> Iterator[Slip]:

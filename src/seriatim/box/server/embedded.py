@@ -38,6 +38,7 @@ from seriatim.box.server.own_data import OwnData, Registry, new_id
 from seriatim.box.server.private_folder import PrivateFolder, is_private
 from seriatim.box.server.server_user import give, maker_for, new_owner
 from seriatim.errors import EnvironmentProblem, UntrustedData, UsageError
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["EmbeddedServer", "peer_of", "serving", "trust"]
 
@@ -124,7 +125,11 @@ class EmbeddedServer:
             except Exception as error:  # noqa: BLE001 -- whatever it is, a later look may find better times
                 wait_s = _REST_S
                 if str(error) != told:
-                    _LOG.warning("the embedded PostgreSQL is not back: %s", error)
+                    _LOG.warning(
+                        "the embedded PostgreSQL is not back: %s",
+                        error,
+                        extra=fields("embedded_not_back", error=str(error)),
+                    )
                 told = str(error)
             else:
                 wait_s, told = _LOOK_S, ""

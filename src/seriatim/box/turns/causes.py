@@ -12,6 +12,7 @@ from dataclasses import fields, replace
 from seriatim.box.definitions.definition import Definitions
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.types.answer import Answer
+from seriatim.pipeline.types.box_properties import TRACE
 from seriatim.pipeline.types.message import Message, Received
 from seriatim.pipeline.types.origin import ORIGIN, Origin
 
@@ -85,6 +86,8 @@ class Causes:
             context["parent_id"] = cause.message_id
         if context.get("correlation_id") is None:
             context["correlation_id"] = cause.context.get("correlation_id") or cause.message_id
+        if not context.keys() & TRACE.keys():
+            context |= {name: cause.context[name] for name in TRACE if cause.context.get(name) is not None}
         if type(result) is Message:
             return replace(result, context=context)
         return Message(**{each.name: getattr(result, each.name) for each in fields(Message)} | {"context": context})

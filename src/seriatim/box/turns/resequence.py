@@ -471,6 +471,7 @@ class Turn:
             self._has_more(after),
             self._conflicts(aside),
             self._begun(after),
+            self._held_s(after),
             self.full,
         )
 
@@ -488,6 +489,12 @@ class Turn:
             return {}
         times = (after.groups.mark - self._start.groups.mark).tolist()
         return {key: number for key, number in zip(self._keys, times, strict=True) if number}
+
+    def _held_s(self, after: State) -> list[float]:
+        """How long the holes, rounds and sets that have ended had lasted, by the clock of arrival; in seconds."""
+        since = self._start.groups.since
+        ended = (since != NEVER) & (after.groups.since != since)
+        return ((self._now - since[ended]) / 1e6).tolist() if ended.any() else []
 
     def _has_more(self, after: State) -> bool:
         left = len(self._arrived) < len(self._rows) - self._held

@@ -47,6 +47,8 @@ class TurnResult:
     conflicts: list[int] = field(default_factory=list)
     #: For groups that have begun anew, how often.
     begun: dict[str, int] = field(default_factory=dict)
+    #: For groups whose hole, round or set has ended, how long it had lasted, in seconds.
+    held_s: Sequence[float] = ()
     #: Of a gate the groups of whose origin queue messages may be handed out that weren't before.
     full: Sequence[str] = ()
 

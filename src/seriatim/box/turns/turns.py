@@ -12,6 +12,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.queue_heads import EVERYTHING, Heads
 from seriatim.box.connection.round_trip import OwnConnection, commit_between
 from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.array_text import numbers, written
 from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.unrouted_range import where_unrouted
@@ -23,7 +24,7 @@ from seriatim.box.turns.turn_reading import FRESH, MOST_PLACES, TurnReading, Tur
 from seriatim.box.turns.turn_result import ActedGroup, ActionResult, HandedMessages, TurnResult
 from seriatim.errors import ActionRefused
 from seriatim.kernel.columns import Ints
-from seriatim.kernel.outcome import Events
+from seriatim.kernel.outcome import REASONS, Events, Reason
 from seriatim.kernel.policy import Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
@@ -242,6 +243,7 @@ class Turns:
     def _written(self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int]) -> list[Any]:
         parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
         rows = self._transaction.rows("decide", **parameters)
+        _measure(queue.declared.name, judged)
         if judged.begun:
             keys, times = list(judged.begun), list(judged.begun.values())
             self._transaction.do("begin_again", of_queue=queue.queue_id, of_groups=keys, its_times=times)
@@ -456,3 +458,10 @@ class Turns:
         ordinals = [row.ordinal for row in rows]  # with a gate: the numbers of their places
         handed = HandedMessages(None, 0, [row.entry_id for row in rows], none, ordinals, [False] * len(rows))
         return self._deliveries.of(queue, handed, rows, definitions), rows[0].version
+
+
+def _measure(queue: str, judged: TurnResult) -> None:
+    """Count what a turn has decided. A transaction that is rolled back afterwards counts, too."""
+    MEASURES.set_aside(queue, judged.changes["aside_dispositions"])
+    MEASURES.count(Measure.CONFLICTS, queue, by=judged.changes["aside_reasons"].count(REASONS[Reason.CONFLICTS]))
+    MEASURES.observe(Measure.HOLD, queue, judged.held_s)

@@ -21,6 +21,7 @@ from seriatim.pipeline.types.origin import ORIGIN
 __all__ = [
     "DIALOG",
     "OWN",
+    "TRACE",
     "UNFIT",
     "UNIQUE_KEY",
     "Clash",
@@ -34,6 +35,9 @@ __all__ = [
 
 #: Of the messages with one value of this property at most one waits in a queue.
 UNIQUE_KEY = "unique_key"
+#: Where a message stands in a trace, as of W3C's Trace Context; it goes on with what results from the message. A type may declare these
+#: names as its own properties.
+TRACE: Mapping[str, str] = {"traceparent": "string", "tracestate": "string"}
 #: The properties that every message of a box has, without a declaration; missing values are null. `ticket` is the number.
 OWN: Mapping[str, str] = {
     "correlation_id": "string",
@@ -48,6 +52,7 @@ OWN: Mapping[str, str] = {
     "to": "string",
     "type": "string",
     UNIQUE_KEY: "string",
+    **TRACE,
     **ORIGIN,
 }
 #: The properties of a message's dialog, if it came for a service; `dialog_sequence` is its number in its direction.

@@ -19,7 +19,7 @@ from seriatim.pipeline.bodies.property_values import Converter, Unreadable, Valu
 from seriatim.pipeline.bodies.xml_paths import XmlPaths
 from seriatim.pipeline.declared.location import checked_location
 from seriatim.pipeline.text.name import checked_name
-from seriatim.pipeline.types.box_properties import OWN, UNIQUE_KEY, property_types
+from seriatim.pipeline.types.box_properties import OWN, TRACE, UNIQUE_KEY, property_types
 from seriatim.pipeline.types.message import Message, Property
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.origin import ORIGIN
@@ -28,7 +28,7 @@ from seriatim.pipeline.types.python_values import given_converter, kept, without
 __all__ = ["MessageTypes", "Typed"]
 
 #: The reserved properties that a context may give; the box gives the others, or they are fields of the message.
-_GIVEN = frozenset({"correlation_id", "location", "parent_id", "part", "parts", "to", UNIQUE_KEY})
+_GIVEN = frozenset({"correlation_id", "location", "parent_id", "part", "parts", "to", UNIQUE_KEY, *TRACE})
 
 
 @dataclass(frozen=True, slots=True)

@@ -283,6 +283,8 @@ class Progress:
         routing: the account of the router.
         waiting: destinations that haven't got all their released messages, or whose ports fail.
         spread: the distribution of the batch over tasks.
+        behind: the number of records that the run is behind its source, of the partition that is furthest behind; None: the source
+            doesn't tell it.
     """
 
     batch: int
@@ -294,6 +296,7 @@ class Progress:
     routing: Routing = Routing()
     waiting: tuple[Waiting, ...] = ()
     spread: Spread = Spread()
+    behind: int | None = None
 
     @property
     def held(self) -> int:

@@ -42,6 +42,7 @@ from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequenc
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
 from seriatim.spark.query import (
     arrived_in,
+    behind_in,
     decided,
     is_idle,
     let_time_run_out,
@@ -71,6 +72,7 @@ def run(
     drain: bool = False,
     progress: Report | None = None,
     tell: Tell | None = None,
+    looked: Callable[[], None] | None = None,
     conf: Mapping[str, str] | None = None,
     stop: Stop | None = None,
     verbose: bool = False,
@@ -85,6 +87,7 @@ def run(
         drain: take in what is there when it begins, also where more comes all the time, and end.
         progress: called after each micro-batch that read or decided messages, and when the held messages changed.
         tell: called in between: every second of a batch that takes longer, and when a port fails or works again.
+        looked: called several times a second while the query runs.
         conf: Spark settings; they override the pipeline's own.
         stop: another way to request the end.
         verbose: leave Spark's own messages on standard error instead of in the checkpoint.
@@ -105,7 +108,7 @@ def run(
         ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
         fence = checkpoint.take_over()
         tally = Tally(checkpoint.tally)
-        watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell)
+        watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell, looked)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
         with (
@@ -283,6 +286,7 @@ class _Watch:
         stop: Stop,
         report: Report | None,
         tell: Tell | None,
+        looked: Callable[[], None] | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._checkpoint = checkpoint
@@ -290,6 +294,7 @@ class _Watch:
         self._stop = stop
         self._report = report
         self._tell = tell
+        self._looked = looked
         # A batch that was begun before and runs again doesn't look for new messages.
         self._last_begun = checkpoint.last_begun()
         self._began = time.monotonic()
@@ -323,6 +328,8 @@ class _Watch:
                     return False
                 self._last_begun = self._checkpoint.last_begun()
                 continue
+            if self._looked is not None:
+                self._looked()
             if ends and idle:
                 return True
             if self._stop.requested and self._between_batches(query, seen):
@@ -400,7 +407,16 @@ class _Watch:
             spread = Spread(len(tasks), min(tasks), max(tasks)) if tasks else Spread()
             self._report(
                 Progress(
-                    event["batchId"], seconds, rows, rate, accounts, standing.holes(), routing, sink.waiting(), spread
+                    event["batchId"],
+                    seconds,
+                    rows,
+                    rate,
+                    accounts,
+                    standing.holes(),
+                    routing,
+                    sink.waiting(),
+                    spread,
+                    behind_in(event),
                 )
             )
         return True

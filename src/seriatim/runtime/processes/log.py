@@ -1,12 +1,54 @@
-"""The log of a process of seriatim's own: lines on standard error."""
+"""The log of a process of seriatim's own: lines on standard error, for people or as JSON.
+
+Every line has the field `event`, by which the reference says what it means, and what it is about: `queue`, `group`, `message_id` and others.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
+from datetime import UTC, datetime
 
-__all__ = ["log_to_stderr"]
+from seriatim.errors import UsageError, shown
+
+__all__ = ["FORMATS", "JsonLines", "log_to_stderr"]
+
+FORMATS = ("text", "json")
+_TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+#: What every record has; the rest are the fields of its line.
+_OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
-def log_to_stderr(level: str) -> None:
-    """Log what has at least this level, with the time and the name of the logger; for a process that is seriatim's own."""
-    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+class JsonLines(logging.Formatter):
+    """A line of the log as one JSON object: `time`, `level`, `logger`, `message`, the fields of the line, and perhaps `exception`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        told: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        told |= {name: value for name, value in vars(record).items() if name not in _OWN and name not in told}
+        if record.exc_info:
+            told["exception"] = self.formatException(record.exc_info)
+        # By ASCII: a half of a surrogate pair in a text would be no UTF-8.
+        return json.dumps(told, default=str)
+
+
+def log_to_stderr(level: str, form: str = "text") -> None:
+    """Log what has at least this level; for a process that is seriatim's own.
+
+    Args:
+        level: ``debug``, ``info``, ``warning`` or ``error``, in either case.
+        form: ``text`` (the time, the level, the name of the logger, the message) or ``json`` (a JSON object a line).
+
+    Raises:
+        UsageError: there is no such form.
+    """
+    if form not in FORMATS:
+        raise UsageError(f"the log can't have the form {shown(form)}", remedy=f"one of {', '.join(FORMATS)}")
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines() if form == "json" else logging.Formatter(_TEXT))
+    logging.basicConfig(level=level.upper(), handlers=[handler])

@@ -9,6 +9,7 @@ import time
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import is_away
 from seriatim.errors import EnvironmentProblem, Unavailable
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.stop_signal import Stop
 
 __all__ = ["open_patiently"]
@@ -47,7 +48,12 @@ def open_patiently(
             return None
         if attempt.box is not None:
             if told >= 0:
-                _LOG.warning("%s is there after %.0f s", attempt.box, time.monotonic() - began)
+                _LOG.warning(
+                    "%s is there after %.0f s",
+                    attempt.box,
+                    time.monotonic() - began,
+                    extra=fields("box_back", seconds=time.monotonic() - began),
+                )
             return attempt.box
         error = attempt.error
         if not isinstance(error, EnvironmentProblem) or not attempt.is_away:
@@ -66,7 +72,13 @@ def open_patiently(
         waited_s = time.monotonic() - began
         if waited_s - told >= _TELL_S:
             told = waited_s
-            _LOG.warning("%s: %s; waiting for it (%.0f s so far)", error.where, error.what, waited_s)
+            _LOG.warning(
+                "%s: %s; waiting for it (%.0f s so far)",
+                error.where,
+                error.what,
+                waited_s,
+                extra=fields("box_awaited", error=error.what, seconds=waited_s),
+            )
         stop.wait(_PAUSE_S)
     return None
 

@@ -10,13 +10,16 @@ from dataclasses import replace
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.activations import Activated
+from seriatim.box.measures import Snapshot
 from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import SeriatimError
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.work_limits import Mode
 from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.reader_count import Readers, after_look
 from seriatim.runtime.processes.supervisor import Supervisor
+from seriatim.runtime.workers.scoreboard import Work
 from seriatim.runtime.workers.worker import Limits
 
 __all__ = ["ReaderPool"]
@@ -39,6 +42,7 @@ class ReaderPool:
         classes: names of classes of exceptions after which a retry may succeed, and of those after which it won't, besides
             those of the activation.
         log_level: what the readers log, at least.
+        log_format: how the readers log.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class ReaderPool:
         folders: Sequence[str],
         classes: tuple[Sequence[str], Sequence[str]] = ((), ()),
         log_level: str = "INFO",
+        log_format: str = "text",
     ) -> None:
         self._box = box
         self._queue = queue
@@ -56,6 +61,10 @@ class ReaderPool:
         self._folders = folders
         self._classes = classes
         self._log_level = log_level
+        self._log_format = log_format
+        #: What readers that are gone have measured.
+        self._measured = Snapshot()
+        self._measuring = threading.Lock()
         self._readers = Readers()
         self._orders: Activation | None = None
         self._work: _Work | None = None
@@ -91,8 +100,33 @@ class ReaderPool:
                 self._dismiss()
         slots.leave(seen.queue_id, max(here, alive))
         if here != self._told and (here or self._told > 0):
-            _LOG.info("queue %r: %s here", self._queue, counted(here, "reader"))
+            _LOG.info(
+                "queue %r: %s here",
+                self._queue,
+                counted(here, "reader"),
+                extra=fields("readers", queue=self._queue, readers=here),
+            )
         self._told = here
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue."""
+        return self._queue
+
+    def measures(self) -> Snapshot:
+        """What its readers have counted and timed, those included that are gone; from any thread."""
+        found = Snapshot()
+        with self._measuring:
+            found.add(self._measured)
+            if self._work is not None:
+                found.add(self._work.supervisor.measures())
+        return found
+
+    @property
+    def works(self) -> list[Work]:
+        """What its readers have in hand; from any thread."""
+        work = self._work
+        return [] if work is None else work.supervisor.works
 
     def end(self) -> None:
         """Ask all readers to end after their turns."""
@@ -127,7 +161,7 @@ class ReaderPool:
                 self._box, [self._queue], orders.handler, processes=here, folders=self._folders, run_as=orders.run_as,
                 limits=limits, port=orders.port, is_reader=True,
                 transient=[*orders.transient, *self._classes[0]], business=[*orders.business, *self._classes[1]],
-                log_level=self._log_level,
+                log_level=self._log_level, log_format=self._log_format,
             )  # fmt: skip
         except SeriatimError as error:
             self._rest(error, now)
@@ -144,7 +178,9 @@ class ReaderPool:
         work = self._work
         if work is None or work.thread.is_alive():
             return
-        self._work = None
+        with self._measuring:
+            self._measured.add(work.supervisor.measures())
+            self._work = None
         if now - work.began > _SETTLED_S:
             self._failures = 0
         if work.error is not None:
@@ -154,7 +190,13 @@ class ReaderPool:
         self._failures += 1
         rest_s = min(_SHORT_REST_S * 2 ** (self._failures - 1), _LONG_REST_S)
         self._rest_until = now + rest_s
-        _LOG.error("queue %r: readers can't work: %s; others begin in %g s", self._queue, error, rest_s)
+        _LOG.error(
+            "queue %r: readers can't work: %s; others begin in %g s",
+            self._queue,
+            error,
+            rest_s,
+            extra=fields("readers_fail", queue=self._queue, error=str(error), seconds=rest_s),
+        )
 
 
 class _Work:

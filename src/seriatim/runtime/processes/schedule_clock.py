@@ -9,6 +9,7 @@ import time
 from seriatim.box.box import MessageBox
 from seriatim.box.publishing.schedules import publish_due
 from seriatim.errors import EnvironmentProblem, SeriatimError
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["ScheduleClock"]
 
@@ -62,5 +63,5 @@ class ScheduleClock:
 
     def _tell(self, level: int, text: str) -> None:
         if text != self._told:
-            _LOG.log(level, "%s", text)
+            _LOG.log(level, "%s", text, extra=fields("schedules_not_published", error=text))
         self._told = text

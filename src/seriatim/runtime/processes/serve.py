@@ -8,13 +8,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from seriatim.box.box import MessageBox
+from seriatim.box.measures import Snapshot
 from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import checked_error_classes
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.reader_pool import ReaderPool
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
+from seriatim.runtime.workers.scoreboard import Work
 from seriatim.runtime.workers.worker import Limits
 
 __all__ = ["Serve"]
@@ -37,6 +40,7 @@ class Serve:
         transient: names of classes of exceptions after which a retry may succeed, besides those of each activation.
         business: names of classes of exceptions after which a retry won't help, besides those of each activation.
         log_level: what the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
+        log_format: how the readers log: ``text`` or ``json``.
 
     Raises:
         UsageError: a queue doesn't exist, or has no activation.
@@ -52,6 +56,7 @@ class Serve:
         transient: Sequence[str] = (),
         business: Sequence[str] = (),
         log_level: str = "INFO",
+        log_format: str = "text",
     ) -> None:
         definitions = box.definitions()
         for queue in queues:
@@ -67,6 +72,10 @@ class Serve:
         self._folders = folders
         self._classes = checked_error_classes(transient, "transient"), checked_error_classes(business, "business")
         self._log_level = log_level
+        self._log_format = log_format
+        self._measured = Snapshot()
+        #: When it last found out what there is to serve, on the monotonic clock.
+        self.looked = 0.0
         self._pools: dict[int, ReaderPool] = {}
         self._stop = Stop()
         self._told = ""
@@ -96,6 +105,19 @@ class Serve:
         if not self._stop.requested:
             self._stop.request()
 
+    def measures(self) -> Snapshot:
+        """What its readers have counted and timed, those included that are gone; from any thread."""
+        found = Snapshot()
+        found.add(self._measured)
+        for pool in list(self._pools.values()):
+            found.add(pool.measures())
+        return found
+
+    @property
+    def works(self) -> list[Work]:
+        """What its readers have in hand; from any thread."""
+        return [work for pool in list(self._pools.values()) for work in pool.works]
+
     def _look(self, slots: Slots) -> None:
         """Update each queue's pool of readers."""
         try:
@@ -103,22 +125,29 @@ class Serve:
             for queue_id, one in found.items():
                 if queue_id not in self._pools:
                     self._pools[queue_id] = ReaderPool(
-                        self._box, one.queue, self._limits, self._folders, self._classes, self._log_level
+                        self._box,
+                        one.queue,
+                        self._limits,
+                        self._folders,
+                        self._classes,
+                        self._log_level,
+                        self._log_format,
                     )
                 self._pools[queue_id].look(one, slots)
             for queue_id in self._pools.keys() - found.keys():
                 self._let_go(queue_id, slots)
         except (Unavailable, EnvironmentProblem) as error:  # readers go on, or wait for better times like this
             if str(error) != self._told:
-                _LOG.warning("%s", error)
+                _LOG.warning("%s", error, extra=fields("serving_interrupted", error=str(error)))
             self._told = str(error)
         else:
-            self._told = ""
+            self._told, self.looked = "", time.monotonic()
 
     def _let_go(self, queue_id: int, slots: Slots) -> None:
         """End the readers of a queue that was dropped, or has no activation any more."""
         self._pools[queue_id].end()
         if self._pools[queue_id].wait(0, at_once=False):
+            self._measured.add(self._pools[queue_id].measures())
             del self._pools[queue_id]
             slots.leave(queue_id, 0)
 

@@ -26,12 +26,15 @@ from seriatim.box.box import MessageBox
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.faults.lease import give_back
+from seriatim.box.measures import MEASURES, Measure, Snapshot
 from seriatim.box.session import Session
 from seriatim.box.workers.heartbeat import forget
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.fault import FaultKind
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.worker_process import REFUSED, Orders
 from seriatim.runtime.stop_signal import Stop
+from seriatim.runtime.workers.measures_page import MeasuresPage
 from seriatim.runtime.workers.scoreboard import Scoreboard, Work
 from seriatim.runtime.workers.worker import Limits
 
@@ -60,6 +63,7 @@ class _WorkerProcess:
     number: int
     process: subprocess.Popen[bytes]
     scoreboard: Scoreboard
+    page: MeasuresPage
     began: float
     failures: int
     #: Whether no other was started before those that were started with it.
@@ -71,6 +75,8 @@ class _WorkerProcess:
     still_since: float = 0.0
     #: Whether it was told to end, because fewer are wanted.
     is_leaving: bool = False
+    #: Whether its measures are among those of the processes that have ended.
+    is_measured: bool = False
 
 
 class Supervisor:
@@ -89,6 +95,7 @@ class Supervisor:
         transient: names of classes of exceptions after which a retry may succeed; see `Worker`.
         business: names of classes of exceptions after which a retry won't help.
         log_level: what the processes log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
+        log_format: how the processes log: ``text`` or ``json``.
         until_idle: end when nothing can be handed out, as of `Worker.run`.
 
     Raises:
@@ -111,6 +118,7 @@ class Supervisor:
         transient: Sequence[str] = (),
         business: Sequence[str] = (),
         log_level: str = "INFO",
+        log_format: str = "text",
         until_idle: bool = False,
     ) -> None:
         if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
@@ -132,7 +140,7 @@ class Supervisor:
             box.dsn, box.schema, list(queues), dict(handler) if isinstance(handler, Mapping) else handler,
             asdict(limits), "", list(folders) or [os.getcwd()], run_as=run_as, port=port,  # noqa: PTH109 -- as text
             is_reader=is_reader,
-            transient=list(transient), business=list(business), log_level=log_level, until_idle=until_idle,
+            transient=list(transient), business=list(business), log_level=log_level, log_format=log_format, until_idle=until_idle,
         )  # fmt: skip
         self._processes = processes
         #: How many there are, those included that have been told to end.
@@ -144,6 +152,9 @@ class Supervisor:
         self._noting: list[threading.Thread] = []
         #: The processes that have found nothing more to do, if that is what they are to end at.
         self._idle: set[int] = set()
+        self._workers: dict[int, _WorkerProcess] = {}
+        #: What processes that have ended measured; their lock, because others ask while they end.
+        self._ended_measures, self._measuring = Snapshot(), threading.Lock()
         #: How many messages the handlers of processes that have ended got.
         self.counted = 0
 
@@ -155,7 +166,7 @@ class Supervisor:
         Raises:
             UsageError, DeploymentError: no process could start; or a queue was dropped.
         """
-        workers: dict[int, _WorkerProcess] = {}
+        workers = self._workers = {}
         with self._stop.listening():
             try:
                 while not self._stop.requested:
@@ -175,6 +186,21 @@ class Supervisor:
         self.stop()
         self._stop.request()
 
+    def measures(self) -> Snapshot:
+        """What its processes have counted and timed, those included that have ended; from any thread."""
+        found = Snapshot()
+        with self._measuring:
+            found.add(self._ended_measures)
+            for one in list(self._workers.values()):
+                if not one.is_measured:
+                    found.add(one.page.read())
+        return found
+
+    @property
+    def works(self) -> list[Work]:
+        """What its processes have in hand; from any thread."""
+        return [work for one in list(self._workers.values()) if one.process.poll() is None for work in _works(one)]
+
     def resize(self, processes: int) -> None:
         """Change the number of processes, which may be 0: processes start, or end after their turns; from any thread."""
         self._processes = processes
@@ -193,10 +219,12 @@ class Supervisor:
         self.alive = len(workers)
 
     def _start(self, number: int, failures: int, *, is_first: bool = False) -> _WorkerProcess:
-        scoreboard = Scoreboard.make(self._orders.slots)
+        scoreboard, page = Scoreboard.make(self._orders.slots), MeasuresPage.make()
         name = f"{socket.gethostname()}:{os.getpid()}.{number}"
         process_id = uuid4()
-        orders = replace(self._orders, name=name, scoreboard=scoreboard.file, process_id=str(process_id))
+        orders = replace(
+            self._orders, name=name, scoreboard=scoreboard.file, measures=page.file, process_id=str(process_id)
+        )
         # What is typed at the terminal goes to all; the supervisor says when to end. A process that has just begun
         # can't ignore it yet, so it begins with the signal blocked, as this thread has it here.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
@@ -204,11 +232,11 @@ class Supervisor:
             process = subprocess.Popen(
                 [sys.executable, "-m", "seriatim.runtime.processes.worker_process"],
                 stdin=subprocess.PIPE,
-                pass_fds=[scoreboard.file],
+                pass_fds=[scoreboard.file, page.file],
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        worker = _WorkerProcess(number, process, scoreboard, time.monotonic(), failures, is_first, process_id)
+        worker = _WorkerProcess(number, process, scoreboard, page, time.monotonic(), failures, is_first, process_id)
         try:
             assert process.stdin is not None  # noqa: S101 -- it was asked for
             process.stdin.write(orders.as_json().encode() + b"\n")
@@ -230,11 +258,17 @@ class Supervisor:
             FAILURES.look()
             for one in workers.values():
                 if (why := self._frozen(one)) is not None:
-                    _LOG.error("process %d is frozen, and is killed: %s", one.process.pid, why)
+                    _LOG.error(
+                        "process %d is frozen, and is killed: %s",
+                        one.process.pid,
+                        why,
+                        extra=fields("process_frozen", pid=one.process.pid, error=why),
+                    )
                     one.process.kill()
             self._looked = time.monotonic()
             return
         _close(worker)
+        self._keep_measures(worker)
         code = worker.process.returncode
         at_work = self._note(worker)
         if self._stop.requested:
@@ -247,7 +281,13 @@ class Supervisor:
             if code == refused and not at_work and (kind is UsageError or (worker.is_first and not has_worked)):
                 what = f"a worker process couldn't {'go on' if has_worked else 'begin'}: see above"
                 raise (UsageError if kind is UsageError else EnvironmentProblem)(what)
-        _LOG.error("process %d %s, and is replaced", worker.process.pid, _ending(code))
+        MEASURES.count(Measure.REPLACED, "")
+        _LOG.error(
+            "process %d %s, and is replaced",
+            worker.process.pid,
+            _ending(code),
+            extra=fields("process_replaced", pid=worker.process.pid, code=code),
+        )
         lived = time.monotonic() - worker.began
         failures = 0 if lived > _SETTLED_S else worker.failures + 1
         if failures > 1:
@@ -306,6 +346,14 @@ class Supervisor:
             self._meanwhile(self._note_one, work, said)
         return bool(works)
 
+    def _keep_measures(self, worker: _WorkerProcess) -> None:
+        """Keep what a process has measured that has ended."""
+        with self._measuring:
+            if not worker.is_measured:
+                self._ended_measures.add(worker.page.read())
+                worker.page.close()
+                worker.is_measured = True
+
     def _meanwhile(self, does: Callable[..., None], *arguments: object) -> None:
         thread = threading.Thread(target=does, args=arguments, daemon=True)
         thread.start()
@@ -332,11 +380,11 @@ class Supervisor:
                     done = does(session)
             except Unavailable as error:
                 if time.monotonic() > until:
-                    _LOG.error("%s: %s", failed, error)
+                    _LOG.error("%s: %s", failed, error, extra=fields("end_not_recorded", error=str(error)))
                     return None
                 self._stop.wait(_LOOK_S)
             except SeriatimError as error:
-                _LOG.error("%s: %s", failed, error)
+                _LOG.error("%s: %s", failed, error, extra=fields("end_not_recorded", error=str(error)))
                 return None
             else:
                 return done
@@ -361,6 +409,7 @@ class Supervisor:
             self._meanwhile(self._forget, worker.process_id)
         for worker in workers.values():
             _close(worker)
+            self._keep_measures(worker)
             self.counted += _counted(worker)
         for thread in self._noting:
             thread.join(_FROZEN_S)

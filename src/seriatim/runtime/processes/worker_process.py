@@ -13,16 +13,20 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from typing import Any
 from uuid import UUID
 
+from seriatim.box.measures import MEASURES
 from seriatim.errors import DeploymentError, SeriatimError, UsageError
+from seriatim.extras import is_chosen
 from seriatim.pipeline.declared.work_limits import MOST_WORKERS
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.patient_opening import open_patiently
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.heartbeat import Heartbeat, Reporting
 from seriatim.runtime.workers.idleness import Idleness
+from seriatim.runtime.workers.measures_page import MeasuresPage
 from seriatim.runtime.workers.port_text import port_of
 from seriatim.runtime.workers.scoreboard import Scoreboard
 from seriatim.runtime.workers.worker import SPARE_THREADS, Worker
@@ -48,6 +52,8 @@ class Orders:
         name: the worker's name, for faults.
         folders: the folders in which modules are looked for.
         scoreboard: the file of its scoreboard.
+        measures: the file of its measures.
+        log_format: how it logs: ``text`` or ``json``.
         process_id: tells it from all others in the box, a UUID.
         is_reader: whether it is a reader of an activation: it shares the rate with all of them.
         run_as: the role of the database that the handler has; None: its own.
@@ -66,6 +72,7 @@ class Orders:
     name: str
     folders: list[str] = field(default_factory=list)
     scoreboard: int = -1
+    measures: int = -1
     run_as: str | None = None
     port: str | None = None
     process_id: str = ""
@@ -73,6 +80,7 @@ class Orders:
     transient: list[str] = field(default_factory=list)
     business: list[str] = field(default_factory=list)
     log_level: str = "INFO"
+    log_format: str = "text"
     until_idle: bool = False
 
     def as_json(self) -> str:
@@ -91,8 +99,8 @@ def work(orders: Orders) -> None:
     Raises:
         SeriatimError: the errors of `Worker` and its `run`, for any queue.
     """
-    scoreboard = Scoreboard.of(orders.scoreboard)
-    threading.Thread(target=_beat, args=[scoreboard], name="seriatim-pulse", daemon=True).start()
+    scoreboard, page = Scoreboard.of(orders.scoreboard), MeasuresPage.of(orders.measures)
+    threading.Thread(target=_beat, args=[scoreboard, page], name="seriatim-pulse", daemon=True).start()
     failed: list[BaseException] = []
     handler = orders.handler if orders.port is None else port_of(orders.port)
     early = Stop()
@@ -133,6 +141,7 @@ def work(orders: Orders) -> None:
             thread.start()
         for thread in threads:
             thread.join()
+    page.write(MEASURES.snapshot())
     if failed:
         raise failed[0]
 
@@ -144,8 +153,10 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     orders = Orders(**json.loads(sys.stdin.readline()))
-    log_to_stderr(orders.log_level)
+    log_to_stderr(orders.log_level, orders.log_format)
     threading.Thread(target=_follow, daemon=True).start()
+    if is_chosen("otel"):
+        import_module("seriatim.tracing").install()
     try:
         work(orders)
     except SeriatimError as error:
@@ -154,10 +165,11 @@ def main() -> int:
     return 0
 
 
-def _beat(scoreboard: Scoreboard) -> None:
-    """Tell the supervisor that this process isn't frozen, as long as that is so."""
+def _beat(scoreboard: Scoreboard, page: MeasuresPage) -> None:
+    """Tell the supervisor that this process isn't frozen, as long as that is so, and what it has measured."""
     while True:
         scoreboard.beat()
+        page.write(MEASURES.snapshot())
         time.sleep(_BEAT_S)
 
 

@@ -12,6 +12,7 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.tick import tick
 from seriatim.box.workers.chore import ChoreTaken, alone
 from seriatim.errors import EnvironmentProblem, SeriatimError
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["Chores"]
 
@@ -63,5 +64,5 @@ class Chores:
 
     def _tell(self, level: int, text: str) -> None:
         if text != self._told:
-            _LOG.log(level, "%s", text)
+            _LOG.log(level, "%s", text, extra=fields("chore_failed", error=text))
         self._told = text

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from seriatim.box.session import Session
 from seriatim.kernel.dialog import END_DIALOG, ERROR
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Dialog, Received
 
 __all__ = ["end_sides", "ends_dialog"]
@@ -45,4 +46,5 @@ def _log(dialog: Dialog, body: bytes) -> None:
     _LOG.warning(
         "the dialog %s of %r with %r has failed: %s, %s", dialog.handle, dialog.service, dialog.far_service,
         said["code"], said["text"],
+        extra=fields("dialog_failed", dialog=str(dialog.handle), service=dialog.service, far_service=dialog.far_service, code=said["code"]),
     )  # fmt: skip

@@ -22,6 +22,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views.clocks import ahead_s, apart
 from seriatim.box.workers.heartbeat import Answer, Process, Report, beat, forget
 from seriatim.errors import SeriatimError, Unavailable
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.scoreboard import Scoreboard
 
 __all__ = ["Heartbeat", "Member", "Reporting"]
@@ -123,7 +124,7 @@ class Heartbeat:
         except SeriatimError as error:  # the role may not, as a rule
             self._tell(str(error))
         except Exception:  # noqa: BLE001 -- whatever it is, the workers go on
-            _LOG.exception("a heartbeat failed")
+            _LOG.exception("a heartbeat failed", extra=fields("heartbeat_failed"))
         changed = [one.obey(answers[one.queue]) for one in members if one.queue in answers]
         for answered in members.values():
             answered.set()
@@ -136,11 +137,11 @@ class Heartbeat:
             return
         self._clock_seen = now
         if (found := apart(ahead_s(transaction))) is not None:
-            _LOG.warning("%s; the box goes by the database's", found)
+            _LOG.warning("%s; the box goes by the database's", found, extra=fields("clocks_apart"))
 
     def _tell(self, text: str) -> None:
         if text != self._told:
-            _LOG.warning("no heartbeat: %s", text)
+            _LOG.warning("no heartbeat: %s", text, extra=fields("no_heartbeat", error=text))
         self._told = text
 
 

@@ -15,9 +15,11 @@ from contextlib import contextmanager
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.faults.lease import Lease, renew
+from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.errors import SeriatimError
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["LeaseKeeper"]
 
@@ -85,9 +87,18 @@ class LeaseKeeper(threading.Thread):
                     queue = session.access.known.current(transaction).queue(self._queue)
                     reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
             except SeriatimError as error:
-                _LOG.warning("the leases of queue %r couldn't be renewed: %s", self._queue, error)
+                _LOG.warning(
+                    "the leases of queue %r couldn't be renewed: %s",
+                    self._queue,
+                    error,
+                    extra=fields("leases_not_renewed", queue=self._queue, error=str(error)),
+                )
             except Exception:  # noqa: BLE001 -- whatever it is, the next heartbeat may do
-                _LOG.exception("the leases of queue %r couldn't be renewed", self._queue)
+                _LOG.exception(
+                    "the leases of queue %r couldn't be renewed",
+                    self._queue,
+                    extra=fields("leases_not_renewed", queue=self._queue),
+                )
 
     def _watch(self) -> None:
         """Find leases that weren't renewed in time, whatever the heartbeat does."""
@@ -123,4 +134,9 @@ class LeaseKeeper(threading.Thread):
 
     def _tell(self, lease: Lease) -> None:
         lease.lost.set()
-        _LOG.error("%s", lease.error())
+        MEASURES.count(Measure.LEASES_LOST, lease.queue.declared.name)
+        _LOG.error(
+            "%s",
+            lease.error(),
+            extra=fields("lease_lost", queue=lease.queue.declared.name, group=lease.delivery.group, lease=lease.token),
+        )

@@ -16,16 +16,19 @@ from seriatim.box.faults.faults import Fault, LostTurn, fail
 from seriatim.box.faults.lease import Lease, claim, drop, give_back
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.postgres.translate import translated
+from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.steps import TurnEnded, refusal
 from seriatim.errors import LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.coroutines import HandlerStopped
+from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Handler, answered, called
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot, Work
-from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns, untried
+from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns, measure, untried
 
 __all__ = ["LeasedTurns"]
 
@@ -50,6 +53,11 @@ class LeasedTurns:
         return self.turns.worker
 
     @property
+    def queue(self) -> str:
+        """The name of the queue."""
+        return self.turns.queue
+
+    @property
     def run_length(self) -> int:
         """The largest number of messages in a turn."""
         return self.turns.run_length
@@ -65,12 +73,19 @@ class LeasedTurns:
             lease = self._claimed(wait_s, limit, around)
             if lease is None:
                 return None
-            turn = _Turn(self, lease, slot)
+            traces = around.enter_context(TRACES.turn(self.queue))
+            traces.received(lease.messages)
+            turn = _Turn(self, lease, slot, traces)
             around.enter_context(self.keeper.keeping(lease))
             try:
                 turn.run()
             except LeaseLost as error:
-                _LOG.error("%s: %s", self.worker, error)
+                _LOG.error(
+                    "%s: %s",
+                    self.worker,
+                    error,
+                    extra=fields("turn_lost_lease", worker=self.worker, queue=self.queue, group=lease.delivery.group),
+                )
             except HandlerStopped:
                 self._give_back(lease)
             except BaseException:
@@ -102,6 +117,7 @@ class LeasedTurns:
             # Before the claim, which costs an attempt if the process dies.
             around.enter_context(turns.exclusion(delivery, session))
             turns.turn_size.counts = delivery.group is None
+            measure(turns.queue, delivery)
             size = len(delivery) if turns.whole else untried(delivery.messages)
             return claim(
                 session.transaction,
@@ -118,18 +134,32 @@ class LeasedTurns:
             with self.turns.box.session() as session:
                 give_back(session.transaction, self.turns.queue, lease.token)
         except SeriatimError as error:
-            _LOG.warning("%s: the lease %d couldn't be given back, and runs out: %s", self.worker, lease.token, error)
+            _LOG.warning(
+                "%s: the lease %d couldn't be given back, and runs out: %s",
+                self.worker,
+                lease.token,
+                error,
+                extra=fields(
+                    "lease_not_given_back",
+                    worker=self.worker,
+                    queue=self.queue,
+                    group=lease.delivery.group,
+                    lease=lease.token,
+                    error=str(error),
+                ),
+            )
 
 
 class _Turn:
     """One turn."""
 
-    def __init__(self, leased: LeasedTurns, lease: Lease, slot: Slot) -> None:
+    def __init__(self, leased: LeasedTurns, lease: Lease, slot: Slot, traces: TurnTrace) -> None:
         self.tried = 0
         self._handler: Handler | None = None
         self._turns = leased.turns
         self._lease = lease
         self._slot = slot
+        self._traces = traces
 
     def run(self) -> None:
         """Call the handlers with the messages, until one fails, or the turn has to end for other groups.
@@ -170,16 +200,19 @@ class _Turn:
         self.tried += size
         began_call = time.monotonic()
         with LeasedSession(lease, box.session, turns.run_as) as session:
-            self._handler = turns.handlers.handler(message, session)
-            answer = called(self._handler, given, session)
-            published, consumed, delay_us = answered(answer, size)
-            if published:
-                session.publish(published)
+            with self._traces.process(lease.messages[:size]):
+                self._handler = turns.handlers.handler(message, session)
+                with HandlerTime(turns.queue):
+                    answer = called(self._handler, given, session)
+                published, consumed, delay_us = answered(answer, size)
+                if published:
+                    session.publish(published)
             session.handled()
             self._slot.returned()
             took = time.monotonic() - began
             turns.turn_size.note(consumed, time.monotonic() - began_call)
             ends = consumed < size or took > LONG_S or turns.turn_size.is_over(took) or turns.ending()
+            self._traces.settles()
             _complete(session, consumed, ends=ends, postponed=size - consumed, delay_us=delay_us)
         return not ends
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from seriatim.box.definitions.queue_settings import QueueSettings
 from seriatim.box.workers.heartbeat import Answer, Report
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.obeyed import Obeyed, obeyed
 from seriatim.runtime.workers.rate_limit import RateLimit
 from seriatim.runtime.workers.scoreboard import Work
@@ -52,7 +53,12 @@ class Tuning:
             self.rate_limit.change(self.now.rate, self.now.run_length)
         if answer.settings != self._told:
             self._told = answer.settings
-            _LOG.info("queue %r: this process obeys the settings: %s", self.queue, answer.settings)
+            _LOG.info(
+                "queue %r: this process obeys the settings: %s",
+                self.queue,
+                answer.settings,
+                extra=fields("settings_obeyed", queue=self.queue),
+            )
         return True
 
     def report(self, threads: int, works: Sequence[Work]) -> Report:

@@ -18,8 +18,10 @@ from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
 from seriatim.box.faults.lease import fence
 from seriatim.box.faults.postpone import postpone, postponement_us
+from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
+from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, refusal
 from seriatim.errors import Postpone, SeriatimError, Unavailable, UsageError
@@ -28,13 +30,14 @@ from seriatim.pipeline.types.message import Received
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.dialog_ends import end_sides
 from seriatim.runtime.workers.exclusion import EXCLUSION
+from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Handler, Handlers, answered, called
 from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot, Work
 from seriatim.runtime.workers.tuning import Tuning
 from seriatim.runtime.workers.turn_size import TurnSize
 
-__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "untried"]
+__all__ = ["LONG_S", "PATIENCE_S", "TransactionalTurns", "measure", "untried"]
 
 #: No further message is begun in a turn that has gone on for so long: its transaction holds back vacuum.
 LONG_S = 1.0
@@ -124,16 +127,20 @@ class TransactionalTurns:
     def _do(self, begun: list[_Turn], slot: Slot, wait_s: float, limit: int | None, refused: _Turn | None) -> None:
         group = None if refused is None else refused.delivery.group
         until = time.monotonic() + LONG_S
-        with self.box.sessions() as sessions, translated(sessions.session.access.place):
+        traces = TRACES.turn(self.queue)  # around the transaction: settling ends with its commit
+        with traces, self.box.sessions() as sessions, translated(sessions.session.access.place):
             sessions.session.ends_wait = self.ending
             delivery = sessions.session.receive(self.queue, limit=self.most(limit), group=group, wait=wait_s or None)
             while delivery is not None:
                 self.turn_size.counts = delivery.group is None
-                turn = _Turn(self, sessions.session, delivery, slot, checks=refused is not None)
+                measure(self.queue, delivery)
+                traces.received(delivery.messages)
+                turn = _Turn(self, sessions.session, delivery, slot, traces, checks=refused is not None)
                 begun.append(turn)
                 with self.exclusion(delivery, sessions.session):
                     slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
                     turn.run()
+                traces.settles()
                 if limit is not None or not turn.is_whole or time.monotonic() > until or self.ending():
                     turn.end()
                     return
@@ -241,7 +248,14 @@ class _Turn:
     """One turn, in its transaction."""
 
     def __init__(
-        self, turns: TransactionalTurns, session: Session, delivery: Delivery, slot: Slot, *, checks: bool
+        self,
+        turns: TransactionalTurns,
+        session: Session,
+        delivery: Delivery,
+        slot: Slot,
+        traces: TurnTrace,
+        *,
+        checks: bool,
     ) -> None:
         self.delivery = delivery
         self.steps = Steps(session, turns.run_as)
@@ -252,6 +266,7 @@ class _Turn:
         self._turns = turns
         self._session = session
         self._slot = slot
+        self._traces = traces
         self._done = 0
         #: How long the messages that the last handler left wait; None: they don't.
         self._delay_us: int | None = None
@@ -313,8 +328,8 @@ class _Turn:
         self._slot.call(self.at_hand)
         if self.delivery.causes is not None:
             self.delivery.causes.begin(self.delivery.messages[begin:end])
-        with self.steps.step(self.at_hand):
-            with self.delivery.lent():
+        with self._traces.process(self.delivery.messages[begin:end]), self.steps.step(self.at_hand):
+            with self.delivery.lent(), HandlerTime(self._turns.queue):
                 self._handler = self._turns.handlers.handler(message, self._session)
                 answer = called(self._handler, given, self._session)
             self._check_in_hand()
@@ -364,3 +379,12 @@ def untried(messages: Sequence[Received]) -> int:
     """The number of messages for one turn: a message that failed before gets its own turn."""
     return next((at for at in range(1, len(messages)) if messages[at - 1].attempt > 1 or messages[at].attempt > 1),
                 len(messages))  # fmt: skip
+
+
+def measure(queue: str, delivery: Delivery) -> None:
+    """Note what was handed out, and how long it had waited by this machine's clock."""
+    fresh = [one for one in delivery.messages if one.attempt == 1]
+    now = time.time()
+    MEASURES.count(Measure.RELEASED, queue, by=len(fresh))
+    MEASURES.observe(Measure.WAIT, queue, [now - one.received_at.timestamp() for one in fresh])
+    MEASURES.observe(Measure.TURN, queue, [len(delivery.messages)])

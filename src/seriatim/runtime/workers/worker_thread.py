@@ -6,7 +6,9 @@ import logging
 import random
 import threading
 
+from seriatim.box.measures import MEASURES, Measure
 from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, SeriatimError, Unavailable, UsageError
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.idleness import Idleness
 from seriatim.runtime.workers.leased_turn import LeasedTurns
 from seriatim.runtime.workers.rate_limit import RateLimit
@@ -83,6 +85,7 @@ class WorkerThread(threading.Thread):
         _LOG.error(
             "%s: a turn of queue %r, group %r took longer than %g s",
             self.name, work.queue, work.group, self._turns.turn_limit_s,
+            extra=fields("turn_too_long", worker=self.name, queue=work.queue, group=work.group, seconds=work.since),
         )  # fmt: skip
         return self.given_up
 
@@ -98,6 +101,7 @@ class WorkerThread(threading.Thread):
             except (Unavailable, EnvironmentProblem) as error:
                 self._nap(error)
             except ActionRefused as error:  # the queue is off, until an operator turns it on
+                MEASURES.looked(self._turns.queue)
                 self._tell(str(error))
                 if self._idleness is None:
                     self._stop_asked.wait(_OFF_NAP_S)
@@ -108,7 +112,11 @@ class WorkerThread(threading.Thread):
                 self.error = error
                 self._stop_asked.set()
             except Exception:  # noqa: BLE001 -- whatever it is, the next turn may do
-                _LOG.exception("%s: a turn failed", self.name)
+                _LOG.exception(
+                    "%s: a turn failed",
+                    self.name,
+                    extra=fields("turn_failed", worker=self.name, queue=self._turns.queue),
+                )
                 self._nap(None)
         if self.is_leaving and self._idleness is not None:
             self._idleness.leaves(self)
@@ -125,6 +133,8 @@ class WorkerThread(threading.Thread):
             tried = self._turns.take(self._slot, _WAIT_S if idleness is None else 0.0, permits)
         finally:
             self._rate_limit.give_back((permits or 0) - (tried or 0))
+        MEASURES.looked(self._turns.queue)
+        MEASURES.count(Measure.HANDLED, self._turns.queue, by=tried or 0)
         self.handled += tried or 0
         self._slot.count(tried or 0)
         self._nap_s, self._told = 0.0, ""
@@ -144,5 +154,10 @@ class WorkerThread(threading.Thread):
 
     def _tell(self, text: str) -> None:
         if text != self._told:
-            _LOG.warning("%s: %s", self.name, text)
+            _LOG.warning(
+                "%s: %s",
+                self.name,
+                text,
+                extra=fields("worker_waits", worker=self.name, queue=self._turns.queue, error=text),
+            )
             self._told = text

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from seriatim.errors import SeriatimError, Unavailable
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.scoreboard import Scoreboard, Slot, Work
 from seriatim.runtime.workers.worker_thread import WorkerThread
 
@@ -105,5 +106,5 @@ def _is_stuck(thread: WorkerThread) -> bool:
     try:
         return thread.look()
     except Unavailable as error:
-        _LOG.warning("%s: %s", thread.name, error)
+        _LOG.warning("%s: %s", thread.name, error, extra=fields("turn_not_ended", worker=thread.name, error=str(error)))
         return thread.given_up

@@ -27,6 +27,7 @@ from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.spark.control.due import Due, metrics, told_by
 from seriatim.spark.control.source import FIRST_OFFSET, FORMAT, ControlFormat, Controlled
 
@@ -147,9 +148,13 @@ class _Listener:
             for of, by, due in self._clock.take_in(json.loads(event.progress().json())):
                 due.write(of.due_file(by))
         except (Py4JError, ConnectionError):
-            _logger.debug("Spark has ended", exc_info=True)  # whoever waits for the query says so
+            _logger.debug(
+                "Spark has ended", exc_info=True, extra=fields("spark_ended")
+            )  # whoever waits for the query says so
         except OSError:
-            _logger.exception("time-outs may fire late: what is due can't be told to Spark")
+            _logger.exception(
+                "time-outs may fire late: what is due can't be told to Spark", extra=fields("due_not_told")
+            )
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 -- Spark's name
         """Implements Spark's interface."""
@@ -217,7 +222,7 @@ def _ask(session: SparkSession, clock: _Clock) -> None:
             failures = 0
         except Exception:  # gRPC raises whatever the connection did
             failures += 1
-            _logger.debug("what is due can't be told to Spark", exc_info=True)
+            _logger.debug("what is due can't be told to Spark", exc_info=True, extra=fields("due_not_told"))
 
 
 def _ask_once(session: SparkSession, clock: _Clock, seen: dict[str, int]) -> None:

@@ -21,6 +21,7 @@ from seriatim.kernel.held_groups import missing_numbers
 from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.policy import BestEffort, Standard
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["LeftOut", "Share", "counting"]
 
@@ -89,7 +90,7 @@ class LeftOut:
         if len(self._calls) >= self.partitions:
             self._told = True
             if line := self.line():
-                _LOG.warning("%s", line)
+                _LOG.warning("%s", line, extra=fields("rows_left_out"))
             for counted in (self._calls, self._of_attempts, self._shares):
                 counted.clear()  # Spark never forgets an accumulator
 

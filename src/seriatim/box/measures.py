@@ -1,0 +1,160 @@
+"""What this process counts and times while it works on queues: for whoever watches it, and read by nobody else.
+
+It knows nothing of Prometheus. Each value belongs to a queue, and perhaps to a kind (of a fault, of a disposition); never to a group or
+a message, so that there are few of them. All threads share `MEASURES`. A process of a supervisor tells them through memory that both see;
+snapshots of several processes are added.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+__all__ = ["BOUNDS", "MEASURES", "Distribution", "Measure", "Measures", "Snapshot"]
+
+
+class Measure(StrEnum):
+    """What is measured; the distributions are those in `BOUNDS`."""
+
+    RELEASED = "released"
+    HANDLED = "handled"
+    SET_ASIDE = "set_aside"
+    CONFLICTS = "conflicts"
+    FAULTS = "faults"
+    LEASES_LOST = "leases_lost"
+    REPLACED = "replaced"
+    WAIT = "wait"
+    HOLD = "hold"
+    PROCESS = "process"
+    TURN = "turn"
+    BATCH = "batch"
+    ROWS = "rows"
+
+
+_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0)
+#: The upper bounds of the buckets of each distribution: of times seconds, of turns messages.
+BOUNDS: Mapping[Measure, tuple[float, ...]] = {
+    Measure.WAIT: _SECONDS,
+    Measure.HOLD: _SECONDS,
+    Measure.PROCESS: _SECONDS,
+    Measure.TURN: (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000),
+    Measure.BATCH: _SECONDS,
+}
+
+#: A queue (of a pipeline: a destination), and a kind; either may be empty.
+_Key = tuple[str, str, str]
+
+
+@dataclass(slots=True)
+class Distribution:
+    """How often a value was within each bound and above all of them, and the sum of the values."""
+
+    counts: list[int]
+    total: float = 0.0
+
+    @property
+    def number(self) -> int:
+        """How many values there were."""
+        return sum(self.counts)
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """The values of one or more processes at a moment.
+
+    Args:
+        counts: the counters, by measure, queue and kind.
+        distributions: likewise.
+        looked: when a queue was last looked at for work, on the machine's monotonic clock, seconds.
+    """
+
+    counts: dict[_Key, int] = field(default_factory=dict)
+    distributions: dict[_Key, Distribution] = field(default_factory=dict)
+    looked: dict[str, float] = field(default_factory=dict)
+
+    def add(self, other: Snapshot) -> None:
+        """Add those of another process."""
+        for key, count in other.counts.items():
+            self.counts[key] = self.counts.get(key, 0) + count
+        for key, one in other.distributions.items():
+            mine = self.distributions.setdefault(key, Distribution([0] * len(one.counts)))
+            mine.counts = [here + there for here, there in zip(mine.counts, one.counts, strict=True)]
+            mine.total += one.total
+        for queue, moment in other.looked.items():
+            self.looked[queue] = max(self.looked.get(queue, 0.0), moment)
+
+    def as_object(self) -> dict[str, Any]:
+        """An object that can be written as JSON."""
+        return {
+            "counts": [[*key, count] for key, count in self.counts.items()],
+            "distributions": [[*key, one.counts, one.total] for key, one in self.distributions.items()],
+            "looked": self.looked,
+        }
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Self:
+        """From such an object."""
+        return cls(
+            {(what, queue, kind): count for what, queue, kind, count in told["counts"]},
+            {
+                (what, queue, kind): Distribution(counts, total)
+                for what, queue, kind, counts, total in told["distributions"]
+            },
+            dict(told["looked"]),
+        )
+
+
+class Measures:
+    """The values of one process; its threads share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._now = Snapshot()
+
+    def count(self, what: Measure, queue: str, kind: str = "", by: int = 1) -> None:
+        """Count so many more."""
+        if by:
+            key = (what.value, queue, kind)
+            with self._lock:
+                self._now.counts[key] = self._now.counts.get(key, 0) + by
+
+    def observe(self, what: Measure, queue: str, values: Iterable[float], kind: str = "") -> None:
+        """Note values, in seconds or messages; one below 0, of clocks that are apart, counts as 0."""
+        bounds = BOUNDS[what]
+        found = [max(value, 0.0) for value in values]
+        if not found:
+            return
+        places = [bisect_left(bounds, value) for value in found]
+        key = (what.value, queue, kind)
+        with self._lock:
+            one = self._now.distributions.get(key)
+            if one is None:
+                one = self._now.distributions[key] = Distribution([0] * (len(bounds) + 1))
+            for place in places:
+                one.counts[place] += 1
+            one.total += sum(found)
+
+    def looked(self, queue: str) -> None:
+        """A queue was looked at for work, and the box answered."""
+        self._now.looked[queue] = time.monotonic()
+
+    def set_aside(self, queue: str, dispositions: Sequence[str]) -> None:
+        """Messages were set aside; their dispositions."""
+        for one in set(dispositions):
+            self.count(Measure.SET_ASIDE, queue, one, dispositions.count(one))
+
+    def snapshot(self) -> Snapshot:
+        """A copy of the present values."""
+        taken = Snapshot()
+        with self._lock:
+            taken.add(self._now)
+        return taken
+
+
+#: Those of this process.
+MEASURES = Measures()

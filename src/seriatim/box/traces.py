@@ -1,0 +1,87 @@
+"""Where tracing hooks in: what a publish adds to messages, and what surrounds a turn. Without tracing it does nothing.
+
+It knows nothing of OpenTelemetry; `seriatim.tracing` installs itself here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from types import TracebackType
+from typing import Protocol, Self
+
+from seriatim.pipeline.types.message import Received
+
+__all__ = ["TRACES", "Tracing", "TurnTrace", "Untraced"]
+
+
+class TurnTrace(Protocol):
+    """The traces of the turns of one transaction, or of one lease; a context manager around it."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def received(self, messages: Sequence[Received]) -> None:
+        """Messages were handed out; a former turn has ended."""
+
+    def process(self, messages: Sequence[Received]) -> AbstractContextManager[object]:
+        """Around the call of a handler with messages."""
+
+    def settles(self) -> None:
+        """What was processed is completed now: until the next message, or the end."""
+
+
+class Tracing(Protocol):
+    """What makes traces."""
+
+    def published(self, queue: str | None = None) -> Mapping[str, str]:
+        """The properties that messages get which are published now; empty: nothing is traced."""
+
+    def turn(self, queue: str) -> TurnTrace:
+        """The trace of what begins now."""
+
+
+class Untraced:
+    """A turn without traces."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def received(self, messages: Iterable[Received]) -> None:
+        """Does nothing."""
+
+    def process(self, messages: Iterable[Received]) -> AbstractContextManager[object]:
+        """Does nothing."""
+        return _NOTHING
+
+    def settles(self) -> None:
+        """Does nothing."""
+
+
+_NOTHING: AbstractContextManager[object] = nullcontext()
+_UNTRACED = Untraced()
+
+
+class _Traces:
+    """The tracing of this process, if it has one."""
+
+    __slots__ = ("tracing",)
+
+    def __init__(self) -> None:
+        self.tracing: Tracing | None = None
+
+    def turn(self, queue: str) -> TurnTrace:
+        """The trace of a turn of a queue."""
+        return _UNTRACED if self.tracing is None else self.tracing.turn(queue)
+
+
+#: That of this process.
+TRACES = _Traces()

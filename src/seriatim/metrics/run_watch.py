@@ -1,0 +1,77 @@
+"""What the run of a pipeline tells of itself: its batches, what became of messages, and what waits."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from seriatim.box.measures import Measure, Measures, Snapshot
+from seriatim.metrics.watched import LOOKED_WITHIN_S
+
+if TYPE_CHECKING:  # it imports Spark
+    from seriatim.runtime.pipelines.progress import Progress
+    from seriatim.spark.deliver.outgoing import Waiting
+
+__all__ = ["RunWatch"]
+
+_DISPOSITIONS = ("arrived", "released", "late", "duplicate", "invalid", "rejected", "dead")
+
+
+class RunWatch:
+    """Takes in what a run reports; a scrape reads it.
+
+    Args:
+        pipeline: the pipeline's name.
+    """
+
+    def __init__(self, pipeline: str) -> None:
+        self._pipeline = pipeline
+        self._measures = Measures()
+        self._lock = threading.Lock()
+        self._values: dict[str, list[tuple[Sequence[str], float]]] = {}
+        self._looked = 0.0
+
+    def looked(self) -> None:
+        """The run lives, and its query runs."""
+        self._looked = time.monotonic()
+
+    def report(self, progress: Progress) -> None:
+        """Take a batch in."""
+        self._measures.observe(Measure.BATCH, self._pipeline, [progress.seconds])
+        for account in progress.accounts:
+            for what in _DISPOSITIONS:
+                self._measures.count(Measure.ROWS, account.destination, what, getattr(account, what))
+        with self._lock:
+            self._values["held"] = [([one.destination], one.held) for one in progress.accounts]
+            self._values["holes"] = [((), progress.holes)]
+            self._values["behind"] = [] if progress.behind is None else [((), progress.behind)]
+            self._values["last_batch"] = [((), time.time())]
+        names = [one.destination for one in progress.accounts]
+        self.ports(progress.waiting, names)
+
+    def ports(self, waiting: Sequence[Waiting], names: Sequence[str] = ()) -> None:
+        """Take in which destinations wait."""
+        rows = dict.fromkeys(names, 0) | {one.destination: one.rows for one in waiting}
+        failing = {one.destination for one in waiting if one.reason}
+        with self._lock:
+            known = {name for (name,), _ in self._values.get("waiting", [])} | set(rows)
+            self._values["waiting"] = [([name], rows.get(name, 0)) for name in sorted(known)]
+            self._values["failing"] = [([name], float(name in failing)) for name in sorted(known)]
+
+    def values(self) -> Mapping[str, Sequence[tuple[Sequence[str], float]]]:
+        """The gauges, each with its labels."""
+        with self._lock:
+            return dict(self._values)
+
+    def snapshot(self) -> Snapshot:
+        """The counters and distributions."""
+        return self._measures.snapshot()
+
+    def late(self) -> list[str]:
+        """Why the run isn't ready, in words; empty if it is."""
+        if not self._looked:
+            return ["the query hasn't begun yet"]
+        since_s = time.monotonic() - self._looked
+        return [f"the query hasn't run for {since_s:.0f} s"] if since_s > LOOKED_WITHIN_S else []

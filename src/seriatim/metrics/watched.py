@@ -1,0 +1,59 @@
+"""What a process can say of itself, whichever it is: its measures, its turns, and when it last looked for work."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from seriatim.box.measures import MEASURES, Snapshot
+from seriatim.runtime.workers.scoreboard import Work
+
+__all__ = ["LOOKED_WITHIN_S", "Watched"]
+
+#: A worker that waits looks about once a second, one that is refused every five seconds: so it is late after so long.
+LOOKED_WITHIN_S = 15.0
+
+
+def _nothing() -> Sequence[Work]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A process that works: a supervisor, `seriatim serve`, or a worker in an application.
+
+    Args:
+        queues: the queues that it has to look at. None: those that it has ever looked at.
+        measured: what its other processes have measured.
+        works: what it has in hand.
+        looked: when it last looked for anything to do, on the monotonic clock; None: its queues tell.
+    """
+
+    queues: Sequence[str] | None = None
+    measured: Callable[[], Snapshot] = Snapshot
+    works: Callable[[], Sequence[Work]] = _nothing
+    looked: Callable[[], float] | None = None
+
+    def snapshot(self) -> Snapshot:
+        """All measures, those of this process included."""
+        found = MEASURES.snapshot()
+        found.add(self.measured())
+        return found
+
+    def late(self) -> list[str]:
+        """What hasn't looked for work lately and has none in hand, in words; empty if all is well."""
+        now = time.monotonic()
+        found = []
+        if self.looked is not None and now - self.looked() > LOOKED_WITHIN_S:
+            found.append("it hasn't looked for anything to do lately")
+        seen = self.snapshot().looked
+        busy = {one.queue for one in self.works()}
+        for queue in self.queues or ():
+            if queue in busy:
+                continue
+            if queue not in seen:
+                found.append(f"nobody has looked for work in queue {queue!r} yet")
+            elif now - seen[queue] > LOOKED_WITHIN_S:
+                found.append(f"nobody has looked for work in queue {queue!r} for {now - seen[queue]:.0f} s")
+        return found

@@ -1,0 +1,60 @@
+"""The log of a process, as text and as JSON lines."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+
+import seriatim as sq
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.runtime.processes.log import JsonLines, log_to_stderr
+
+
+@pytest.fixture
+def logged():
+    """Logs a line, and returns it as it is written."""
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(JsonLines())
+    logger = logging.Logger("seriatim.test")  # noqa: LOG001 -- nobody else shall get its lines
+    logger.addHandler(handler)
+
+    def log(*words, **more):
+        logger.warning(*words, **more)
+        return stream.getvalue()
+
+    return log
+
+
+def test_a_line_is_one_object_with_its_fields(logged):
+    text = logged(
+        "queue %r: no\nline", "a\u2028b", extra=fields("attempt_failed", queue="a\u2028b", group=None, attempt=2)
+    )
+    assert text.count("\n") == 1
+    found = json.loads(text)
+    assert found.pop("time").endswith("+00:00")
+    assert found == {
+        "level": "warning", "logger": "seriatim.test", "message": "queue 'a\\u2028b': no\nline",
+        "event": "attempt_failed", "queue": "a\u2028b", "attempt": 2,
+    }  # fmt: skip
+
+
+def test_what_json_does_not_know_is_written_as_text(logged):
+    assert json.loads(logged("half \ud800", extra={"what": object}))["what"] == "<class 'object'>"
+
+
+def test_a_traceback_is_a_field(logged):
+    try:
+        raise ValueError("no\x1b[31m")  # noqa: TRY301
+    except ValueError:
+        text = logged("it failed", exc_info=True)
+    assert "\x1b" not in text
+    assert "ValueError: no" in json.loads(text)["exception"]
+
+
+def test_another_format_is_refused():
+    with pytest.raises(sq.UsageError, match="the log can't have the form 'xml'"):
+        log_to_stderr("info", "xml")
