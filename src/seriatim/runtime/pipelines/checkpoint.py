@@ -40,6 +40,7 @@ from typing import Any
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline, Receive
 from seriatim.pipeline.files.pipeline_file import examine, load
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.pipelines.start_changes import Change, later_changes, ordering, ordering_changes
 from seriatim.spark.control.pipeline_place import LAYOUT
 from seriatim.spark.deliver.port import sync_folder, write_synced
@@ -279,7 +280,10 @@ class Checkpoint:
             what = "it is taken from the pipeline file under which the last batch was begun"
             if not file_.exists():
                 what = "it is taken from the pipeline file as it is now"
-            _LOG.warning("%s doesn't say how its state was written: %s", file, what)
+            _LOG.warning(
+                "%s doesn't say how its state was written: %s", file, what,
+                extra=fields("ordering_not_noted", pipeline=pipeline.name),
+            )  # fmt: skip
             noted = found | {_ORDERING: ordering([one.queue for one in pipeline.route])}
             write_synced(file, json.dumps(noted, indent=2).encode())
         self._check_logs()

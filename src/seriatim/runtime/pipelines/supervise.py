@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.stop_signal import Stop
 
 if TYPE_CHECKING:
@@ -61,7 +62,10 @@ def supervise(name: str, checkpoint: Checkpoint, command: Sequence[str], environ
             failures = 1 if time.monotonic() - began > _SETTLED_S else failures + 1
             nap_s = min(_SHORT_NAP_S * 2 ** (failures - 1), _LONG_NAP_S)
             how = f"was killed by signal {-code}" if is_killed else f"ended with code {code}"
-            _LOG.error("pipeline %s: the driver %s, and is started again in %g s", name, how, nap_s)
+            _LOG.error(
+                "pipeline %s: the driver %s, and is started again in %g s", name, how, nap_s,
+                extra=fields("driver_replaced", pipeline=name, code=code, seconds=nap_s),
+            )  # fmt: skip
             stop.wait(nap_s)
     return 0
 
