@@ -7,7 +7,8 @@
 -- spool_by_time; where its id is forgotten the spool is read, once a look; then entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey.
 WITH remembered AS MATERIALIZED (
     SELECT arrival_id, position, message_id FROM {schema}.spool
-    WHERE message_id = ANY (%(message_ids)s::text[]) AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
+    WHERE %(queue_id)s::integer IS NULL
+        AND message_id = ANY (%(message_ids)s::text[]) AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
         AND received_at = ANY (ARRAY(
             SELECT published_at FROM {schema}.message_ids WHERE message_id = ANY (%(message_ids)s::text[])
         ))
@@ -15,7 +16,8 @@ WITH remembered AS MATERIALIZED (
     SELECT arrival_id, position FROM remembered
     UNION
     SELECT arrival_id, position FROM {schema}.spool
-    WHERE cardinality(%(message_ids)s::text[]) > (SELECT count(DISTINCT message_id) FROM remembered)
+    WHERE %(queue_id)s::integer IS NULL
+        AND cardinality(%(message_ids)s::text[]) > (SELECT count(DISTINCT message_id) FROM remembered)
         AND message_id = ANY (%(message_ids)s::text[]) AND (%(id_space)s::text IS NULL OR id_space = %(id_space)s)
 ), place AS (
     SELECT
