@@ -52,7 +52,7 @@ _COPIED = ("spool", "entries", "known_groups", "tickets", "message_ids", "histor
 
 
 def consoles(root: Path, peers: bool, count: int = 100_000, pairs: int = _PAIRS) -> Iterator[Claim]:
-    """Fill a box with so many groups of 50 messages each, read every page, and load the box beside the console."""
+    """Fill a box with GROUPS groups of 50 messages each, read every page, and load the box beside the console."""
     with serving(root / "console") as server, open_box(server.dsn) as box:
         fill(box, count)
         yield from _pages(box)

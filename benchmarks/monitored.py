@@ -1,4 +1,4 @@
-"""What the figures of a box cost that a monitor reads, at so many messages, beside the counts that an operator sees.
+"""What a scrape of a large box costs, beside the counts that `seriatim queues` shows.
 
 The rows are made by SQL, in the tables that publishing and turns write, once as they come and once vacuumed. The ratio is that of the
 median times of `operations.figures` and `operations.queues` on the same box.
