@@ -18,22 +18,26 @@ from seriatim.pipeline.declared.pipeline import Destination, Pipeline, StartFrom
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.control.clock import control_offset, rows_of
-from seriatim.spark.control.log import FINISH, ControlLog
+from seriatim.spark.control.log import FINISH, WAKE, ControlLog
 from seriatim.spark.process.stage import process
 from seriatim.spark.receive.stage import ARRIVAL, arrival, receive
 from seriatim.spark.resequence.decided_packets import NOWHERE
+from seriatim.spark.resequence.first_numbers import first_numbers, keep_first_numbers
 from seriatim.spark.resequence.stage import resequence
 from seriatim.spark.route.stage import destinations_of
 from seriatim.spark.stamp.stage import stamp_locations
+from seriatim.spark.state.destination_history import DestinationHistory
 
 __all__ = [
     "arrived_in",
     "behind_in",
     "decided",
     "is_idle",
+    "keep_first_numbers_of",
     "let_time_run_out",
     "received_in",
     "rows_read",
+    "wake",
     "was_commanded",
 ]
 
@@ -43,7 +47,13 @@ _UNNOTED = Calling()
 
 
 def decided(
-    spark: SparkSession, pipeline: Pipeline, *, buckets: int, control: Path, calling: Calling = _UNNOTED
+    spark: SparkSession,
+    pipeline: Pipeline,
+    *,
+    buckets: int,
+    control: Path,
+    calling: Calling = _UNNOTED,
+    history: DestinationHistory | None = None,
 ) -> DataFrame:
     """Every message of a pipeline, once for each destination, when it is decided; and the operator's reports.
 
@@ -53,6 +63,7 @@ def decided(
         buckets: the number of parts of the state.
         control: the folder of the control log; see `let_time_run_out`.
         calling: how workers call the user's code.
+        history: how the destinations have come and gone.
 
     Returns:
         The messages with the columns of `resequence`, in packets; see `resequence/decided_packets.py`.
@@ -60,7 +71,9 @@ def decided(
     Raises:
         UsageError: a source, a column or a file of first numbers is wrong.
     """
-    start_from = [_first_numbers(spark, one, one.start_from) for one in pipeline.route if one.start_from is not None]
+    later = () if history is None else history.first_numbers
+    begin = [one for one in pipeline.route if one.queue.name not in later]
+    start_from = [_first_numbers(spark, one, one.start_from) for one in begin if one.start_from is not None]
     stamped = stamp_locations(receive(spark, pipeline, calling=calling), pipeline.receive, buckets=buckets)
     worked_on = process(stamped, pipeline, calling=calling)
     entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calling=calling)
@@ -81,7 +94,26 @@ def decided(
         buckets=buckets,
         packed=True,
         control=control,
+        history=history,
     )
+
+
+def keep_first_numbers_of(spark: SparkSession, destination: Destination, buckets: int, folder: Path) -> None:
+    """Keep the first numbers of the groups of a destination that is added now; without `start_from` there are none.
+
+    Args:
+        spark: the session.
+        destination: the destination.
+        buckets: the number of parts of the state.
+        folder: the folder for them, which the workers reach.
+
+    Raises:
+        UsageError: the file lacks a column, or a row has no group or no number.
+    """
+    if destination.start_from is None:
+        return
+    numbers = _first_numbers(spark, destination, destination.start_from)
+    keep_first_numbers(first_numbers(numbers, [destination.queue], buckets, several=True), folder)
 
 
 def _arrival(pipeline: Pipeline) -> list[str]:
@@ -102,6 +134,11 @@ def let_time_run_out(control: Path) -> int:
         The number of the command in the control log; see `was_commanded`.
     """
     return ControlLog.of_checkpoint(control).append([{"kind": FINISH}])
+
+
+def wake(control: Path) -> None:
+    """Let the next batch call every bucket, whether anything arrives for it or not."""
+    ControlLog.of_checkpoint(control).append([{"kind": WAKE}])
 
 
 def was_commanded(progress: Mapping[str, Any], number: int) -> bool:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from seriatim import CheckpointMismatch, Standard
+from seriatim import CheckpointMismatch, Queue, Standard
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.policy import with_stays
 from seriatim.kernel.state import State
 from seriatim.kernel.time import NEVER
+from seriatim.spark.resequence.bucket import KEY, SEQUENCE, Bucket, Plan
 from seriatim.spark.state import group_index
+from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.group_index import Index, QueueState
+from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
+from seriatim.spark.state.packets import to_bytes
 
 KEYS = pa.array([b"a", b"b", b"c"], pa.binary())
 PLAIN = Standard(remember=0, hole_timeout=5, on_hole="skip")
@@ -129,3 +134,94 @@ def test_a_part_that_is_missing_is_empty():
     parts = {name: layout for name, layout in group_index.PARTS.items() if name != "remembered"}
     found = Index.from_bytes(with_header(value, gone, parts=parts), "of this test")
     assert len(found.queues["q"].state.remembered) == 0
+
+
+# ---- destinations that come and go
+
+KIND = {"policy": "standard", "group": "g"}
+
+
+def fingerprint(buckets: int = 4, **queues: Any) -> str:
+    return json.dumps({"buckets": buckets, "clock": "processing", "queues": queues})
+
+
+def written(fingerprint_: str, *, holds: bool = True, incarnation: int = 1) -> bytes:
+    """A state with the groups of two queues."""
+    state = state_of(PLAIN, (0, 1, 1, 0), *([(1, 2, 1, 0)] if holds else []))
+    queues = {name: QueueState(KEYS, state, incarnation) for name in ("stays", "goes")}
+    return Index(fingerprint_, queues).to_bytes()
+
+
+def test_a_queue_that_is_not_declared_any_more_is_taken_out():
+    value = written(fingerprint(stays=KIND, goes=KIND), holds=False)
+    now = fingerprint(stays=KIND, comes=KIND)
+    found = Index.from_bytes(value, now, DestinationHistory({"stays": 1, "goes": 1, "comes": 1}))
+    assert (list(found.queues), list(found.departed), found.fingerprint) == (["stays"], ["goes"], now)
+    again = Index.from_bytes(found.to_bytes(), now, DestinationHistory())
+    assert (list(again.queues), list(again.departed)) == (["stays"], [])
+    with pytest.raises(CheckpointMismatch, match="but the declaration now is"):  # of a query without a history
+        Index.from_bytes(value, now)
+
+
+def test_a_queue_that_holds_messages_is_taken_out_only_if_it_was_abandoned():
+    value, now = written(fingerprint(stays=KIND, goes=KIND)), fingerprint(stays=KIND)
+    with pytest.raises(CheckpointMismatch, match="destination 'goes' holds messages"):
+        Index.from_bytes(value, now, DestinationHistory({"stays": 1, "goes": 1}))
+    found = Index.from_bytes(value, now, DestinationHistory({"stays": 1, "goes": 1}, {"goes": 1}))
+    assert len(found.departed["goes"].state.held) == 1
+
+
+def test_a_queue_that_came_again_begins_anew_and_may_be_another_one():
+    value = written(fingerprint(stays=KIND, goes=KIND), holds=False)
+    now = fingerprint(stays=KIND, goes={"policy": "fifo", "group": "g"})
+    found = Index.from_bytes(value, now, DestinationHistory({"stays": 1, "goes": 2}))
+    assert (list(found.queues), list(found.departed)) == (["stays"], ["goes"])
+    with pytest.raises(CheckpointMismatch, match=r"queue 'goes' .*standard.* but the declaration now is .*fifo"):
+        Index.from_bytes(value, now, DestinationHistory())
+    with pytest.raises(CheckpointMismatch, match="is of incarnation 3, the manifest knows 2"):
+        Index.from_bytes(written(now, incarnation=3), now, DestinationHistory({"stays": 3, "goes": 2}))
+
+
+@pytest.mark.parametrize(
+    "other", [fingerprint(8, stays=KIND, goes=KIND), fingerprint(stays=KIND, goes=KIND).replace("processing", "event")]
+)
+def test_buckets_and_clock_stay_whatever_comes_and_goes(other):
+    with pytest.raises(CheckpointMismatch, match="the state was written with"):
+        Index.from_bytes(written(fingerprint(stays=KIND, goes=KIND)), other, DestinationHistory())
+
+
+def test_what_an_abandoned_queue_held_is_dead():
+    schema = pa.schema([("destination", pa.string()), ("body", pa.string())])
+    queues = (Queue("stays", PLAIN, "g", "n"), Queue("goes", PLAIN, "g", "n"))
+    plan = Plan(queues, "destination", None, tuple(schema.names), "processing", (("body",),), "all", reports=True,
+                fingerprint=fingerprint(stays=KIND, goes=KIND), buckets=4)  # fmt: skip
+    index, chunks = Index(plan.fingerprint), MemoryChunks({})
+    rows = [("stays", 2, "s2"), ("goes", 3, "g3"), ("goes", 2, "g2"), ("goes", 1, "other"), ("goes", 5, "other5")]
+    keys = [b"k", b"k", b"k", b"done", b"done"]
+    packet = pa.table({
+        "destination": pa.array([name for name, _, _ in rows]), "body": pa.array([body for _, _, body in rows]),
+        KEY: pa.array(keys, pa.binary()), SEQUENCE: pa.array([number for _, number, _ in rows], pa.int64()),
+    })  # fmt: skip
+    list(Bucket(plan, index, Bodies(chunks, index.chunks, schema), [packet]).take(1))
+
+    after = replace(plan, queues=queues[:1], fingerprint=fingerprint(stays=KIND),
+                    history=DestinationHistory({"stays": 1, "goes": 1}, {"goes": 1}))  # fmt: skip
+    index = Index.from_bytes(index.to_bytes(), after.fingerprint, after.history)
+    bucket = Bucket(after, index, Bodies(chunks, index.chunks, schema), [])
+    told = [row for table in bucket.take(2) for row in table.to_pylist()]
+    assert sorted((one["destination"], one["body"], one["disposition"], one["ordinal"]) for one in told) == [
+        ("goes", body, "dead", None) for body in ("g2", "g3", "other5")
+    ]
+    assert {one["reason"] for one in told} == {"its destination was taken away"}
+    report = json.loads(bucket.report(0))
+    assert (report["held"], report["groups"]) == ({"stays": 1}, {"stays": 1})
+    again = Index.from_bytes(index.to_bytes(), after.fingerprint, after.history)
+    assert (list(again.queues), again.departed) == (["stays"], {})
+
+
+def test_what_is_held_has_the_present_columns():
+    held = pa.table({"number": ["7", "x", None, "8"], "gone": [1, 2, 3, 4], "amount": [1, 2, 3, 4]})
+    chunks = MemoryChunks({1: to_bytes(held).to_pybytes()})
+    schema = pa.schema([("number", pa.int64()), ("new", pa.string()), ("amount", pa.float64())])
+    found = Bodies(chunks, {1: 4}, schema).table(1).to_pydict()
+    assert found == {"number": [7, None, None, 8], "new": [None] * 4, "amount": [1.0, 2.0, 3.0, 4.0]}

@@ -32,6 +32,7 @@ from seriatim.spark.resequence.bucket_events import told_events
 from seriatim.spark.resequence.commands import Obeying
 from seriatim.spark.resequence.group_views import stopped
 from seriatim.spark.resequence.left_out import Share
+from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.state.packets import contiguous, slices
@@ -44,6 +45,8 @@ LONGEST = 10
 MOST_SKIPPED = 10
 #: How many of the groups whose producer seems to have begun anew a report names.
 MOST_SUSPECTED = 10
+#: Why the messages are dead that a destination held when it was taken away.
+_ABANDONED = "its destination was taken away"
 
 # Columns that travel with a message through the operator where they are needed.
 KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
@@ -59,7 +62,7 @@ class Plan:
     the first, which sets it aside. Their policies are as they are judged here: they say, too, whether messages open and
     close groups. `invalid` is the column with the reason why a row is no message, `user` are the
     names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
-    (none: a hash of the row). `buckets` is the number of buckets.
+    (none: a hash of the row). `buckets` is the number of buckets. `history`: of a pipeline, whose destinations may come and go.
     """
 
     queues: tuple[Queue, ...]
@@ -72,11 +75,16 @@ class Plan:
     reports: bool
     fingerprint: str
     buckets: int
+    history: DestinationHistory | None = None
 
     @property
     def ticks(self) -> bool:
         """Whether the operator is woken when something is due: a clock of the processing time can run."""
         return self.clock == "processing" and any(has_clock(queue.policy) for queue in self.queues)
+
+    def incarnation(self, queue: str) -> int:
+        """The present incarnation of a queue."""
+        return 1 if self.history is None else self.history.incarnation(queue)
 
     @property
     def steps(self) -> dict[str, int]:
@@ -122,6 +130,7 @@ class Bucket:
         """
         if self._plan.clock == "processing":
             self._index.now = now = max(now, self._index.now)
+        self._abandon()
         rows = self._rows_by_queue()
         for number, queue in enumerate(self._plan.queues):
             self._queue(queue, rows.get(number, empty_ints()), now, finish=finish)
@@ -242,7 +251,7 @@ class Bucket:
             return
         rows, group, keys = self._groups_of(queue, rows)
         known = self._index.queues.get(queue.name) or QueueState(
-            pa.array([], pa.binary()), kernel.new_state(queue.policy, 0)
+            pa.array([], pa.binary()), kernel.new_state(queue.policy, 0), self._plan.incarnation(queue.name)
         )
         state, all_keys, group = _enrol(queue.policy, known, keys, group)
         group, arrivals = self._arrivals(queue.policy, rows, group, now)
@@ -412,6 +421,17 @@ class Bucket:
             state, decided = last.state, Decided.concat([decided, last.decided])
             events = Events.concat([events, last.events])
         return state, decided, events
+
+    def _abandon(self) -> None:
+        """Set aside what is held for destinations that were taken away."""
+        for known in self._index.departed.values():
+            refs = known.state.held.ref[known.state.held.weight > 0]
+            if len(refs):
+                self._counts[Disposition.DEAD] += len(refs)
+                self._out.append(
+                    _Decision.alike(refs, Disposition.DEAD, pa.array([_ABANDONED] * len(refs), pa.string()))
+                )
+        self._index.departed.clear()
 
     # ---- what was decided
 

@@ -148,7 +148,27 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if table.schema.equals(schema):
         return table
     columns = [
-        table.column(f.name).cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
+        _cast(table.column(f.name), f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
         for f in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """A property with the type that it has now; a value that doesn't fit it is null. What arrived is in the body."""
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        whole = column.combine_chunks().dictionary_encode()
+        fits = [_fits(value, kind) for value in whole.dictionary]
+        values = pa.concat_arrays(
+            [each if each is not None else pa.nulls(1, kind) for each in fits] or [pa.nulls(0, kind)]
+        )
+        return pa.chunked_array([values.take(whole.indices)])
+
+
+def _fits(value: pa.Scalar, kind: pa.DataType) -> pa.Array | None:
+    try:
+        return pa.array([value.as_py()], value.type).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None

@@ -8,13 +8,13 @@ for queries that are started without a manifest.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
 from seriatim.pipeline.declared.queue import Queue
 
-__all__ = ["check_header", "fingerprint", "identity"]
+__all__ = ["check_header", "check_queues", "fingerprint", "identity"]
 
 
 def identity(queues: Sequence[Queue], buckets: int, clock: str) -> dict[str, Any]:
@@ -49,7 +49,34 @@ def check_header(header: Mapping[str, Any], layouts: Sequence[int], fingerprint:
             remedy="run the version that wrote it, or start with a new checkpoint",
         )
     if fingerprint is not None and header["fingerprint"] != fingerprint:
-        raise CheckpointMismatch(
-            f"the state was written with {header['fingerprint']}, but the declaration now is {fingerprint}",
-            remedy="go back to the former declaration, or start with a new checkpoint",
-        )
+        raise _other(header["fingerprint"], fingerprint)
+
+
+def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
+    """Compares the fingerprint of a state with the operator's where queues may come and go.
+
+    Args:
+        written: the fingerprint in the state.
+        wanted: the operator's.
+        present: the queues that have groups in the state and go on with them.
+
+    Raises:
+        CheckpointMismatch: the number of buckets, the clock or one of these queues is another one.
+    """
+    if written == wanted:
+        return
+    found, mine = json.loads(written), json.loads(wanted)
+    for what in ("buckets", "clock"):
+        if found[what] != mine[what]:
+            raise _other(f"{what} {found[what]}", f"{what} {mine[what]}")
+    for name in sorted(present):
+        before, after = found["queues"].get(name), mine["queues"].get(name)
+        if before != after:
+            raise _other(f"queue {name!r} {json.dumps(before)}", json.dumps(after))
+
+
+def _other(written: str, wanted: str) -> CheckpointMismatch:
+    return CheckpointMismatch(
+        f"the state was written with {written}, but the declaration now is {wanted}",
+        remedy="go back to the former declaration, or start with a new checkpoint",
+    )
