@@ -54,6 +54,7 @@ def decided(
     control: Path,
     calling: Calling = _UNNOTED,
     history: DestinationHistory | None = None,
+    by_key: bool = False,
 ) -> DataFrame:
     """Every message of a pipeline, once for each destination, when it is decided; and the operator's reports.
 
@@ -64,6 +65,7 @@ def decided(
         control: the folder of the control log; see `let_time_run_out`.
         calling: how workers call the user's code.
         history: how the destinations have come and gone.
+        by_key: whether groups of several destinations with one key are in one bucket.
 
     Returns:
         The messages with the columns of `resequence`, in packets; see `resequence/decided_packets.py`.
@@ -95,10 +97,13 @@ def decided(
         packed=True,
         control=control,
         history=history,
+        by_key=by_key,
     )
 
 
-def keep_first_numbers_of(spark: SparkSession, destination: Destination, buckets: int, folder: Path) -> None:
+def keep_first_numbers_of(
+    spark: SparkSession, destination: Destination, buckets: int, folder: Path, *, by_key: bool
+) -> None:
     """Keep the first numbers of the groups of a destination that is added now; without `start_from` there are none.
 
     Args:
@@ -106,6 +111,7 @@ def keep_first_numbers_of(spark: SparkSession, destination: Destination, buckets
         destination: the destination.
         buckets: the number of parts of the state.
         folder: the folder for them, which the workers reach.
+        by_key: see `decided`.
 
     Raises:
         UsageError: the file lacks a column, or a row has no group or no number.
@@ -113,7 +119,7 @@ def keep_first_numbers_of(spark: SparkSession, destination: Destination, buckets
     if destination.start_from is None:
         return
     numbers = _first_numbers(spark, destination, destination.start_from)
-    keep_first_numbers(first_numbers(numbers, [destination.queue], buckets, several=True), folder)
+    keep_first_numbers(first_numbers(numbers, [destination.queue], buckets, several=True, by_key=by_key), folder)
 
 
 def _arrival(pipeline: Pipeline) -> list[str]:

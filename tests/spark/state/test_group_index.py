@@ -21,7 +21,7 @@ from seriatim.spark.state import group_index
 from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
-from seriatim.spark.state.packets import to_bytes
+from seriatim.spark.state.packets import EACH, from_bytes, to_bytes
 
 KEYS = pa.array([b"a", b"b", b"c"], pa.binary())
 PLAIN = Standard(remember=0, hole_timeout=5, on_hole="skip")
@@ -113,7 +113,7 @@ def test_what_an_earlier_version_wrote_is_read():
     ("header", "what"),
     [
         ({"layout": 9}, "the state has layout 9, this version of seriatim reads 1 and 2"),
-        ({"parts": {**group_index.PARTS, "held": 9}}, "part 'held' of the state has layout 9, .* reads 1 to 2"),
+        ({"parts": {**group_index.PARTS, "held": 9}}, "part 'held' of the state has layout 9, .* reads 1 to 3"),
         (
             {"parts": {**group_index.PARTS, "seen": 1}},
             "the state has a part 'seen', which this version .* doesn't know",
@@ -139,6 +139,7 @@ def test_a_part_that_is_missing_is_empty():
 # ---- destinations that come and go
 
 KIND = {"policy": "standard", "group": "g"}
+BODY = pa.schema([("body", pa.string())])
 
 
 def fingerprint(buckets: int = 4, **queues: Any) -> str:
@@ -191,9 +192,8 @@ def test_buckets_and_clock_stay_whatever_comes_and_goes(other):
 
 
 def test_what_an_abandoned_queue_held_is_dead():
-    schema = pa.schema([("destination", pa.string()), ("body", pa.string())])
     queues = (Queue("stays", PLAIN, "g", "n"), Queue("goes", PLAIN, "g", "n"))
-    plan = Plan(queues, "destination", None, tuple(schema.names), "processing", (("body",),), "all", reports=True,
+    plan = Plan(queues, "destination", None, ("destination", "body"), "processing", (("body",),), "all", reports=True,
                 fingerprint=fingerprint(stays=KIND, goes=KIND), buckets=4)  # fmt: skip
     index, chunks = Index(plan.fingerprint), MemoryChunks({})
     rows = [("stays", 2, "s2"), ("goes", 3, "g3"), ("goes", 2, "g2"), ("goes", 1, "other"), ("goes", 5, "other5")]
@@ -202,12 +202,12 @@ def test_what_an_abandoned_queue_held_is_dead():
         "destination": pa.array([name for name, _, _ in rows]), "body": pa.array([body for _, _, body in rows]),
         KEY: pa.array(keys, pa.binary()), SEQUENCE: pa.array([number for _, number, _ in rows], pa.int64()),
     })  # fmt: skip
-    list(Bucket(plan, index, Bodies(chunks, index.chunks, schema), [packet]).take(1))
+    list(Bucket(plan, index, Bodies(chunks, index.chunks, BODY), [packet]).take(1))
 
     after = replace(plan, queues=queues[:1], fingerprint=fingerprint(stays=KIND),
                     history=DestinationHistory({"stays": 1, "goes": 1}, {"goes": 1}))  # fmt: skip
     index = Index.from_bytes(index.to_bytes(), after.fingerprint, after.history)
-    bucket = Bucket(after, index, Bodies(chunks, index.chunks, schema), [])
+    bucket = Bucket(after, index, Bodies(chunks, index.chunks, BODY), [])
     told = [row for table in bucket.take(2) for row in table.to_pylist()]
     assert sorted((one["destination"], one["body"], one["disposition"], one["ordinal"]) for one in told) == [
         ("goes", body, "dead", None) for body in ("g2", "g3", "other5")
@@ -225,3 +225,35 @@ def test_what_is_held_has_the_present_columns():
     schema = pa.schema([("number", pa.int64()), ("new", pa.string()), ("amount", pa.float64())])
     found = Bodies(chunks, {1: 4}, schema).table(1).to_pydict()
     assert found == {"number": [7, None, None, 8], "new": [None] * 4, "amount": [1.0, 2.0, 3.0, 4.0]}
+
+
+def test_a_message_that_several_queues_hold_has_one_body():
+    queues = tuple(Queue(name, PLAIN, "g", "n") for name in "ab")
+    plan = Plan(queues, "destination", None, ("body", "destination"), "processing", (("body",),), "all", reports=True,
+                fingerprint="f", buckets=4)  # fmt: skip
+    index, chunks = Index(plan.fingerprint), MemoryChunks({})
+
+    def call(now: int, *messages: tuple[str, int, str]) -> list[tuple[str, str]]:
+        """Messages (queues, number, body) of one group; which bodies leave from which queue."""
+        to = [[{"destination": name, KEY: b"k", SEQUENCE: number} for name in names] for names, number, _ in messages]
+        told = pa.list_(pa.struct([("destination", pa.string()), (KEY, pa.binary()), (SEQUENCE, pa.int64())]))
+        packet = pa.table({"body": pa.array([body for _, _, body in messages]), EACH: pa.array(to, told)})
+        again = Index.from_bytes(index.to_bytes(), plan.fingerprint)
+        index.queues, index.chunk, index.chunks = again.queues, again.chunk, again.chunks
+        bucket = Bucket(plan, index, Bodies(chunks, index.chunks, BODY), [packet] if messages else [])
+        return [(row["destination"], row["body"]) for table in bucket.take(now) for row in table.to_pylist()]
+
+    def kept() -> list[str]:
+        return sorted(
+            body for packet in chunks.packets.values() for body in from_bytes(packet).column("body").to_pylist()
+        )
+
+    assert call(1, ("ab", 3, "c"), ("a", 4, "d"), ("ab", 2, "b"), ("ba", 5, "e")) == []
+    assert kept() == ["b", "c", "d", "e"]
+    assert call(1, ("b", 4, "other d"), ("a", 7, "g")) == []  # a small chunk is merged with the former
+    assert kept() == ["b", "c", "d", "e", "g", "other d"]
+    assert call(2, ("a", 1, "a")) == [("a", body) for body in "abcde"]
+    assert kept() == ["b", "c", "d", "e", "g", "other d"]  # the other queue holds most of them
+    assert call(2, ("b", 1, "a")) == [("b", body) for body in ("a", "b", "c", "other d", "e")]
+    assert call(3, ("a", 6, "f")) == [("a", "f"), ("a", "g")]
+    assert kept() == []

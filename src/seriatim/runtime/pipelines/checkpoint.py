@@ -58,13 +58,15 @@ from seriatim.spark.deliver.outbox import folder_name, kept_in
 from seriatim.spark.deliver.port import sync_folder, write_synced
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 from seriatim.spark.state.destination_history import DestinationHistory
-from seriatim.spark.state.manifest import identity
+from seriatim.spark.state.manifest import BY_KEY, identity
 
 __all__ = ["LAYOUT", "Checkpoint", "Identity", "feeds_of", "ordered_in_words"]
 
 _LOG = logging.getLogger("seriatim.pipeline")
 #: The entry of `pipeline.json` with the parameters by which the state was written; see `start_changes.py`.
 _ORDERING = "ordering"
+#: Its entry that says how groups are spread over buckets.
+_SPREAD = "spread"
 #: Its entry with what stays of each destination, also of one that was taken away.
 _DESTINATIONS = "destinations"
 #: How the files of Spark's logs begin.
@@ -84,6 +86,7 @@ class Identity:
         splitting: Spark's settings for cutting files, so that a replay names rows alike.
         history: how its destinations have come and gone.
         departed: the destinations that were taken away, as far as their rows have to be written.
+        by_key: whether a group's bucket goes by its key alone; in a checkpoint of an older version it goes by its destination, too.
     """
 
     id: str
@@ -91,6 +94,7 @@ class Identity:
     splitting: Mapping[str, str]
     history: DestinationHistory = field(default_factory=DestinationHistory)
     departed: tuple[DepartedQueue, ...] = ()
+    by_key: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +351,7 @@ class Checkpoint:
                 remedy = "restore its pipeline.json, or start in a new folder"
                 raise CheckpointMismatch(what, where=str(self.root), remedy=remedy)
             made = Identity(str(uuid.uuid4()), pipeline.buckets or DEFAULT_BUCKETS, dict(splitting))
-            content = {**_facts(pipeline, made.buckets), "id": made.id, "splitting": made.splitting}
+            content = {**_facts(pipeline, made.buckets), "id": made.id, "splitting": made.splitting, _SPREAD: BY_KEY}
             content = self._noted({**content, "queues": {}}, pipeline, (), lambda _, __: None)
             write_synced(file, json.dumps(content, indent=2).encode())
             return self._found(file, pipeline)[1]
@@ -378,7 +382,7 @@ class Checkpoint:
         """
         try:
             found = json.loads(file.read_bytes())
-            known = Identity(*_known(found), self._history(found), _departed(found))
+            known = Identity(*_known(found), self._history(found), _departed(found), found.get(_SPREAD) == BY_KEY)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
         if found.get("layout") != LAYOUT:

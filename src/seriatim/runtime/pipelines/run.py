@@ -131,7 +131,7 @@ def run(
             if abandon:
                 had = checkpoint.declared(pipeline) or pipeline
                 set_aside_waiting(session, identity.id, _folders(pipeline, checkpoint), fence, had, abandon)
-            keep_first = partial(_keep_first_numbers, session, identity.buckets)
+            keep_first = partial(_keep_first_numbers, session, identity)
             identity = checkpoint.remember(pipeline, abandon=abandon, begin=keep_first)
             # What is dead has to be set aside now, also in a bucket for which nothing arrives.
             if watch.abandoned(identity.history.gone):
@@ -220,6 +220,7 @@ def _start(
         frame = decided(
             session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling,
             history=identity.history,
+            by_key=identity.by_key,
         )  # fmt: skip
         query = start(
             frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s,
@@ -238,8 +239,8 @@ def _folders(pipeline: Pipeline, checkpoint: Checkpoint) -> Folders:
     return Folders(aside, unrouted, checkpoint.waiting)
 
 
-def _keep_first_numbers(session: Any, buckets: int, destination: Destination, folder: Path) -> None:
-    keep_first_numbers_of(session, destination, buckets, folder)
+def _keep_first_numbers(session: Any, identity: Identity, destination: Destination, folder: Path) -> None:
+    keep_first_numbers_of(session, destination, identity.buckets, folder, by_key=identity.by_key)
 
 
 class _Query:

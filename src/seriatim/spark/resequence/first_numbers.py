@@ -30,8 +30,8 @@ _BUCKET = "__sq_bucket"
 _SCHEMA = pa.schema([(START_QUEUE, pa.string()), (START_KEY, pa.binary()), (START_NEXT, pa.int64())])
 
 
-def first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, several: bool) -> DataFrame:
-    """Packets of first numbers, by bucket."""
+def first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, several: bool, by_key: bool) -> DataFrame:
+    """Packets of first numbers, by bucket; `by_key`: see `prepared`."""
     for column in ["group", "next", *(["destination"] if several else [])]:
         if column not in start.columns:
             raise ColumnError("start_from has no such column", where=f"column {column!r}", remedy="group and next")
@@ -45,7 +45,8 @@ def first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, se
         name.alias(START_QUEUE), key.alias(START_KEY), F.col("next").cast("long").alias(START_NEXT)
     ).where(F.col(START_QUEUE).isin(standard) & F.col(START_KEY).isNotNull() & F.col(START_NEXT).isNotNull())
     rows = rows.dropDuplicates([START_QUEUE, START_KEY])
-    bucket = F.pmod(F.xxhash64(START_QUEUE, START_KEY), F.lit(buckets)).cast("int")
+    of_queue = F.lit("") if by_key else F.col(START_QUEUE)
+    bucket = F.pmod(F.xxhash64(of_queue, START_KEY), F.lit(buckets)).cast("int")
     return rows.withColumn(_BUCKET, bucket).mapInArrow(pack_by(_BUCKET, bucket_ids(buckets)), PACKET_SCHEMA)
 
 

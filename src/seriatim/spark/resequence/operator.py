@@ -119,8 +119,10 @@ class Resequencer(StatefulProcessor):
 
     def _bucket(self, index: Index, tables: list[pa.Table]) -> Bucket:
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
+        if self._plan.destination is not None:
+            schema = schema.remove(schema.get_field_index(self._plan.destination))
         if tables:
-            schema = tables[0].select(list(self._plan.user)).schema
+            schema = tables[0].select(self._plan.carried).schema
         bodies = Bodies(_StateChunks(self._bodies), index.chunks, schema)
         index.steps = self._plan.steps
         return Bucket(self._plan, index, bodies, tables)
@@ -220,7 +222,7 @@ def resequence_to_the_end(
             index = Index(plan.fingerprint)
             for first in firsts.get(bucket, []):
                 enrol_first(plan, index, first)
-            schema = tables[0].select(list(plan.user)).schema
+            schema = tables[0].select(plan.carried).schema
             now = 0 if until is None else _latest(tables, until)
             call = Bucket(plan, index, Bodies(MemoryChunks({}), index.chunks, schema), tables)
             for table in call.take(now, finish=finish, final=True):

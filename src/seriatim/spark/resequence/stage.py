@@ -70,6 +70,7 @@ def resequence(
     packed: bool = False,
     control: Path | None = None,
     history: DestinationHistory | None = None,
+    by_key: bool = False,
 ) -> DataFrame:
     """Puts messages in order per group.
 
@@ -114,6 +115,8 @@ def resequence(
             about the content of the bucket (for `run`; see `decided_packets.py`).
         control: for a streaming frame: the folder of a pipeline's control log (for `run`).
         history: how the queues of a checkpoint have come and gone (for `run`); without it they are always the same.
+        by_key: whether groups of several queues with one key are in one bucket (for `run`; the queries of others have state by queue and
+            key). Batch frames have no state, and are always cut so.
 
     Returns:
         The columns of `df`, and: ``ordinal: long`` (1, 2, 3 … per group), ``late: boolean``; with
@@ -141,7 +144,8 @@ def resequence(
     df = _watermarked(df, time, watermark) if time is not None and df.isStreaming else df
     of_queues = None if queues is None else destination
     arrivals = arrival_of(df, order)
-    frame = prepared(df, chosen, of_queues, time, invalid, void, buckets, _BUCKET, ties=not arrivals)
+    by_key = queues is not None and (by_key or not df.isStreaming)
+    frame = prepared(df, chosen, of_queues, time, invalid, void, buckets, _BUCKET, ties=not arrivals, by_key=by_key)
     plan = Plan(
         queues=tuple(map(_judged_here, chosen)),
         destination=of_queues,
@@ -151,9 +155,10 @@ def resequence(
         arrivals=arrivals,
         output=output,
         reports=packed,
-        fingerprint=fingerprint(chosen, buckets, clock),
+        fingerprint=fingerprint(chosen, buckets, clock, by_key=by_key),
         buckets=buckets,
         history=history,
+        by_key=by_key,
     )
     user = _user_schema(df.schema, of_queues)
     shown = _output_schema(user, output)
@@ -304,13 +309,15 @@ def _streaming(
     packets = packets.withColumns({name: F.lit(None).cast("string") for name in (KIND, CONTENT)})
     # By the event clock and without clocks, too: the sources of a query can't change from one start to the next.
     source, rows = controlled(session, buckets, ticks=plan.ticks, log=control)
-    packets = packets.unionByName(rows if control is None else in_buckets(rows, buckets), allowMissingColumns=True)
+    packets = packets.unionByName(
+        rows if control is None else in_buckets(rows, buckets, by_key=plan.by_key), allowMissingColumns=True
+    )
     # The batch's time, which is in Spark's offset log: the same for data and ticks, and when the batch runs again.
     packets = packets.withColumn(NOW, F.unix_micros(F.current_timestamp()))
     schema = arrow_schema(session, user)
     initial = None
     if start is not None:
-        initial = first_numbers(start, plan.queues, buckets, several=several).groupBy("bucket")
+        initial = first_numbers(start, plan.queues, buckets, several=several, by_key=plan.by_key).groupBy("bucket")
     decided = packets.groupBy("bucket").transformWithStateInPandas(
         statefulProcessor=Resequencer(plan, schema),
         outputStructType=operator_schema(shown),
@@ -336,7 +343,9 @@ def _static(
 ) -> DataFrame:
     packets = frame.mapInArrow(pack_by(_BUCKET, bucket_ids(buckets)), PACKET_SCHEMA).withColumn("first", F.lit(False))
     if start is not None:
-        first = first_numbers(start, plan.queues, buckets, several=several).withColumn("first", F.lit(True))
+        first = first_numbers(start, plan.queues, buckets, several=several, by_key=plan.by_key).withColumn(
+            "first", F.lit(True)
+        )
         packets = packets.unionByName(first)
     until = _UNTIL if plan.clock == "event" else None
     told = None

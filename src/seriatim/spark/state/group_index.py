@@ -32,7 +32,7 @@ __all__ = ["LAYOUT", "PARTS", "Index", "QueueState"]
 LAYOUT = 2
 #: The layout of each part. Raise a part's number when it changes, and let `_queue` convert what has a former one. A further
 #: column with a default needs no conversion.
-PARTS = {"queues": 1, "groups": 2, "held": 2, "skipped": 1, "remembered": 1}
+PARTS = {"queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1}
 #: The parts of a value of layout 1, which named none.
 _FIRST_PARTS = {"queues": 1, "groups": 1, "held": 1, "skipped": 1}
 

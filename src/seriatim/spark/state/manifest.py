@@ -14,13 +14,21 @@ from typing import Any
 from seriatim.errors import CheckpointMismatch
 from seriatim.pipeline.declared.queue import Queue
 
-__all__ = ["check_header", "check_queues", "fingerprint", "identity"]
+__all__ = ["BY_KEY", "check_header", "check_queues", "fingerprint", "identity"]
 
 
-def identity(queues: Sequence[Queue], buckets: int, clock: str) -> dict[str, Any]:
-    """The properties that must not change during the life of a checkpoint: the kinds of policies, but not their parameters."""
+#: The buckets of a checkpoint that are cut by the keys of groups alone.
+BY_KEY = "by key"
+
+
+def identity(queues: Sequence[Queue], buckets: int, clock: str, *, by_key: bool = False) -> dict[str, Any]:
+    """The properties that must not change during the life of a checkpoint: the kinds of policies, but not their parameters.
+
+    `by_key`: a group's bucket goes by its key alone; else by its queue, too.
+    """
     return {
         "buckets": buckets,
+        **({"spread": BY_KEY} if by_key else {}),
         "clock": clock,
         "queues": {queue.name: _identity_of(queue) for queue in queues},
     }
@@ -32,9 +40,9 @@ def _identity_of(queue: Queue) -> dict[str, Any]:
     return {"policy": queue.policy.name, "group": queue.group, **({"by messages": stays} if stays else {})}
 
 
-def fingerprint(queues: Sequence[Queue], buckets: int, clock: str) -> str:
+def fingerprint(queues: Sequence[Queue], buckets: int, clock: str, *, by_key: bool = False) -> str:
     """The identity as one short text that people can compare."""
-    return json.dumps(identity(queues, buckets, clock), sort_keys=True)
+    return json.dumps(identity(queues, buckets, clock, by_key=by_key), sort_keys=True)
 
 
 def check_header(header: Mapping[str, Any], layouts: Sequence[int], fingerprint: str | None) -> None:
@@ -66,9 +74,9 @@ def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
     if written == wanted:
         return
     found, mine = json.loads(written), json.loads(wanted)
-    for what in ("buckets", "clock"):
-        if found[what] != mine[what]:
-            raise _other(f"{what} {found[what]}", f"{what} {mine[what]}")
+    for what in ("buckets", "clock", "spread"):
+        if found.get(what) != mine.get(what):
+            raise _other(f"{what} {found.get(what)}", f"{what} {mine.get(what)}")
     for name in sorted(present):
         before, after = found["queues"].get(name), mine["queues"].get(name)
         if before != after:
