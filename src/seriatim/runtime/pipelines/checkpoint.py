@@ -30,11 +30,12 @@ import json
 import logging
 import os
 import re
+import shutil
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ from seriatim.runtime.pipelines.start_changes import (
     ordering_changes,
 )
 from seriatim.runtime.pipelines.tally import Tally
-from seriatim.spark.control.pipeline_place import LAYOUT
+from seriatim.spark.control.pipeline_place import LAYOUT, log_position
 from seriatim.spark.deliver.layout import DepartedQueue
 from seriatim.spark.deliver.outbox import folder_name, kept_in
 from seriatim.spark.deliver.port import sync_folder, write_synced
@@ -67,6 +68,8 @@ _LOG = logging.getLogger("seriatim.pipeline")
 _ORDERING = "ordering"
 #: Its entry that says how groups are spread over buckets.
 _SPREAD = "spread"
+#: Its entries after a move to another number of buckets: how many parts tickets have, and where the state is that buckets take over.
+_STAMP_BUCKETS, _MOVED_STATE = "stamp_buckets", "moved"
 #: Its entry with what stays of each destination, also of one that was taken away.
 _DESTINATIONS = "destinations"
 #: How the files of Spark's logs begin.
@@ -87,6 +90,9 @@ class Identity:
         history: how its destinations have come and gone.
         departed: the destinations that were taken away, as far as their rows have to be written.
         by_key: whether a group's bucket goes by its key alone; in a checkpoint of an older version it goes by its destination, too.
+        stamp_buckets: the number of parts of the state of tickets, if it is another one.
+        moved: the folder with the state from before the number of buckets was changed, as long as it is needed.
+        former_buckets: the number of buckets before that.
     """
 
     id: str
@@ -95,6 +101,9 @@ class Identity:
     history: DestinationHistory = field(default_factory=DestinationHistory)
     departed: tuple[DepartedQueue, ...] = ()
     by_key: bool = False
+    stamp_buckets: int | None = None
+    moved: Path | None = None
+    former_buckets: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +236,33 @@ class Checkpoint:
             write_synced(self.root / "declaration.yaml", pipeline.source_file.read_bytes())
         return self._found(file, pipeline)[1]
 
+    def note_wake(self, number: int) -> None:
+        """Note the entry of the control log with which all buckets take over what a move has written, if one has."""
+        file = self.root / "pipeline.json"
+        found = json.loads(file.read_bytes())
+        if found.get(_MOVED_STATE):
+            found[_MOVED_STATE]["entry"] = number
+            write_synced(file, json.dumps(found, indent=2).encode())
+
+    def _forget_moved(self) -> None:
+        """Delete what a move has written when all buckets have taken it over."""
+        file = self.root / "pipeline.json"
+        found = json.loads(file.read_bytes())
+        moved = found.get(_MOVED_STATE)
+        if moved and moved.get("entry") and log_position(self.query, done=True) >= moved["entry"]:
+            write_synced(file, json.dumps({**found, _MOVED_STATE: None}, indent=2).encode())
+            shutil.rmtree(self.root / moved["folder"], ignore_errors=True)
+
+    def note_move(self, pipeline: Pipeline, buckets: int, folder: str) -> None:
+        """Note another number of buckets, whose state lies in a folder of the checkpoint."""
+        file = self.root / "pipeline.json"
+        found = json.loads(file.read_bytes())
+        histories = {name: {**one, "first_numbers": None} for name, one in _histories(found).items()}
+        stamped = found.get(_STAMP_BUCKETS) or found["buckets"]
+        noted = {**found, "buckets": buckets, _SPREAD: BY_KEY, _STAMP_BUCKETS: stamped, _DESTINATIONS: histories}
+        noted[_MOVED_STATE] = {"folder": folder, "buckets": found["buckets"]} if folder else None
+        write_synced(file, json.dumps(noted, indent=2).encode())
+
     def _noted(
         self,
         found: Mapping[str, Any],
@@ -356,6 +392,9 @@ class Checkpoint:
             write_synced(file, json.dumps(content, indent=2).encode())
             return self._found(file, pipeline)[1]
         found, known = self._found(file, pipeline)
+        if known.moved is not None:
+            self._forget_moved()
+            found, known = self._found(file, pipeline)
         # What a batch that was begun has left is known when it is finished; `remember` looks again.
         self._refuse(found, known, pipeline, found["queues"] if self.in_flight() else abandon)
         if _ORDERING not in found:  # of a version that didn't note it
@@ -382,7 +421,15 @@ class Checkpoint:
         """
         try:
             found = json.loads(file.read_bytes())
-            known = Identity(*_known(found), self._history(found), _departed(found), found.get(_SPREAD) == BY_KEY)
+            known = Identity(
+                *_known(found),
+                self._history(found),
+                _departed(found),
+                by_key=found.get(_SPREAD) == BY_KEY,
+                stamp_buckets=found.get(_STAMP_BUCKETS),
+                moved=self.root.absolute() / found[_MOVED_STATE]["folder"] if found.get(_MOVED_STATE) else None,
+                former_buckets=found[_MOVED_STATE]["buckets"] if found.get(_MOVED_STATE) else 0,
+            )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
         if found.get("layout") != LAYOUT:
@@ -417,6 +464,23 @@ class Checkpoint:
             rows = 0 if ordered is None else sum(one.rows for one in kept_in(self.waiting / folder_name(name))[1])
             held = 0 if ordered is None else standing.held(name)
             known[name] = KnownDestination(history["incarnation"], ordered, history.get("feeds"), held, rows)
+        return known
+
+    def check_as_it_is(self, pipeline: Pipeline) -> Identity:
+        """The identity of a checkpoint whose state is to be read with a declaration.
+
+        Raises:
+            CheckpointMismatch: the declaration would change something that the state depends on; but the number of buckets may be another one.
+        """
+        found, known = self._found(self.root / "pipeline.json", pipeline)
+        pipeline = replace(pipeline, buckets=known.buckets)
+        self._refuse(found, known, pipeline, ())
+        for change in self._other_destinations(found, pipeline):
+            raise CheckpointMismatch(
+                f"the pipeline file has other destinations than the checkpoint: {change}",
+                where=str(self.root),
+                remedy="run the pipeline once before, or move it with the former file",
+            )
         return known
 
     def changes(self, pipeline: Pipeline) -> list[Change]:
@@ -464,7 +528,11 @@ class Checkpoint:
         for fact, wanted in _facts(pipeline, pipeline.buckets or known.buckets).items():
             if found.get(fact) != wanted:
                 before, after, verb = _told(found.get(fact)), _told(wanted), "are" if fact.endswith("s") else "is"
-                yield Change("", fact, before, after, "refused", f"its {fact} {verb} {before}, yours {verb} {after}")
+                remedy = ""
+                if fact == "buckets":
+                    remedy = f"move it to that number: seriatim pipeline move {pipeline.source_file or 'FILE'}; or change it back"
+                reason = f"its {fact} {verb} {before}, yours {verb} {after}"
+                yield Change("", fact, before, after, "refused", reason, remedy)
 
 
 def _is_log(text: bytes, *, least: int) -> bool:

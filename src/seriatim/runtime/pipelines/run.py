@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,7 @@ from seriatim.spark.receive.listed_files import check_files
 from seriatim.spark.receive.row_sizes import check_row_sizes
 from seriatim.spark.session.builder import SPLITTING, has_ended, is_running, open_session
 
-__all__ = ["run"]
+__all__ = ["pipeline_session", "run"]
 
 _LOOK_S = 0.1
 # How often ports that fail are looked after, and a batch that takes long is told of.
@@ -118,7 +118,7 @@ def run(
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
         with (
-            _session(settings, checkpoint, lock, verbose=verbose) as session,
+            pipeline_session(settings, checkpoint, lock, verbose=verbose) as session,
             boxed(pipeline, session),
             stop.listening(),
         ):
@@ -126,7 +126,9 @@ def run(
             former = checkpoint.former(pipeline)
             if former is not None:
                 unfinished = partial(_start, session, checkpoint, identity, fence, tally, former, trigger_s=None)
-                with watch.under(former):
+                # Its box may be needed by what is not in the file any more.
+                own: AbstractContextManager[None] = nullcontext() if pipeline.needs_box else boxed(former, session)
+                with own, watch.under(former):
                     _finish_batch(_Query(unfinished, attempts()), watch)
             if abandon:
                 had = checkpoint.declared(pipeline) or pipeline
@@ -134,8 +136,9 @@ def run(
             keep_first = partial(_keep_first_numbers, session, identity)
             identity = checkpoint.remember(pipeline, abandon=abandon, begin=keep_first)
             # What is dead has to be set aside now, also in a bucket for which nothing arrives.
-            if watch.abandoned(identity.history.gone):
-                wake(checkpoint.control)
+            gone = watch.abandoned(identity.history.gone)
+            if gone or identity.moved is not None:
+                checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
             begin = partial(_start, session, checkpoint, identity, fence, tally)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s
             query = _Query(partial(begin, pipeline, trigger_s=trigger_s, available_now=drain), attempts())
@@ -170,7 +173,18 @@ def _settings(pipeline: Pipeline, identity: Identity, conf: Mapping[str, str]) -
 
 
 @contextmanager
-def _session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: int, *, verbose: bool) -> Iterator[Any]:
+def pipeline_session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: int, *, verbose: bool) -> Iterator[Any]:
+    """A Spark session, which ends with the block unless Spark ran before.
+
+    Args:
+        settings: Spark settings.
+        checkpoint: the checkpoint, in which Spark's standard error is kept.
+        lock: its lock, which Spark's process holds, too.
+        verbose: leave Spark's own messages on standard error.
+
+    Raises:
+        EnvironmentProblem: Spark doesn't start, or its process has ended.
+    """
     shared = is_running()
     session = open_session(settings, log=None if verbose else checkpoint.log, inherit=(lock,))
     try:
@@ -221,6 +235,8 @@ def _start(
             session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling,
             history=identity.history,
             by_key=identity.by_key,
+            moved=identity.moved,
+            stamp_buckets=identity.stamp_buckets,
         )  # fmt: skip
         query = start(
             frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s,

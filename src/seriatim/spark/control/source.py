@@ -175,8 +175,11 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             rows += [(bucket, COMMAND, content) for bucket in to]
         bits = int(end["ticks"] or "0", 16)
         slots = [slot for slot in range(bits.bit_length()) if bits >> slot & 1]
-        woken = bucket_ids(buckets) if any(entry["kind"] == WAKE for entry in entries) else buckets_of(slots, buckets)
-        rows += [(bucket, TICK, None) for bucket in woken]
+        calls = [entry for entry in entries if entry["kind"] == WAKE]
+        woken = {*buckets_of(slots, buckets), *(bucket_ids(buckets) if calls else ())}
+        # Buckets of another number than now, which are emptied.
+        woken |= {bucket for entry in calls if entry.get("former") for bucket in bucket_ids(entry["former"])}
+        rows += [(bucket, TICK, None) for bucket in sorted(woken)]
         return iter(rows)
 
     def _slots(self, start: dict[str, Any]) -> list[int]:

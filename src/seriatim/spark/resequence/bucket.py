@@ -63,7 +63,7 @@ class Plan:
     close groups. `invalid` is the column with the reason why a row is no message, `user` are the
     names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
     (none: a hash of the row). `buckets` is the number of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a
-    group's bucket goes by its key alone.
+    group's bucket goes by its key alone. `moved`: the folder with the state from before the number of buckets was changed.
     """
 
     queues: tuple[Queue, ...]
@@ -78,6 +78,7 @@ class Plan:
     buckets: int
     history: DestinationHistory | None = None
     by_key: bool = False
+    moved: str | None = None
 
     @property
     def ticks(self) -> bool:

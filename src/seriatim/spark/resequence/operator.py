@@ -20,8 +20,11 @@ from seriatim.spark.resequence.bucket import Bucket, Plan
 from seriatim.spark.resequence.commands import commands_in
 from seriatim.spark.resequence.first_numbers import START_KEY, START_NEXT, START_QUEUE, first_numbers_in
 from seriatim.spark.resequence.left_out import Share
+from seriatim.spark.state.buckets import bucket_ids
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
+from seriatim.spark.state.manifest import is_cut_alike
+from seriatim.spark.state.moved_files import INDEX, read_moved
 from seriatim.spark.state.packets import from_bytes, to_bytes
 
 if TYPE_CHECKING:
@@ -111,11 +114,26 @@ class Resequencer(StatefulProcessor):
 
     def _load(self, bucket: int) -> Index:
         value, plan = self._index.get(), self._plan
+        if plan.moved is not None and (
+            value is None or not is_cut_alike(Index.fingerprint_of(value[0]), plan.fingerprint)
+        ):
+            value = self._take_over(Path(plan.moved), bucket)
         index = Index(plan.fingerprint) if value is None else Index.from_bytes(value[0], plan.fingerprint, plan.history)
         for name, folder in ({} if plan.history is None else plan.history.first_numbers).items():
             if name not in index.queues:
                 enrol_first(plan, index, first_numbers_in(Path(folder), bucket), only=name)
         return index
+
+    def _take_over(self, folder: Path, bucket: int) -> tuple[bytes] | None:
+        """Put the state that a move has written in place of what Spark has; return the index."""
+        self._bodies.clear()
+        packets = read_moved(folder, bucket) if bucket in bucket_ids(self._plan.buckets) else {}
+        for chunk, packet in packets.items():
+            if chunk != INDEX:
+                self._bodies.updateValue((chunk,), (packet,))
+        index = packets.get(INDEX) or Index(self._plan.fingerprint).to_bytes()
+        self._index.update((index,))
+        return (index,)
 
     def _bucket(self, index: Index, tables: list[pa.Table]) -> Bucket:
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))

@@ -40,7 +40,7 @@ from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import fingerprint
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, unpack, with_witness
 
-__all__ = ["resequence"]
+__all__ = ["judged_here", "resequence"]
 
 _BUCKET, _UNTIL = "__sq_bucket", "__sq_until"
 
@@ -71,6 +71,7 @@ def resequence(
     control: Path | None = None,
     history: DestinationHistory | None = None,
     by_key: bool = False,
+    moved: Path | None = None,
 ) -> DataFrame:
     """Puts messages in order per group.
 
@@ -117,6 +118,7 @@ def resequence(
         history: how the queues of a checkpoint have come and gone (for `run`); without it they are always the same.
         by_key: whether groups of several queues with one key are in one bucket (for `run`; the queries of others have state by queue and
             key). Batch frames have no state, and are always cut so.
+        moved: the folder with the state from before the number of buckets was changed (for `run`).
 
     Returns:
         The columns of `df`, and: ``ordinal: long`` (1, 2, 3 … per group), ``late: boolean``; with
@@ -147,7 +149,7 @@ def resequence(
     by_key = queues is not None and (by_key or not df.isStreaming)
     frame = prepared(df, chosen, of_queues, time, invalid, void, buckets, _BUCKET, ties=not arrivals, by_key=by_key)
     plan = Plan(
-        queues=tuple(map(_judged_here, chosen)),
+        queues=tuple(map(judged_here, chosen)),
         destination=of_queues,
         invalid=invalid,
         user=tuple(df.columns),
@@ -159,6 +161,7 @@ def resequence(
         buckets=buckets,
         history=history,
         by_key=by_key,
+        moved=None if moved is None else str(moved),
     )
     user = _user_schema(df.schema, of_queues)
     shown = _output_schema(user, output)
@@ -200,7 +203,7 @@ def _queues(
     return chosen
 
 
-def _judged_here(queue: Queue) -> Queue:
+def judged_here(queue: Queue) -> Queue:
     """A queue as the operator has it: its policy says whether messages open and close groups, and how many are remembered.
 
     Which messages these are, and what is compared of them, is in their rows already.

@@ -163,6 +163,11 @@ class Index:
             index.fingerprint = fingerprint
         return index
 
+    @staticmethod
+    def fingerprint_of(value: bytes) -> str:
+        """The fingerprint of the operator that wrote a stored value."""
+        return str(json.loads(pa.ipc.open_stream(value).schema.metadata[b"seriatim"])["fingerprint"])
+
     def take_out(self, declared: Collection[str], history: DestinationHistory) -> None:
         """Put the queues that don't go on into `departed`: they aren't declared any more, or are a former incarnation.
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from seriatim.kernel.columns import Ints
 from seriatim.spark.state.packets import from_bytes, to_bytes
 
-__all__ = ["Bodies", "Chunks", "MemoryChunks", "chunk_of", "first_ref", "places_in", "row_of"]
+__all__ = ["Bodies", "Chunks", "MemoryChunks", "chunk_of", "first_ref", "part_of", "places_in", "row_of"]
 
 _ROW_BITS = 32
 #: The column of a packet with the rows of each body.
@@ -88,6 +88,16 @@ def places_in(packet: pa.Table) -> tuple[pa.Table, Ints | None]:
     places = np.empty(len(rows), np.int64)
     places[rows] = pc.list_parent_indices(lists).to_numpy()
     return packet.drop_columns([_ROWS]), places
+
+
+def part_of(packet: bytes, rows: Ints) -> bytes:
+    """A chunk's packet with some of its rows, ascending, which become rows 0, 1, 2 …"""
+    bodies, places = places_in(from_bytes(packet))
+    alone, found = np.unique(rows if places is None else places[rows], return_inverse=True)
+    table = bodies.take(pa.array(alone))
+    if len(alone) < len(rows):
+        table = table.append_column(_ROWS, _rows_of(found, len(alone)))
+    return to_bytes(table).to_pybytes()
 
 
 class Bodies:

@@ -14,7 +14,7 @@ from typing import Any
 from seriatim.errors import CheckpointMismatch
 from seriatim.pipeline.declared.queue import Queue
 
-__all__ = ["BY_KEY", "check_header", "check_queues", "fingerprint", "identity"]
+__all__ = ["BY_KEY", "check_header", "check_queues", "fingerprint", "identity", "is_cut_alike"]
 
 
 #: The buckets of a checkpoint that are cut by the keys of groups alone.
@@ -81,6 +81,12 @@ def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
         before, after = found["queues"].get(name), mine["queues"].get(name)
         if before != after:
             raise _other(f"queue {name!r} {json.dumps(before)}", json.dumps(after))
+
+
+def is_cut_alike(written: str, wanted: str) -> bool:
+    """Whether two fingerprints are of the same buckets."""
+    found, mine = json.loads(written), json.loads(wanted)
+    return all(found.get(what) == mine.get(what) for what in ("buckets", "spread"))
 
 
 def _other(written: str, wanted: str) -> CheckpointMismatch:
