@@ -23,7 +23,7 @@ from seriatim.spark.resequence import bucket as names
 from seriatim.spark.resequence.bucket import Bucket, Plan
 from seriatim.spark.resequence.group_views import views
 from seriatim.spark.resequence.operator import START_KEY, START_NEXT, START_QUEUE, enrol_first
-from seriatim.spark.resequence.stage import _judged_here
+from seriatim.spark.resequence.stage import judged_here
 from seriatim.spark.state.group_index import Index
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
 from tests.conformance import on_spark
@@ -42,7 +42,7 @@ class OnBucket:
     def __init__(self, case: Case) -> None:
         self._case = case
         self.plan = Plan(
-            queues=(_judged_here(on_spark.queue_of(case)),),
+            queues=(judged_here(on_spark.queue_of(case)),),
             destination=None,
             invalid=None,
             user=tuple(_USER.names),

@@ -48,17 +48,27 @@ def groups_in_state(
     use_this_python(session)
     place = place_of(checkpoint)
     policies = {queue.name: remembering(queue.policy_of(None), 0) for queue in queues}
+    incarnations = _incarnations(checkpoint)
     found: list[dict[str, Any]] = []
     for operator in operators(session, place):
         reader = session.read.format("statestore").option("operatorId", operator).option("stateVarName", "index")
         index = reader.load(place).select(F.col("value.value").alias("value"))
-        rows = index.mapInArrow(_telling(policies, key, ready=ready), "told string").collect()
+        rows = index.mapInArrow(_telling(policies, incarnations, key, ready=ready), "told string").collect()
         found += [json.loads(row.told) for row in rows]
     return sorted(found, key=lambda one: (one["queue"], one["group"]))
 
 
+def _incarnations(checkpoint: Path) -> dict[str, int]:
+    """The present incarnations of a pipeline's destinations, as far as its manifest tells them."""
+    try:
+        found = json.loads((checkpoint / "pipeline.json").read_bytes())
+        return {name: int(one["incarnation"]) for name, one in found.get("destinations", {}).items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # a run says what is wrong with the file
+
+
 def _telling(
-    policies: Mapping[str, Policy], key: str | None, *, ready: bool
+    policies: Mapping[str, Policy], incarnations: Mapping[str, int], key: str | None, *, ready: bool
 ) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow``: the groups in buckets' indexes, as JSON."""
 
@@ -67,7 +77,7 @@ def _telling(
             for value in batch.column("value").to_pylist():
                 index = Index.from_bytes(value, None)
                 for name, known in index.queues.items():
-                    if name not in policies:
+                    if name not in policies or known.incarnation < incarnations.get(name, 1):
                         continue
                     rows = np.arange(len(known.state)) if ready else not_ready(policies[name], known.state)
                     if key is not None:
