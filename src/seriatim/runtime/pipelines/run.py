@@ -33,7 +33,7 @@ from seriatim.runtime.pipelines.progress import (
     Tell,
     Waiting,
 )
-from seriatim.runtime.pipelines.tally import Standing, Tally
+from seriatim.runtime.pipelines.tally import PUT_BACK, Standing, Tally
 from seriatim.runtime.stop_signal import Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
 from seriatim.spark.control.log import ControlLog
@@ -471,7 +471,7 @@ def _account(name: str, arrived: int, before: Standing, now: Standing) -> Accoun
     return Account(
         name,
         held_before=before.held(name),
-        arrived=arrived,
+        arrived=arrived + made(PUT_BACK),
         released=made("released"),
         held=now.held(name),
         late=made("late"),

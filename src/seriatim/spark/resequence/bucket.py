@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.state.packets import contiguous, slices
 
-__all__ = ["LONGEST", "MOST_SKIPPED", "MOST_SUSPECTED", "Bucket", "Plan", "waited_since"]
+__all__ = ["LONGEST", "MOST_SKIPPED", "MOST_SUSPECTED", "Became", "Bucket", "Plan", "waited_since"]
 
 #: How many of the groups that hold messages a report names.
 LONGEST = 10
@@ -85,6 +85,13 @@ class Plan:
         return {name: policy.increment for name, policy in standard if policy.increment != 1}
 
 
+class Became(NamedTuple):
+    """What became of a row in a call: its disposition, and the reason if it was set aside."""
+
+    disposition: str
+    reason: str | None = None
+
+
 class Bucket:
     """A bucket during one call.
 
@@ -109,6 +116,7 @@ class Bucket:
         self._counts = empty_ints(len(Disposition))
         self._answers: list[dict[str, Any]] = []
         self._events: list[dict[str, Any]] = []
+        self._put_back: dict[str, int] = {}
         self._found = self._queues_of_rows()
         self._refused = self._why_refused()
 
@@ -145,6 +153,33 @@ class Bucket:
         self._answers = [{**answer, "at": at} for answer in obeying.obey(commands)]
         return obeying.changed
 
+    def became(self) -> list[Became]:
+        """What became of each row that arrived, in their order, after `take`; with ``output="all"``."""
+        found = [Became(Disposition.HELD.word)] * self._arrived.num_rows
+        where = np.concatenate(self._rows) if self._rows else empty_ints()
+        for decision in self._out:
+            mine = chunk_of(decision.refs) == self._chunk
+            rows = where[row_of(decision.refs[mine])].tolist()
+            told = (column.filter(pa.array(mine)).to_pylist() for column in (decision.disposition, decision.reason))
+            for row, disposition, reason in zip(rows, *told, strict=True):
+                found[row] = Became(disposition, reason)
+        return found
+
+    def carry_on(self, before: Bucket, answers: list[dict[str, Any]], put_back: dict[str, int]) -> None:
+        """Report, too, what an earlier call of this batch did: its rows were put back by commands.
+
+        Args:
+            before: that call.
+            answers: to the commands.
+            put_back: how many of its rows were taken in, by queue.
+        """
+        self._answers = [*before._answers, *answers, *self._answers]
+        self._events = [*before._events, *self._events]
+        self._skipped = [*before._skipped, *self._skipped][:MOST_SKIPPED]
+        self._skipped_holes += before._skipped_holes
+        self._skipped_numbers += before._skipped_numbers
+        self._put_back = put_back
+
     def due(self) -> int:
         """When the bucket's next timer is due, microseconds; `FOREVER` if none runs."""
         moments = [
@@ -163,6 +198,7 @@ class Bucket:
         number. ``suspected``, only if there are any: the groups whose producer seems to have begun anew, how many, and the first
         of them: queue, group, the number of the last message that tells so. ``answers``, only if there are any: those to operators'
         commands. ``events``, likewise: what happened to groups in this call.
+        ``put_back``, likewise: how many messages operators have put back, by queue.
         ``stopped``: how many groups aren't ready, and some of them, as `views` has them.
         """
         known = self._index.queues
@@ -204,6 +240,8 @@ class Bucket:
             told["answers"] = self._answers
         if self._events:
             told["events"] = self._events
+        if self._put_back:
+            told["put_back"] = self._put_back
         if suspected:
             told["suspected"] = {"groups": len(suspected), "first": sorted(suspected)[:MOST_SUSPECTED]}
         return json.dumps(told)
