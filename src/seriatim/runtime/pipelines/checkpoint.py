@@ -7,6 +7,8 @@
     ├── fence.…           the number of the last run
     ├── stop              another process asks the run to end after its batch
     ├── tally.json        the counts of messages so far, by disposition (`tally.py`)
+    ├── pace.json         how fast the run is, for people who look
+    ├── resubmit.lock     held while somebody puts messages back
     ├── control/          the control log: commands to the operator, in the order in which it obeys them
     ├── operator-log/     answers to commands, by batch
     ├── query/            Spark's own: offsets, commits, state

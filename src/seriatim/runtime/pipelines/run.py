@@ -37,6 +37,7 @@ from seriatim.runtime.pipelines.tally import PUT_BACK, Standing, Tally
 from seriatim.runtime.stop_signal import Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
 from seriatim.spark.control.log import ControlLog
+from seriatim.spark.control.pace import Pace
 from seriatim.spark.control.pipeline_place import log_position
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequency, merged
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
@@ -307,6 +308,8 @@ class _Watch:
         self._skipped = SkippedHoles()
         self._cared = self._timed = 0.0
         self._failing: tuple[tuple[str, str], ...] = ()
+        self._pace = Pace(since=time.time())
+        self._pace.keep(checkpoint.root)
 
     def follow(self, running: _Query, *, ends: bool, command: int = 0) -> bool:
         """Wait until the query has nothing more to do (True), or until its end is requested (False).
@@ -396,6 +399,9 @@ class _Watch:
         received, routed = received_in(event)
         self._received, self._routed = self._received + received, self._routed + routed
         accounts, routing = _accounts(arrived, before, standing), _routing(received, routed, before, standing)
+        released = sum(one.released for one in accounts)
+        self._pace = self._pace.after(time.time(), received, released, behind_in(event))
+        self._pace.keep(self._checkpoint.root)
         if routing == Routing() and not any(one.arrived or one.released or one.set_aside for one in accounts):
             return True
         self._batches += 1
