@@ -11,7 +11,7 @@ from typing import Any
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.pipeline import DROP, MOST_DESTINATIONS, Deliver, Destination, StartFrom
-from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue import EXPIRE_TO, Queue
 from seriatim.pipeline.files.box_place import by_subscriptions, queue_port, service_port
 from seriatim.pipeline.files.paths import PORT_FORMATS, Paths, file_format
 from seriatim.pipeline.files.policy import read_policy
@@ -147,8 +147,8 @@ def _port_format(port: Section) -> str | None:
     return None
 
 
-#: What of a queue says how its messages are compared, and which of them open and close groups.
-_CONTENT = ("compare", "opens", "closes", "unopened_timeout")
+#: What of a queue says how its messages are compared, which of them open and close groups, and when idle groups expire.
+_CONTENT = ("compare", "opens", "closes", "unopened_timeout", "expire_after", "expire_to")
 
 
 def _resequence(
@@ -167,6 +167,8 @@ def _resequence(
         "opens": section.text("opens"),
         "closes": section.text("closes"),
         "unopened_timeout": section.duration_s("unopened_timeout"),
+        "expire_after": section.duration_s("expire_after"),
+        "expire_to": section.choice("expire_to", EXPIRE_TO),
     }
     section.finish(LATER)
     if kind is None:

@@ -30,6 +30,8 @@ __all__ = ["Layout"]
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _PARTS = ("parent_id", "part", "parts")
 _LEFT = (("ordinal", "ordinal"), ("late", "late"))
+#: Only where groups are forgotten.
+_INCARNATION = "incarnation"
 # Formats that have no structs.
 _FLAT = frozenset({"csv", "jdbc"})
 
@@ -87,6 +89,7 @@ class Layout:
         sequence = "" if shape.sequence is None else source.get(shape.sequence, _kept(shape.sequence, rows.names))
         group = _group_as_it_is(shape, rows) if shape.group is not None else ""
         order = [("group", "_group" if group is None else group), ("sequence", sequence), *_LEFT]
+        order += [(_INCARNATION, _INCARNATION)] if _INCARNATION in rows.names else []
         return (*own, *order, *((name, name) for name in self._properties), ("body", "body"))
 
     def is_straight(self, rows: T.StructType) -> bool:
@@ -150,7 +153,8 @@ class Layout:
 
     def _released(self, shape: _Shape, frame: Sequence[str]) -> Column:
         text = F.col("body").cast("string")
-        first = [F.col(name) for name in (*_own(frame), "ordinal", "late", *self._properties)]
+        anew = [_INCARNATION] if _INCARNATION in frame else []
+        first = [F.col(name) for name in (*_own(frame), "ordinal", "late", *anew, *self._properties)]
         place = len(_own(frame))
         first[place:place] = _order(shape, frame)
         plain = F.to_json(F.struct(*first, text.alias("body")), _JSON)

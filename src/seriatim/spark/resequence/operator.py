@@ -20,6 +20,7 @@ from seriatim.spark.resequence.bucket import Bucket, Plan
 from seriatim.spark.resequence.commands import REMEMBERED, commands_in
 from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.resequence.resubmitted import answer_to, never_late, refusal_of, rows_of
+from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
 from seriatim.spark.state.packets import from_bytes, to_bytes
@@ -157,9 +158,11 @@ class Resequencer(StatefulProcessor):
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         if tables:
             schema = tables[0].select(list(self._plan.user)).schema
-        bodies = Bodies(_StateChunks(self._bodies), index.chunks, schema)
+        chunks = _StateChunks(self._bodies)
+        bodies = Bodies(chunks, index.chunks, schema)
         index.steps = self._plan.steps
-        return Bucket(plan or self._plan, index, bodies, tables)
+        cold = ColdGroups(index, chunks) if self._plan.expires or index.cold else None
+        return Bucket(plan or self._plan, index, bodies, tables, cold)
 
     def _call(self, index: Index, bucket: Bucket, now: int, *, finish: bool = False) -> Iterator[bytes]:
         for table in bucket.take(now, finish=finish):
