@@ -85,7 +85,7 @@ def test_keys_that_never_were_there_cost_the_filters_and_almost_no_page():
     chunks.read = 0
     index, cold = again(index, chunks)
     pages = len(index.cold[0].bounds)
-    assert pages == 25
+    assert pages == 49
     assert found(cold, range(200_000, 200_100)) == {}
     assert chunks.read <= 4
     assert len(found(cold, [17])) == 1

@@ -10,7 +10,7 @@ from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.pipeline.declared.pipeline import DROP, MOST_DESTINATIONS, Deliver, Destination, StartFrom
+from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, Deliver, Destination, StartFrom
 from seriatim.pipeline.declared.queue import EXPIRE_TO, Queue
 from seriatim.pipeline.files.box_place import by_subscriptions, queue_port, service_port
 from seriatim.pipeline.files.paths import PORT_FORMATS, Paths, file_format
@@ -60,8 +60,18 @@ def route(
         section.finish(LATER)
         if ordering is not None and port is not None:
             queue, start_from = ordering
+            _check_expiry(section, queue, port)
             destinations.append(Destination(queue, port, filtered, step, start_from))
     return tuple(destinations)
+
+
+def _check_expiry(section: Section, queue: Queue, port: Deliver) -> None:
+    """Report a destination whose ordinals begin again, where another queue goes by them."""
+    if queue.expire_to == "nothing" and port.format == BOX:
+        what = f"destination {queue.name!r} forgets groups, whose ordinals begin again, and a queue of a box goes by the ordinals"
+        section.fault(
+            "resequence", what, "leave out expire_to: then a group that has expired goes on with its ordinals"
+        )
 
 
 def require_property(

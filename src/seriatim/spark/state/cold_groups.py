@@ -4,8 +4,8 @@ A run has the groups that left the index together, as pages in the order of a ha
 that a key isn't in it. Runs don't change. When a run is written and the one before it isn't at least twice as large, both are written
 as one. So there are as many runs as the number of groups has bits, and a group is written anew as often at most.
 
-    run 7     a filter of 16 bits a group (a Bloom filter with four probes)
-              page 0, 1, 2 …: up to 4,096 groups each, as an index of its own (`group_index.py`)
+    run 7     a filter of 16 bits a group (a Bloom filter with eight probes)
+              page 0, 1, 2 …: up to 2,048 groups each, as an index of its own (`group_index.py`)
 
 A group that comes back is in the index again, and what the run has of it is stale: whoever looks asks the index first, and then the runs from the newest to
 the oldest. The entries lie beside the chunks of held bodies, under numbers below 0.
@@ -29,9 +29,9 @@ from seriatim.spark.state.held_bodies import Chunks
 __all__ = ["PAGE_GROUPS", "ColdGroups", "cold_counts", "hashes", "is_cold", "run_of"]
 
 #: How many groups a page has at most.
-PAGE_GROUPS = 4_096
+PAGE_GROUPS = 2_048
 _PAGE_BITS = 24
-_BITS_A_GROUP, _PROBES = 16, 4
+_BITS_A_GROUP, _PROBES = 16, 8
 _LONGEST_KEY = 1_024
 #: A run is at least so many times as large as the one after it.
 _FACTOR = 2
