@@ -17,6 +17,7 @@ receive:
       version: {path: $.version, type: long}
       total: {path: $.total, type: 'decimal(10,2)'}
       at: {path: $.at, type: timestamp}
+      weight: {path: $.weight, type: double}
       kind: $.kind
   - location: till
     source: {format: csv, path: IN, options: {header: 'true'}}
@@ -102,11 +103,11 @@ def test_a_message_that_had_passed_goes_where_it_came_from(passage):
 
 def test_its_columns_are_all_there(passage):
     (entry,) = passage.entries(
-        LATE | {"total": "12.50", "at": "1970-01-01T00:00:01Z", "body": None, "body_base64": "/w=="},
+        LATE | {"weight": -4.0, "total": "12.50", "at": "1970-01-01T00:00:01Z", "body": None, "body_base64": "/w=="},
         anew=False, edited=(), only="ordered",
     )  # fmt: skip
     assert entry.row == {
-        "message_id": "crm/a.json:1", "location": "crm", "customer": "c", "version": 3, "total": "12.50", "at": 1_000_000,
+        "message_id": "crm/a.json:1", "location": "crm", "customer": "c", "version": 3, "weight": -4.0, "total": "12.50", "at": 1_000_000,
         "body": "/w==", "ticket": {"location": "crm", "epoch": 0, "number": 7},
     }  # fmt: skip
 

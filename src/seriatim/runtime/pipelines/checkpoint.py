@@ -43,6 +43,7 @@ from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline, Receive
 from seriatim.pipeline.files.pipeline_file import examine, load
 from seriatim.pipeline.text.log_fields import fields
+from seriatim.runtime.pipelines.spark_logs import check_spark_logs
 from seriatim.runtime.pipelines.start_changes import Change, later_changes, ordering, ordering_changes
 from seriatim.spark.control.pipeline_place import LAYOUT
 from seriatim.spark.deliver.port import sync_folder, write_synced
@@ -289,6 +290,7 @@ class Checkpoint:
             noted = found | {_ORDERING: ordering([one.queue for one in pipeline.route])}
             write_synced(file, json.dumps(noted, indent=2).encode())
         self._check_logs()
+        check_spark_logs(self.query)
         return known
 
     def _found(self, file: Path, pipeline: Pipeline) -> tuple[dict[str, Any], Identity]:

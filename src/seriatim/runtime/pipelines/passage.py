@@ -21,7 +21,7 @@ from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.reading import LAST_NUMBER, moment, of_size, sequence_number, ticket_position, whole_number
 from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.stays import CLOSES, OPENS
-from seriatim.pipeline.bodies.property_values import Unreadable, converted, converter
+from seriatim.pipeline.bodies.property_values import Unreadable, as_in_json, converted, converter
 from seriatim.pipeline.declared.function import search_folders
 from seriatim.pipeline.declared.pipeline import Destination, Pipeline, Receive
 from seriatim.pipeline.declared.queue import Queue
@@ -138,7 +138,7 @@ class Passage:
         for name, kind in self._kinds.items():
             value = fields.get(name)
             try:
-                message[name] = None if value is None else converted(name, converter(kind), value)
+                message[name] = None if value is None else converted(name, converter(kind), as_in_json(value))
             except Unreadable as error:
                 raise Refusal(str(error)) from None
         return message

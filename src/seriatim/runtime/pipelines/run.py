@@ -108,7 +108,7 @@ def run(
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
         ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
         fence = checkpoint.take_over()
-        tally = Tally(checkpoint.tally)
+        tally = Tally(checkpoint.tally, begun=checkpoint.last_begun() >= 0)
         watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell, looked)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
@@ -455,7 +455,8 @@ class _Watch:
             self._skipped,
             now.suspected(),
         )
-        summary.check()
+        if not self._tally.is_lost:
+            summary.check()
         return summary
 
 

@@ -7,6 +7,7 @@ batch that runs again is added to the counts before it, so it counts once.
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.pipelines.progress import HeldGroup, SkippedHoles, SuspectedRestart, SuspectedRestarts
 from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
@@ -21,6 +23,8 @@ from seriatim.spark.deliver.stage import Delivered
 from seriatim.spark.resequence.bucket import LONGEST, MOST_SUSPECTED, waited_since
 
 __all__ = ["PUT_BACK", "Standing", "Tally"]
+
+_LOG = logging.getLogger("seriatim.pipeline")
 
 #: What stands among the counts of dispositions for messages that operators have put back: they came in once more.
 PUT_BACK = "put_back"
@@ -93,13 +97,21 @@ class Tally:
 
     Args:
         file: its file.
+        begun: whether a batch was begun before, so that the file is expected.
 
     Raises:
         CheckpointMismatch: the file is damaged.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, begun: bool = False) -> None:
         self._file = file
+        #: Whether the counts begin anew although the state doesn't: what it held before isn't known.
+        self.is_lost = begun and not file.exists()
+        if self.is_lost:
+            _LOG.warning(
+                "%s is missing: counts of messages begin at 0; what is held, delivered and set aside is as it was", file,
+                extra=fields("tally_lost"),
+            )  # fmt: skip
         self.standing, self._before = _read(file)
         #: What stood before the first batch that this object counted.
         self.opening = self.standing
