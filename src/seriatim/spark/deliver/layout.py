@@ -48,6 +48,7 @@ class _Shape:
     group: str | None
     default_group: str | None
     sequence: str | None
+    forgets: bool = False
 
 
 class Layout:
@@ -61,7 +62,10 @@ class Layout:
 
     def __init__(self, queues: Sequence[Queue], formats: Sequence[str], properties: Sequence[str]) -> None:
         self._properties = tuple(properties)
-        self._shapes = {queue.name: _Shape(queue.group, queue.default_group, queue.sequence) for queue in queues}
+        self._shapes = {
+            queue.name: _Shape(queue.group, queue.default_group, queue.sequence, queue.expire_to == "nothing")
+            for queue in queues
+        }
         self._lines = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == "json"}
         self._dropped = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == DROP}
         self._flat = any(kind in _FLAT for kind in formats)
@@ -89,7 +93,7 @@ class Layout:
         sequence = "" if shape.sequence is None else source.get(shape.sequence, _kept(shape.sequence, rows.names))
         group = _group_as_it_is(shape, rows) if shape.group is not None else ""
         order = [("group", "_group" if group is None else group), ("sequence", sequence), *_LEFT]
-        order += [(_INCARNATION, _INCARNATION)] if _INCARNATION in rows.names else []
+        order += [(_INCARNATION, _INCARNATION)] if shape.forgets else []
         return (*own, *order, *((name, name) for name in self._properties), ("body", "body"))
 
     def is_straight(self, rows: T.StructType) -> bool:
@@ -153,7 +157,7 @@ class Layout:
 
     def _released(self, shape: _Shape, frame: Sequence[str]) -> Column:
         text = F.col("body").cast("string")
-        anew = [_INCARNATION] if _INCARNATION in frame else []
+        anew = [_INCARNATION] if shape.forgets else []
         first = [F.col(name) for name in (*_own(frame), "ordinal", "late", *anew, *self._properties)]
         place = len(_own(frame))
         first[place:place] = _order(shape, frame)
