@@ -42,14 +42,8 @@ def expired(policy: Policy, state: State, now: int, after: int) -> Ints:
 
 
 def tombstones(state: State) -> State:
-    """What expired groups leave behind: of their contents and clocks nothing, of a producer's restart neither."""
+    """What expired groups leave behind: of contents and of a producer's restart nothing. Their time doesn't go back either."""
     count = len(state)
     none = np.zeros(count, np.int64)
-    kept = state.with_groups(
-        since=np.full(count, NEVER, np.int64),
-        reports=none,
-        clock=np.full(count, NEVER, np.int64),
-        suspects=none,
-        suspect=np.full(count, NOTHING, np.int64),
-    )
+    kept = state.with_groups(reports=none, suspects=none, suspect=np.full(count, NOTHING, np.int64))
     return State(kept.groups, kept.held, kept.skipped, Remembered.empty())
