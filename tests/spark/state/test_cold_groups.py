@@ -78,6 +78,18 @@ def test_queues_and_incarnations_are_kept_apart():
     assert cold_counts(index.cold) == {"a": 9, "b": 9}
 
 
+def test_a_former_incarnation_of_a_queue_doesn_t_come_back():
+    chunks = MemoryChunks({})
+    index, cold = again(Index("of this test"), chunks)
+    cold.add({"a": groups(range(10), 1), "b": groups(range(10), 1)})
+    cold.add({"a": groups(range(5, 16), 2, incarnation=2)})
+    assert len(index.cold) == 1
+    index, cold = again(index, chunks)
+    assert found(cold, range(16), "a", incarnation=2) == {f"group-{number}".encode(): 2 for number in range(5, 16)}
+    assert found(cold, range(16), "a") == {}
+    assert len(found(cold, range(15), "b")) == 10
+
+
 def test_keys_that_never_were_there_cost_the_filters_and_almost_no_page():
     chunks = Counting()
     index, cold = again(Index("of this test"), chunks)

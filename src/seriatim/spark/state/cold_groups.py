@@ -171,9 +171,11 @@ def _number(run: int, place: int) -> int:
 
 
 def _merged(newer: Mapping[str, QueueState], older: Mapping[str, QueueState]) -> dict[str, QueueState]:
-    """The groups of two runs; of one that is in both, the newer."""
+    """The groups of two runs; of one that is in both, the newer; of a former incarnation of a queue, none."""
     both = dict(newer)
     for name, one in older.items():
+        if name in newer and one.incarnation != newer[name].incarnation:
+            continue
         if name in newer:
             rows = np.flatnonzero(
                 pc.invert(pc.is_in(one.keys, value_set=newer[name].keys)).to_numpy(zero_copy_only=False)
