@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seriatim.pipeline.files.pipeline_file import load
-from seriatim.runtime.pipelines.passage import Passage, Refusal
+from seriatim.runtime.pipelines.passage import Passage, Refusal, Request
 
 FILE = """
 name: orders
@@ -68,7 +68,10 @@ def passage(tmp_path_factory):
 
 
 def ways(passage, fields, *, anew=True, edited=(), only=None):
-    found = passage.entries(fields, anew=anew, edited=tuple(edited), only=only)
+    (found,) = passage.ways([Request(fields, anew, tuple(edited), only)])
+    for one in found:
+        if isinstance(one, Refusal):
+            raise one
     return [(one.destination, one.key, one.sequence, one.size) for one in found]
 
 
@@ -102,10 +105,8 @@ def test_a_message_that_had_passed_goes_where_it_came_from(passage):
 
 
 def test_its_columns_are_all_there(passage):
-    (entry,) = passage.entries(
-        LATE | {"weight": -4.0, "total": "12.50", "at": "1970-01-01T00:00:01Z", "body": None, "body_base64": "/w=="},
-        anew=False, edited=(), only="ordered",
-    )  # fmt: skip
+    fields = {"weight": -4.0, "total": "12.50", "at": "1970-01-01T00:00:01Z", "body": None, "body_base64": "/w=="}
+    ((entry,),) = passage.ways([Request(LATE | fields, only="ordered")])
     assert entry.row == {
         "message_id": "crm/a.json:1", "location": "crm", "customer": "c", "version": 3, "weight": -4.0, "total": "12.50", "at": 1_000_000,
         "body": "/w==", "ticket": {"location": "crm", "epoch": 0, "number": 7},

@@ -162,6 +162,24 @@ def test_a_line_that_can_t_be_applied_is_told_and_nothing_is_done(aside, line, w
     assert not (aside / "checkpoint" / "control").exists()
 
 
+def test_what_a_call_that_was_killed_has_written_isn_t_written_again(aside):
+    """As if the first call had been killed after one of three, and the second one before it had its answers."""
+    written = aside / "checkpoint" / "set-aside" / "batch=4" / "part-0.json"
+    lines = [LINE | {"message_id": f"crm/b.json:{row}"} for row in (1, 2, 3)]
+    written.write_text("".join(json.dumps(one) + "\n" for one in lines))
+    control = aside / "checkpoint" / "control"
+    for words, entries in ((("crm/b.json:2",), [1]), (("--all", "--yes"), [1, 2]), (("--all", "--yes"), [1, 2])):
+        done = invoked("resubmit", "pipeline.yaml", *words, *WHY)
+        assert done.exit_code == 0, done.output
+        assert [len(file.read_text().splitlines()) - 1 for file in sorted(control.iterdir())] == entries
+    commands = [json.loads(line) for file in sorted(control.iterdir()) for line in file.read_text().splitlines()[1:]]
+    assert [one["arguments"]["message_id"] for one in commands] == [f"crm/b.json:{row}" for row in (2, 1, 3)]
+    assert {(one["queue"], one["key"], one["actor"], one["arguments"]["sequence"]) for one in commands} == {
+        ("ordered", "c", "ada", 2)
+    }
+    assert len({one["id"] for one in commands}) == 3
+
+
 def test_what_is_damaged_or_not_there_is_told(aside):
     unknown = invoked("resubmit", "pipeline.yaml", "crm/z", *WHY)
     assert (unknown.exit_code, "message 'crm/z' is not set aside as you say" in unknown.stderr) == (2, True)

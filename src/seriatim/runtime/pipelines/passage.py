@@ -1,4 +1,4 @@
-"""The way of one message through the stages before the order, outside of Spark: read, worked on, routed, its key and number found.
+"""The way of a few messages through the stages before the order, outside of Spark: read, worked on, routed, its key and number found.
 
 The rules are those of the stages themselves: the readers of `spark/receive/`, the user's code as `spark/process/` calls it, the kernel's
 filters and its reading of numbers.
@@ -7,7 +7,7 @@ filters and its reading of numbers.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -30,7 +30,7 @@ from seriatim.spark.process.stage import process_here
 from seriatim.spark.receive.reread import Reread, reader_of
 from seriatim.spark.resequence.resubmitted import as_plain
 
-__all__ = ["Entry", "Passage", "Refusal"]
+__all__ = ["Entry", "Passage", "Refusal", "Request"]
 
 #: The columns that every message has besides its properties, with their types in filters; None: none can name them.
 _OWN: Mapping[str, Type | None] = {
@@ -48,6 +48,23 @@ _OWN: Mapping[str, Type | None] = {
 
 class Refusal(Exception):
     """A message that can't be put back as it is; the text is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A message that is to go back.
+
+    Args:
+        fields: the message, as it was written when it was set aside, with the edits.
+        anew: whether it hadn't passed these stages.
+        edited: the names of the edited fields.
+        only: the destination to which alone it goes; None: it is routed.
+    """
+
+    fields: Mapping[str, Any]
+    anew: bool = False
+    edited: tuple[str, ...] = ()
+    only: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,39 +111,75 @@ class Passage:
         self._types = {**{name: kind for name, kind in _OWN.items() if kind is not None}, **self._types}
         self._filters: dict[str, Function] = {}
 
-    def entries(
-        self, fields: Mapping[str, Any], *, anew: bool, edited: tuple[str, ...], only: str | None
-    ) -> Iterator[Entry]:
-        """The ways of a message, one for each destination that wants it.
+    def ways(self, requests: Sequence[Request]) -> list[list[Entry | Refusal]]:
+        """The ways of messages: of each an entry for each destination that wants it, and why it can't go to one, or to any.
 
         Args:
-            fields: the message, as it was written when it was set aside, with the edits.
-            anew: whether it hadn't passed these stages.
-            edited: the names of the edited fields.
-            only: the destination to which alone it goes; None: it is routed.
+            requests: the messages.
+
+        Raises:
+            UsageError: the user's code can't be called, or its result has the wrong form.
+        """
+        found: list[list[Entry | Refusal]] = [[] for _ in requests]
+        messages: dict[int, dict[str, Any]] = {}
+        for place, request in enumerate(requests):
+            try:
+                messages[place] = self._prepared(request)
+            except Refusal as refusal:
+                found[place].append(refusal)
+        if self._has_code:
+            messages = self._worked_on(messages, requests, None, found)
+        wanted = self._routed(messages, requests, found)
+        for one in self._pipeline.route:
+            mine = wanted[one.queue.name]
+            if one.process is not None:
+                mine = self._worked_on(mine, requests, one, found)
+            for place, message in mine.items():
+                try:
+                    found[place].append(self._entry(one.queue, message, requests[place].fields))
+                except Refusal as refusal:
+                    found[place].append(refusal)
+        return found
+
+    def _routed(
+        self, messages: dict[int, dict[str, Any]], requests: Sequence[Request], found: list[list[Entry | Refusal]]
+    ) -> dict[str, dict[int, dict[str, Any]]]:
+        """By destination the messages that it wants."""
+        wanted: dict[str, dict[int, dict[str, Any]]] = {one.queue.name: {} for one in self._pipeline.route}
+        for place, message in messages.items():
+            only = requests[place].only
+            names = [one.queue.name for one in self._pipeline.route if self._is_for(one, message)]
+            for name in names:
+                if only in (None, name):
+                    wanted[name][place] = message
+            if not any(only in (None, name) for name in names):
+                why = f"destination {only} doesn't want it any more" if only else "no destination wants it"
+                found[place].append(Refusal(why))
+        return wanted
+
+    @property
+    def _has_code(self) -> bool:
+        return self._pipeline.process is not None or any(one.process is not None for one in self._pipeline.route)
+
+    def _prepared(self, request: Request) -> dict[str, Any]:
+        """The columns of a message, read again from its body where they have to be.
 
         Raises:
             Refusal: it can't be put back.
         """
-        code = self._pipeline.process is not None or any(one.process is not None for one in self._pipeline.route)
+        fields = request.fields
         entry = self._entries.get(str(fields.get("location")))
         if entry is None:
             raise Refusal(f"the pipeline has no location {shown(fields.get('location'))} any more")
         message = self._message(fields)
-        body_edited = bool({"body", "body_base64"} & set(edited))
+        body_edited = bool({"body", "body_base64"} & set(request.edited))
         invalid = fields.get("disposition") == "invalid"
-        if anew and entry.split is not None and fields.get("part") is None and entry.split.otherwise == "invalid":
+        unsplit = entry.split is not None and fields.get("part") is None and entry.split.otherwise == "invalid"
+        if request.anew and unsplit:
             raise Refusal("messages of its location are split, and this one wasn't: put it into the source again")
-        if (invalid or body_edited) and (anew or not code):
-            self._read_again(entry, message, edited)
-        if anew and code:
-            message = self._worked_on(message, None)
-        wanted = [one for one in self._pipeline.route if only in (None, one.queue.name) and self._is_for(one, message)]
-        if not wanted:
-            raise Refusal(f"destination {only} doesn't want it any more" if only else "no destination wants it")
-        for one in wanted:
-            own = self._worked_on(message, one) if anew and one.process is not None else message
-            yield self._entry(one.queue, own, fields)
+        if (invalid or body_edited) and (request.anew or not self._has_code):
+            self._read_again(entry, message, request.edited)
+        return message
 
     def _message(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of a message, in their types."""
@@ -157,17 +210,27 @@ class Passage:
                 raise Refusal(f"it is still invalid: {problem}")
         message.update({name: value for name, value in found.items() if name not in edited})
 
-    def _worked_on(self, message: dict[str, Any], destination: Destination | None) -> dict[str, Any]:
-        """The message after the user's code.
-
-        Raises:
-            Refusal: the code fails at it again.
-        """
+    def _worked_on(
+        self,
+        messages: dict[int, dict[str, Any]],
+        requests: Sequence[Request],
+        destination: Destination | None,
+        found: list[list[Entry | Refusal]],
+    ) -> dict[int, dict[str, Any]]:
+        """The messages after the user's code; those that had passed it as they are, those at which it fails again are refused."""
+        places = [place for place in messages if requests[place].anew]
+        if not places:
+            return messages
         name = None if destination is None else destination.queue.name
-        found = process_here(message, self._pipeline, destination=name)
-        if found["_invalid"] is not None:
-            raise Refusal(f"it is still invalid: {found['_invalid'].splitlines()[0]}")
-        return {**message, **found}
+        worked = process_here([messages[place] for place in places], self._pipeline, destination=name)
+        done = dict(messages)
+        for place, message in zip(places, worked, strict=True):
+            if message["_invalid"] is None:
+                done[place] = {**messages[place], **message}
+            else:
+                del done[place]
+                found[place].append(Refusal(f"it is still invalid: {message['_invalid'].splitlines()[0]}"))
+        return done
 
     def _is_for(self, destination: Destination, message: Mapping[str, Any]) -> bool:
         return self._says(destination.where, message) is True

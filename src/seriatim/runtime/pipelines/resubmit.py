@@ -28,7 +28,7 @@ from seriatim.errors import EnvironmentProblem, UsageError, shown
 from seriatim.kernel.outcome import REASONS
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.section import likely
-from seriatim.runtime.pipelines.passage import Passage, Refusal
+from seriatim.runtime.pipelines.passage import Passage, Refusal, Request
 from seriatim.runtime.pipelines.set_aside import SetAside, SetAsideFilter, read_set_aside
 from seriatim.spark.control.commands import RESUBMIT, Answer, Command
 from seriatim.spark.control.log import COMMAND
@@ -204,17 +204,13 @@ def resubmit(
     done: list[PutBack] = []
     commands: dict[str, Command] = {}
     shown_as: dict[str, PutBack] = {}
-    for row in rows:
-        try:
-            entries = list(
-                passage.entries(row.fields, anew=_is_anew(row), edited=row.edited, only=_only(row, pipeline))
-            )
-            _check_size(row)
-            _check_output(row, pipeline)
-        except Refusal as refused:
-            done.append(_told(row, "refused", destination=row.message.destination, why=str(refused)))
-            continue
-        for entry in entries:
+    requests = [Request(row.fields, _is_anew(row), row.edited, _only(row, pipeline)) for row in rows]
+    for row, ways in zip(rows, passage.ways(requests), strict=True):
+        why = _too_large(row) or _one_of_several(row, pipeline)
+        for entry in [Refusal(why)] if why else ways:
+            if isinstance(entry, Refusal):
+                done.append(_told(row, "refused", destination=row.message.destination, why=str(entry)))
+                continue
             id_ = _id_of(place, row, entry.destination)
             if id_ in commands:
                 continue  # two destinations have set it aside, and both ways lead there
@@ -396,16 +392,17 @@ def _only(row: Row, pipeline: Pipeline) -> str | None:
     return row.message.destination if failed_there and not before else None
 
 
-def _check_size(row: Row) -> None:
+def _too_large(row: Row) -> str:
     size = len(row.fields.get("body") or row.fields.get("body_base64") or "")
-    if size > LARGEST_BODY:
-        raise Refusal(f"its body is larger than {LARGEST_BODY >> 20} MiB: put it into the source again")
+    return (
+        f"its body is larger than {LARGEST_BODY >> 20} MiB: put it into the source again" if size > LARGEST_BODY else ""
+    )
 
 
-def _check_output(row: Row, pipeline: Pipeline) -> None:
-    """Refuse one of several outputs of the user's code: together they are one message of the order."""
+def _one_of_several(row: Row, pipeline: Pipeline) -> str:
+    """Why one of several outputs of the user's code can't go back; empty if it isn't one: together they are one message of the order."""
     code = pipeline.process is not None or any(one.process is not None for one in pipeline.route)
     part = row.fields.get("part")
     name = row.message.message_id.removesuffix(f".{part}") if part is not None else row.message.message_id
-    if code and not _is_anew(row) and _NUMBERED.search(name):
-        raise Refusal("it is one of several outputs of the user's code, which only leave together")
+    several = code and not _is_anew(row) and _NUMBERED.search(name) is not None
+    return "it is one of several outputs of the user's code, which only leave together" if several else ""

@@ -7,7 +7,7 @@ calls. From here on, a pipeline with user code has all columns that any of its f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -83,16 +83,18 @@ def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling:
     return df.withColumns(was).mapInArrow(work.__call__, T.StructType(fields))
 
 
-def process_here(message: Mapping[str, Any], pipeline: Pipeline, *, destination: str | None = None) -> dict[str, Any]:
-    """A message after the user's code at one place of a pipeline, outside of Spark; each call is made in a process of its own.
+def process_here(
+    messages: Sequence[Mapping[str, Any]], pipeline: Pipeline, *, destination: str | None = None
+) -> list[dict[str, Any]]:
+    """A few messages after the user's code at one place of a pipeline, outside of Spark; each call is made in a process of its own.
 
     Args:
-        message: its columns: of the message itself, and its properties; one that is missing is null.
+        messages: their columns: of the message itself, and its properties; one that is missing is null.
         pipeline: the pipeline.
         destination: the destination under which the code stands; None: the code before ``route``.
 
     Returns:
-        all columns as Spark's messages have them, with those that any code returns, ``_invalid`` and ``_outputs``.
+        of each message all columns as Spark's messages have them, with those that any code returns, ``_invalid`` and ``_outputs``.
 
     Raises:
         UsageError: the result of a function has the wrong form, or code returns a promoted property in another type.
@@ -111,9 +113,9 @@ def process_here(message: Mapping[str, Any], pipeline: Pipeline, *, destination:
     for name, kind in columns.items():
         if own.setdefault(name, kind) != kind:
             raise UsageError(f"{name} is returned in another type than it was promoted in", where="process")
-    values = {**message, "destination": destination}
-    table = pa.table({name: pa.array([values.get(name)], kind) for name, kind in own.items()})
-    table = table.append_column(OUTPUTS, pa.nulls(1, outputs_type(columns or {"body": pa.binary()})))
+    values = [{**message, "destination": destination} for message in messages]
+    table = pa.table({name: pa.array([one.get(name) for one in values], kind) for name, kind in own.items()})
+    table = table.append_column(OUTPUTS, pa.nulls(len(values), outputs_type(columns or {"body": pa.binary()})))
     here = [pipeline.process]
     if destination is not None:
         here = [one.process for one in pipeline.route if one.queue.name == destination]
@@ -122,7 +124,7 @@ def process_here(message: Mapping[str, Any], pipeline: Pipeline, *, destination:
             step = _step(declared, destination, search_folders(pipeline.source_file), frozenset(columns) - before)
             calling = Calling(apart=True).of(step.function.name, destination)
             table = run_step(table, step, step.function.load(), calling)
-    return {name: table.column(name)[0].as_py() for name in table.column_names}
+    return [dict(row) for row in table.to_pylist()]
 
 
 def properties(pipeline: Pipeline) -> dict[str, str]:
