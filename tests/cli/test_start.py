@@ -87,10 +87,15 @@ def test_help_lists_every_noun_once_and_what_helps_first():
         ("faults 12", "faults 12"),
         ("type", "types"),
         ("run list", "run list"),
+        ("set-aside orders.yaml --json", "set-aside list orders.yaml --json"),
+        ("set-aside --group c orders.yaml", "set-aside list --group c orders.yaml"),
+        ("set-aside list orders.yaml", "set-aside list orders.yaml"),
+        ("set-aside resubmit orders.yaml", "set-aside resubmit orders.yaml"),
+        ("set-aside --help", "set-aside --help"),
     ],
 )
 def test_a_noun_may_be_in_either_number_and_lists_without_a_verb(typed, meant):
-    verbs = {"group": ["show", "retry"], "queue": ["off"], "subscription": ["stop"]}
+    verbs = {"group": ["show", "retry"], "queue": ["off"], "subscription": ["stop"], "set-aside": ["list", "resubmit"]}
     assert brought_to_commands(typed.split(), verbs.__getitem__) == meant.split()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +25,7 @@ from seriatim.spark.resequence.bucket import Bucket, Plan
 from seriatim.spark.resequence.group_views import views
 from seriatim.spark.resequence.operator import START_KEY, START_NEXT, START_QUEUE, enrol_first
 from seriatim.spark.resequence.stage import judged_here
+from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
 from tests.conformance import on_spark
@@ -37,12 +39,15 @@ class OnBucket:
 
     Args:
         case: the case.
+        rests: whether a group expires, and leaves a tombstone, as soon as nothing waits in it.
     """
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, *, rests: bool = False) -> None:
         self._case = case
+        self._rests = rests
+        queue = judged_here(on_spark.queue_of(case))
         self.plan = Plan(
-            queues=(judged_here(on_spark.queue_of(case)),),
+            queues=(replace(queue, expire_after=1e-6) if rests else queue,),
             destination=None,
             invalid=None,
             user=tuple(_USER.names),
@@ -64,9 +69,10 @@ class OnBucket:
     def call(self, numbers: range, watermark: int, *commands: Command) -> list[dict[str, Any]]:
         """Operators' commands are obeyed, and some messages arrive; what is decided."""
         index = Index.from_bytes(self.stored, self.plan.fingerprint)
-        bodies = Bodies(MemoryChunks(self.chunks), index.chunks, _USER)
+        store = MemoryChunks(self.chunks)
+        bodies, cold = Bodies(store, index.chunks, _USER), ColdGroups(index, store) if self._rests else None
         packets = [_packet(self._case, numbers)] if len(numbers) else []
-        bucket = Bucket(self.plan, index, bodies, packets)
+        bucket = Bucket(self.plan, index, bodies, packets, cold)
         if commands:
             bucket.obey(list(commands), watermark, watermark)
         decided = [row for table in bucket.take(watermark) for row in table.to_pylist()]
@@ -130,9 +136,9 @@ def cut_at(case: Case, places: Sequence[int]) -> list[tuple[range, int]]:
     return [*((range(*edge), NEVER) for edge in pairwise(edges)), (range(0), micros(case.last_time))]
 
 
-def run(case: Case, calls: Sequence[tuple[range, int]], *, by_step: bool = False) -> Result:
+def run(case: Case, calls: Sequence[tuple[range, int]], *, by_step: bool = False, rests: bool = False) -> Result:
     """Runs a case in some calls."""
-    engine = OnBucket(case)
+    engine = OnBucket(case, rests=rests)
     fates: list[Fate] = []
     left: list[tuple[Fate, ...]] = []
     told: list[tuple[str, int]] = []

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 
 from seriatim import Fifo, Policy, Sequencer, Standard, Unordered
+from seriatim.spark.resequence import bucket
 from tests.conformance import on_bucket, on_spark
 from tests.conformance.case import Arrive, Case, Message, Result, check
 from tests.conformance.cases import CASES
@@ -14,6 +15,8 @@ from tests.conformance.in_memory import InMemory
 from tests.soak import seed
 
 STEPPED = [case for case in CASES if on_spark.cannot_run(case) is None]
+#: Of those that have groups.
+RESTING = [case for case in STEPPED if not isinstance(case.policy, Unordered)]
 #: An action is a command; each step is a call of its own.
 ACTED = [
     case
@@ -35,6 +38,12 @@ def test_however_it_is_cut(case: Case) -> None:
     cuts = [[], list(range(count)), *(chance.sample(range(count), chance.randrange(count + 1)) for _ in range(3))]
     for places in cuts:
         check(case, on_bucket.run(case, on_bucket.cut_at(case, places)))
+
+
+@pytest.mark.parametrize("case", RESTING, ids=lambda case: case.name)
+def test_groups_that_leave_a_tombstone_whenever_they_can(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bucket, "LEAST_PUT_AWAY", 1)
+    check(case, on_bucket.run(case, on_bucket.steps_of(case), by_step=True, rests=True))
 
 
 @pytest.mark.parametrize("case", ACTED, ids=lambda case: case.name)

@@ -24,7 +24,21 @@ ON_SPARK = (
     "seriatim.runtime.box_format",
     *(
         f"seriatim.runtime.pipelines.{name}"
-        for name in ("answers", "attempts", "box_format", "checkpoint", "drain", "move", "progress", "run", "tally")
+        for name in (
+            *(
+                "answers",
+                "attempts",
+                "box_format",
+                "checkpoint",
+                "drain",
+                "move",
+                "passage",
+                "progress",
+                "resubmit",
+                "run",
+                "tally",
+            ),
+        )
     ),
 )
 

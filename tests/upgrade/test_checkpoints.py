@@ -235,7 +235,7 @@ UNREADABLE = [
     ("pipeline.json", lambda file: file.write_bytes(b"["), "damaged"),
     ("pipeline.json", Path.unlink, "doesn't say of which pipeline it is"),
     ("tally.json", lambda file: file.write_bytes(b"{"), "tally"),
-    ("query/metadata", lambda file: file.write_bytes(b"x"), "Unrecognized token 'x'"),
+    ("query/metadata", lambda file: file.write_bytes(b"x"), "metadata: the file is damaged"),
     ("query/commits/4", lambda file: file.write_bytes(b""), "commits/4: the file is damaged"),
     ("query/offsets/5", lambda file: file.write_bytes(b"v1\n{"), "offsets/5: the file is damaged"),
     ("query/state", shutil.rmtree, "state"),

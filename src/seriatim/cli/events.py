@@ -73,20 +73,17 @@ def events(
 
     The kinds are explained by `seriatim docs events`. With --after, list them oldest first, so that none is missed.
     """
-    if pipeline is not None:
-        not_with_dsn(dsn)
-        if before is not None or after is not None:
-            raise UsageError(
-                "--before and --after read a message box", remedy="of a pipeline: --since, --until, --limit"
-            )
-        _of_pipeline(pipeline, by, limit, json_=json_, queue=queue, kinds=kinds or None, **given)
-        return
-    from seriatim.operations import events as operations  # noqa: PLC0415 -- the driver, when it is needed
-
     if by is not None and before is not None:
         raise UsageError("--by counts all, and --before goes on with a list", remedy="leave one of them out")
     if after is not None and (by or before or any(given.values())):
         raise UsageError("--after can only be combined with --queue, --kind and --limit", remedy="leave the others out")
+    if pipeline is not None:
+        not_with_dsn(dsn)
+        paged = {"before": before, "after": after}
+        _of_pipeline(pipeline, by, limit, paged, json_=json_, queue=queue, kinds=kinds or None, **given)
+        return
+    from seriatim.operations import events as operations  # noqa: PLC0415 -- the driver, when it is needed
+
     with opened(dsn, schema) as box:
         if queue is not None:
             box.definitions().queue(queue)
@@ -100,10 +97,12 @@ def events(
             EVENTS.print(operations.events(box, queue, before=before, **chosen, **given), json_=json_, limit=limit)
 
 
-def _of_pipeline(pipeline: str, by: str | None, limit: int, *, json_: bool, **given: Any) -> None:
+def _of_pipeline(
+    pipeline: str, by: str | None, limit: int, paged: dict[str, Any], *, json_: bool, **given: Any
+) -> None:
     from seriatim.operations.pipelines import events as operations  # noqa: PLC0415 -- Spark is slow to import
 
     if by is not None:
         KIND_COUNTS.print(operations.events_by_kind(pipeline, **given)[:limit], json_=json_, limit=limit)
         return
-    _OF_PIPELINE.print(operations.events(pipeline, limit=limit, **given), json_=json_, limit=limit)
+    _OF_PIPELINE.print(operations.events(pipeline, limit=limit, **paged, **given), json_=json_, limit=limit)

@@ -20,6 +20,8 @@ VERBS: Mapping[str, str] = {
 }
 #: Commands with verbs of which ``list`` is one.
 LISTED = ("dead-letters", "dialogs", "instances", "messages")
+#: Commands with verbs that list what is in a file, if it is named without a verb.
+_OF_FILES = ("set-aside",)
 #: Commands that list and have no verbs.
 _PLAIN = ("contracts", "events", "faults", "services", "types", "workers")
 
@@ -43,9 +45,9 @@ def brought_to_commands(words: Sequence[str], verbs_of: Callable[[str], Collecti
         if is_verb or (first in _HELP and words[0] == VERBS[noun]):
             return [VERBS[noun], *rest]
         return [noun, *rest]
-    if noun in LISTED:
-        has_verb = first is not None and (not first.startswith("-") or first in _HELP)
-        return [noun, *rest] if has_verb else [noun, "list", *rest]
+    if noun in LISTED or noun in _OF_FILES:
+        named = first in verbs_of(noun) if noun in _OF_FILES else first is not None and not first.startswith("-")
+        return [noun, *rest] if named or first in _HELP else [noun, "list", *rest]
     if noun in _PLAIN and first in ("list", "show"):
         return [noun, *rest[1:]]
     return [noun, *rest]

@@ -252,6 +252,18 @@ FAULTS = [
         "sequence: number, unopened_timeout: 5s",
         "8:84: queue 'all': unopened_timeout is for groups that a message opens",
     ),
+    ("sequence: number", "sequence: number, expire_after: 0", "8:80: queue 'all': expire_after can't be 0.0"),
+    ("sequence: number", "sequence: number, expire_after: 1y", "8:80: route[0].resequence.expire_after: '1y'"),
+    (
+        "sequence: number",
+        "sequence: number, expire_to: nothing",
+        "8:77: queue 'all': expire_to says what expired groups",
+    ),
+    (
+        "sequence: number",
+        "sequence: number, expire_after: 1d, expire_to: dust",
+        "8:95: route[0].resequence.expire_to can't be 'dust'",
+    ),
     (
         "sequence: number",
         "sequence: number, hole_timout: 5",

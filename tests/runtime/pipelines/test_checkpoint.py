@@ -132,6 +132,8 @@ def begun(tmp_path, pipeline):
         for number in range(last + 1):
             (checkpoint.query / name / str(number)).write_text(text)
             (checkpoint.query / name / f".{number}.crc").write_bytes(b"")
+    (checkpoint.query / "sources" / "0").mkdir(parents=True)
+    (checkpoint.query / "sources" / "0" / "1").write_text('v1\n{"path":"file:///a.json","timestamp":1,"batchId":1}')
     return checkpoint
 
 

@@ -20,6 +20,8 @@ from seriatim.spark.control.operator_log import EVENT
 __all__ = ["GroupEvent", "KindCount", "events", "events_by_kind"]
 
 _MOST = 100_000
+#: Between the numbers of the first events of two batches: more than a batch can have.
+_PLACES = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class GroupEvent:
     """An event of a pipeline's group.
 
     Args:
+        event_id: its number: it rises from batch to batch, and within a batch in order of time.
         at: the time of the batch, or by which clock it happened.
         queue: the destination.
         group: the group's key.
@@ -42,6 +45,7 @@ class GroupEvent:
         reason: the operator's reason.
     """
 
+    event_id: int
     at: datetime
     queue: str
     group: str
@@ -55,6 +59,11 @@ class GroupEvent:
     action: str | None = None
     actor: str | None = None
     reason: str | None = None
+
+    @property
+    def position(self) -> int:
+        """The number behind which an exporter goes on: the same as `event_id`."""
+        return self.event_id
 
     @property
     def numbers(self) -> str | None:
@@ -78,9 +87,11 @@ def events(
     kinds: str | Collection[str] | None = None,
     since: When | None = None,
     until: When | None = None,
+    before: int | None = None,
+    after: int | None = None,
     limit: int = 100,
 ) -> list[GroupEvent]:
-    """List events of a pipeline's groups, newest first.
+    """List events of a pipeline's groups, newest first; behind a position oldest first.
 
     Args:
         pipeline: its name, or its file.
@@ -91,15 +102,20 @@ def events(
         since: only events from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
             seconds or ``"2h"``.
         until: only events before this moment, likewise.
+        before: only events with a lower `event_id`, for paging: the last one of the previous call.
+        after: only events behind this position, oldest first, as an exporter reads them; 0 begins. None: newest first.
         limit: the largest number of rows.
 
     Raises:
-        UsageError: there is no such pipeline or kind, or the limit or the range of time is invalid.
+        UsageError: there is no such pipeline or kind, or the limit or the range of time is invalid; or there are both `before` and `after`.
         CheckpointMismatch: a file of the operator log is damaged.
     """
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} events", remedy=f"an integer from 1 to {_MOST:,}")
-    return list(islice(_events(pipeline, queue, group, key, kinds, since, until), limit))
+    if before is not None and after is not None:
+        raise UsageError("before and after can't be combined", remedy="leave one of them out")
+    found = _events(pipeline, queue, group, key, kinds, since, until, before=before, after=after)
+    return list(islice(found, limit))
 
 
 def events_by_kind(
@@ -131,15 +147,26 @@ def _events(
     kinds: str | Collection[str] | None,
     since: When | None,
     until: When | None,
+    *,
+    before: int | None = None,
+    after: int | None = None,
 ) -> Iterator[GroupEvent]:
     named = checked_kinds(kinds)
     begin, end = moments(since, until)
     found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
     fits = pattern(translate("*" if key is None else key.replace("[", "[[]")))
-    for entry in found.place.operator_log.entries(newest_first=True, kind=EVENT):
+    entries = found.place.operator_log.entries(
+        after=-1 if after is None else after // _PLACES - 1,
+        through=None if before is None else before // _PLACES,
+        newest_first=after is None,
+        kind=EVENT,
+    )
+    for entry in entries:
         event = _event(entry)
         if (
-            queue in (None, event.queue)
+            (before is None or event.event_id < before)
+            and (after is None or event.event_id > after)
+            and queue in (None, event.queue)
             and group in (None, event.group)
             and (named is None or event.kind in named)
             and fits.match(event.group)
@@ -150,7 +177,8 @@ def _events(
 
 
 def _event(entry: dict[str, Any]) -> GroupEvent:
-    known: dict[str, Any] = {name: entry.get(name) for name in GroupEvent.__slots__ if name not in ("at", "kind")}
+    own = ("event_id", "at", "kind")
+    known: dict[str, Any] = {name: entry.get(name) for name in GroupEvent.__slots__ if name not in own}
     # By the event clock something may happen before any time is known.
     at = datetime.fromtimestamp(max(entry["at"], 0) / 1_000_000, UTC)
-    return GroupEvent(at=at, kind=entry["event"], **known)
+    return GroupEvent(entry["batch"] * _PLACES + entry["place"], at, kind=entry["event"], **known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 from seriatim.errors import CheckpointMismatch
 from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, find
 from seriatim.spark.control.log import COMMAND
+from seriatim.spark.control.pace import Pace
 from seriatim.spark.control.pipeline_place import PipelinePlace, log_position
 
 __all__ = ["DestinationCounts", "PipelineCounts", "counts_of", "pipelines"]
@@ -59,10 +61,15 @@ class PipelineCounts:
         running: whether a run has it.
         batch: its last committed batch; None: there is none yet.
         batch_at: the time of that batch.
+        behind: how many records a run is behind its source, of the partition that is furthest behind; None: the source can't tell, or
+            nothing runs.
+        received_per_s: the messages a second that a run has received in the last minute; None: nothing runs.
+        released_per_s: the messages a second that it has released in the last minute; None: nothing runs.
         held: how many messages it holds.
         held_groups: how many groups hold some.
-        holes: how many groups wait for a missing number.
+        waiting_groups: how many groups wait for a missing number.
         oldest: since when the group waits that has waited longest.
+        age_s: how long that is, in seconds; None: none waits.
         set_aside: how many messages were set aside, from the first batch on.
         queued: how many commands wait for it.
         state_bytes: the size of its state on disk.
@@ -74,14 +81,23 @@ class PipelineCounts:
     running: bool
     batch: int | None
     batch_at: datetime | None
+    behind: int | None
+    received_per_s: float | None
+    released_per_s: float | None
     held: int
     held_groups: int
-    holes: int
+    waiting_groups: int
     oldest: datetime | None
+    age_s: float | None
     set_aside: int
     queued: int
     state_bytes: int
     destinations: tuple[DestinationCounts, ...]
+
+    @property
+    def holes(self) -> int:
+        """How many groups wait for a missing number: the same as `waiting_groups`."""
+        return self.waiting_groups
 
 
 def pipelines() -> list[PipelineCounts]:
@@ -115,16 +131,23 @@ def _counts(place: PipelinePlace) -> PipelineCounts:
     since = [group[5] for one in reports for group in one.get("longest", ()) if group[5] is not None]
     batch, at = _last_batch(query)
     entries = place.control.read(log_position(query, done=True), place.control.last())
+    running, oldest = place.is_running(), min(since, default=None)
+    now = time.time()
+    pace = Pace.of(place.root) if running else None
     return PipelineCounts(
         place.name,
         str(place.root),
-        place.is_running(),
+        running,
         batch,
         at,
+        behind=None if pace is None else pace.behind,
+        received_per_s=None if pace is None else pace.received_per_s(now),
+        released_per_s=None if pace is None else pace.released_per_s(now),
         held=sum(one.held for one in destinations),
         held_groups=sum(sum(one.get("held_groups", {}).values()) for one in reports),
-        holes=sum(one.holes for one in destinations),
-        oldest=_time(min(since, default=None)),
+        waiting_groups=sum(one.holes for one in destinations),
+        oldest=_time(oldest),
+        age_s=None if oldest is None else max(0.0, round(now - oldest / 1_000_000, 1)),
         set_aside=sum(getattr(one, what) for one in destinations for what in _SET_ASIDE),
         queued=sum(one["kind"] == COMMAND for one in entries),
         state_bytes=_size(query / "state"),

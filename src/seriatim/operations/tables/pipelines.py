@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seriatim.kernel.held_groups import missing_numbers
+from seriatim.operations.period import period_of
 from seriatim.operations.tables.acted import EVENT
 from seriatim.operations.tables.table import Column, Table, json_only, text_only
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 __all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LOGGED", "OPERATION", "REFUSED"]
 
 _SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
+#: Rates from here on are shown without a fraction.
+_WHOLE_FROM = 10
 
 GROUP: Table[Group] = Table(
     "A group of a pipeline",
@@ -73,6 +76,7 @@ LOGGED: Table[LogEntry] = Table(
 )
 EVENTS: Table[GroupEvent] = Table(
     "An event of a pipeline's group",
+    *json_only("event_id", position="the number behind which an exporter goes on: the same"),
     Column("at"),
     Column("queue"),
     Column("group"),
@@ -89,6 +93,10 @@ EVENTS: Table[GroupEvent] = Table(
 
 def _set_aside(counts: DestinationCounts) -> str:
     return ", ".join(f"{getattr(counts, what):,} {what}" for what in _SET_ASIDE if getattr(counts, what))
+
+
+def _rate(rate: float | None) -> str | None:
+    return None if rate is None else f"{rate:,.0f}" if rate >= _WHOLE_FROM else f"{rate:,.1f}"
 
 
 DESTINATIONS: Table[DestinationCounts] = Table(
@@ -110,10 +118,15 @@ COUNTS: Table[PipelineCounts] = Table(
     Column("running", "is", shown=lambda one: "running" if one.running else "stopped"),
     Column("batch"),
     Column("batch_at", "at"),
+    Column("behind"),
+    Column("received_per_s", "received/s", shown=lambda one: _rate(one.received_per_s)),
+    Column("released_per_s", "released/s", shown=lambda one: _rate(one.released_per_s)),
     Column("held"),
-    Column("held_groups", "waiting groups"),
-    Column("holes"),
+    Column("held_groups", "holding groups"),
+    Column("waiting_groups", "waiting groups"),
+    *json_only("holes"),
     Column("oldest"),
+    Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s), after="oldest"),
     Column("set_aside", "set aside"),
     Column("queued", "commands"),
     Column("state_bytes", "state", shown=lambda one: f"{one.state_bytes / 1_000_000:,.1f} MB"),

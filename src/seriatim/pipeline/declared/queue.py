@@ -34,6 +34,7 @@ ERRORS = ("suspend", "continue", "stop")
 KEEP = ("nothing", "faults", "everything")
 EVENTS = ("usual", "all")
 WHEN_FULL = ("wait", "refuse")
+EXPIRE_TO = ("tombstone", "nothing")
 #: A queue's `max_messages` is at most that.
 MOST_MESSAGES = 2**53
 #: A queue's `open_at_most` is at most that.
@@ -57,7 +58,7 @@ class Queue:
         sequence: the property (column) with a message's position in its group. Not for `Unordered` and `Fifo`.
         default_group: the group of messages whose key is null, empty, too long or has a NUL; None: such messages are invalid.
 
-    The following arguments are for queues of a message box; pipelines ignore them.
+    The following arguments are for queues of a message box; pipelines ignore them, but not `expire_after`.
 
     Args:
         errors: what happens when a handler fails permanently: ``"suspend"`` (the group stops, other groups go on),
@@ -74,8 +75,10 @@ class Queue:
         max_messages: the largest number of messages in the queue; None: no limit.
         when_full: whether a publisher to a full queue waits (``"wait"``) or gets `QueueFull` at once (``"refuse"``).
         enabled: whether messages are handed out. The queue accepts messages in either case.
-        expire_after: seconds (or ``"90d"``) after which an idle group has expired. Its state (next number, ordinal, skipped
-            numbers) stays until a clean-up with `forget_expired`; None: groups don't expire.
+        expire_after: seconds (or ``"90d"``) after which an idle group has expired. In a message box its state (next number, ordinal, skipped
+            numbers) stays until a clean-up with `forget_expired`; in a pipeline see `expire_to`. None: groups don't expire.
+        expire_to: of a pipeline's destination: ``"tombstone"``: that state stays, apart from the groups that are at work; ``"nothing"``: the group is
+            forgotten, and begins as a new incarnation when it gets a message. A message box ignores it.
         attempts: the number of calls of a handler, the first call included, after which a message has failed permanently;
             1 to 1,000.
         retry_delay: seconds (or ``"5s"``) before the second attempt; its group waits. With the defaults a failing message
@@ -124,6 +127,7 @@ class Queue:
     when_full: Literal["wait", "refuse"] = "wait"
     enabled: bool = True
     expire_after: float | str | None = None
+    expire_to: Literal["tombstone", "nothing"] = "tombstone"
     attempts: int = 5
     retry_delay: float | str = 1.0
     retry_factor: float = 2.0
@@ -169,6 +173,11 @@ class Queue:
         object.__setattr__(self, "expire_after", self._period("expire_after"))
         if self.expire_after is not None and isinstance(self.policy, Unordered):
             raise self._wrong("expire_after is for groups, and Unordered has none", "leave it out")
+        self._check_choice("expire_to", EXPIRE_TO)
+        if self.expire_to != "tombstone" and self.expire_after is None:
+            raise self._wrong(
+                "expire_to says what expired groups leave, and none expires", "add expire_after, or leave it out"
+            )
         self._check_limit()
         if not isinstance(self.enabled, bool):
             raise self._wrong(f"enabled can't be {shown(self.enabled)}", "True or False")

@@ -10,8 +10,8 @@ from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.pipeline.declared.pipeline import DROP, MOST_DESTINATIONS, Deliver, Destination, StartFrom
-from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, Deliver, Destination, StartFrom
+from seriatim.pipeline.declared.queue import EXPIRE_TO, Queue
 from seriatim.pipeline.files.box_place import by_subscriptions, queue_port, service_port
 from seriatim.pipeline.files.paths import PORT_FORMATS, Paths, file_format
 from seriatim.pipeline.files.policy import read_policy
@@ -60,8 +60,18 @@ def route(
         section.finish(LATER)
         if ordering is not None and port is not None:
             queue, start_from, start_said = ordering
+            _check_expiry(section, queue, port)
             destinations.append(Destination(queue, port, filtered, step, start_from, start_said))
     return tuple(destinations)
+
+
+def _check_expiry(section: Section, queue: Queue, port: Deliver) -> None:
+    """Report a destination whose ordinals begin again, where another queue goes by them."""
+    if queue.expire_to == "nothing" and port.format == BOX:
+        what = f"destination {queue.name!r} forgets groups, whose ordinals begin again, and a queue of a box goes by the ordinals"
+        section.fault(
+            "resequence", what, "leave out expire_to: then a group that has expired goes on with its ordinals"
+        )
 
 
 def require_property(
@@ -147,8 +157,8 @@ def _port_format(port: Section) -> str | None:
     return None
 
 
-#: What of a queue says how its messages are compared, and which of them open and close groups.
-_CONTENT = ("compare", "opens", "closes", "unopened_timeout")
+#: What of a queue says how its messages are compared, which of them open and close groups, and when idle groups expire.
+_CONTENT = ("compare", "opens", "closes", "unopened_timeout", "expire_after", "expire_to")
 
 
 def _resequence(
@@ -167,6 +177,8 @@ def _resequence(
         "opens": section.text("opens"),
         "closes": section.text("closes"),
         "unopened_timeout": section.duration_s("unopened_timeout"),
+        "expire_after": section.duration_s("expire_after"),
+        "expire_to": section.choice("expire_to", EXPIRE_TO),
     }
     section.finish(LATER)
     if kind is None:

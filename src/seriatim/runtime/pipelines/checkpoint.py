@@ -7,6 +7,8 @@
     ├── fence.…           the number of the last run
     ├── stop              another process asks the run to end after its batch
     ├── tally.json        the counts of messages so far, by disposition (`tally.py`)
+    ├── pace.json         how fast the run is, for people who look
+    ├── resubmit.lock     held while somebody puts messages back
     ├── control/          the control log: commands to the operator, in the order in which it obeys them
     ├── operator-log/     answers to commands, by batch
     ├── query/            Spark's own: offsets, commits, state
@@ -44,6 +46,7 @@ from seriatim.pipeline.declared.pipeline import BOX, Destination, Pipeline, Rece
 from seriatim.pipeline.files.pipeline_file import examine, load
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.section import likely
+from seriatim.runtime.pipelines.spark_logs import check_spark_logs
 from seriatim.runtime.pipelines.start_changes import (
     Change,
     KnownDestination,
@@ -411,6 +414,7 @@ class Checkpoint:
             }
             write_synced(file, json.dumps(noted, indent=2).encode())
         self._check_logs()
+        check_spark_logs(self.query)
         return known
 
     def _found(self, file: Path, pipeline: Pipeline) -> tuple[dict[str, Any], Identity]:

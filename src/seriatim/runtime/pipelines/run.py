@@ -34,10 +34,11 @@ from seriatim.runtime.pipelines.progress import (
     Tell,
     Waiting,
 )
-from seriatim.runtime.pipelines.tally import Standing, Tally
+from seriatim.runtime.pipelines.tally import PUT_BACK, Standing, Tally
 from seriatim.runtime.stop_signal import Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
 from seriatim.spark.control.log import ControlLog
+from seriatim.spark.control.pace import Pace
 from seriatim.spark.control.pipeline_place import log_position
 from seriatim.spark.deliver.abandoned import set_aside_waiting
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequency, merged
@@ -113,7 +114,7 @@ def run(
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}), abandon=abandon)
         ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
         fence = checkpoint.take_over()
-        tally = Tally(checkpoint.tally)
+        tally = Tally(checkpoint.tally, begun=checkpoint.last_begun() >= 0)
         watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell, looked)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
@@ -353,6 +354,8 @@ class _Watch:
         self._skipped = SkippedHoles()
         self._cared = self._timed = 0.0
         self._failing: tuple[tuple[str, str], ...] = ()
+        self._pace = Pace(since=time.time())
+        self._pace.keep(checkpoint.root)
 
     @contextmanager
     def under(self, pipeline: Pipeline) -> Iterator[None]:
@@ -456,6 +459,9 @@ class _Watch:
         received, routed = received_in(event)
         self._received, self._routed = self._received + received, self._routed + routed
         accounts, routing = _accounts(arrived, before, standing), _routing(received, routed, before, standing)
+        released = sum(one.released for one in accounts)
+        self._pace = self._pace.after(time.time(), received, released, behind_in(event))
+        self._pace.keep(self._checkpoint.root)
         if routing == Routing() and not any(one.arrived or one.released or one.set_aside for one in accounts):
             return True
         self._batches += 1
@@ -509,7 +515,8 @@ class _Watch:
             self._skipped,
             now.suspected(),
         )
-        summary.check()
+        if not self._tally.is_lost:
+            summary.check()
         return summary
 
 
@@ -531,7 +538,7 @@ def _account(name: str, arrived: int, before: Standing, now: Standing) -> Accoun
     return Account(
         name,
         held_before=before.held(name),
-        arrived=arrived,
+        arrived=arrived + made(PUT_BACK),
         released=made("released"),
         held=now.held(name),
         late=made("late"),

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from seriatim.errors import CheckpointMismatch
+
 __all__ = ["SetAside", "SetAsideFilter", "read_set_aside", "reason_of"]
 
 
@@ -72,15 +74,23 @@ def read_set_aside(
         folder: the folder.
         disposition: only messages with this disposition.
         wanted: a filter, in place of `disposition`.
+
+    Raises:
+        CheckpointMismatch: a line is damaged.
     """
     chosen = wanted or SetAsideFilter(disposition)
     for batch in sorted(folder.glob("batch=*")):
         for file in filter(chosen.fits_file, sorted(batch.glob("part-*"))):
             with file.open(encoding="utf-8") as lines:
-                for line in lines:
-                    row = json.loads(line)
-                    if chosen.fits(row):
-                        yield _set_aside(int(batch.name.removeprefix("batch=")), row)
+                for number, line in enumerate(lines, 1):
+                    try:
+                        row = json.loads(line)
+                        found = _set_aside(int(batch.name.removeprefix("batch=")), row) if chosen.fits(row) else None
+                    except (ValueError, KeyError, TypeError, AttributeError) as error:
+                        where, remedy = f"{file}:{number}", "restore the file from a backup, or delete that line"
+                        raise CheckpointMismatch("the line is damaged", where=where, remedy=remedy) from error
+                    if found is not None:
+                        yield found
 
 
 def reason_of(row: Mapping[str, Any]) -> str:

@@ -206,7 +206,15 @@ def _of_place(one: Destination) -> dict[str, Any]:
     )
     function = None if one.process is None else f"{one.process.function}, on error {one.process.on_error}"
     later = {name: value for name, value in parameters.items() if name not in _FIXED}
-    return {"where": one.where, "to": port, "process": function, "default_group": one.queue.default_group, **later}
+    expiry = {name: getattr(one.queue, name) for name in ("expire_after", "expire_to")}
+    return {
+        "where": one.where,
+        "to": port,
+        "process": function,
+        "default_group": one.queue.default_group,
+        **expiry,
+        **later,
+    }
 
 
 def _of_pipeline(pipeline: Pipeline) -> dict[str, Any]:

@@ -7,20 +7,27 @@ batch that runs again is added to the counts before it, so it counts once.
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.pipelines.progress import HeldGroup, SkippedHoles, SuspectedRestart, SuspectedRestarts
 from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.deliver.stage import Delivered
 from seriatim.spark.resequence.bucket import LONGEST, MOST_SUSPECTED, waited_since
 
-__all__ = ["Standing", "Tally"]
+__all__ = ["PUT_BACK", "Standing", "Tally"]
+
+_LOG = logging.getLogger("seriatim.pipeline")
+
+#: What stands among the counts of dispositions for messages that operators have put back: they came in once more.
+PUT_BACK = "put_back"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +36,7 @@ class Standing:
 
     Args:
         batch: its id; -1 before the first.
-        counts: the numbers of messages decided so far, by destination and disposition.
+        counts: the numbers of messages decided so far, by destination and disposition, and of those that were put back.
         reports: the operator's last report for each bucket of its state.
     """
 
@@ -64,11 +71,14 @@ class Standing:
         first = sorted(tuple(group) for one in told for group in one["first"])[:MOST_SUSPECTED]
         return SuspectedRestarts(sum(one["groups"] for one in told), tuple(SuspectedRestart(*one) for one in first))
 
-    def after(self, delivered: Delivered, reports: Iterable[Mapping[str, Any]]) -> Standing:
+    def after(self, delivered: Delivered, reports: Sequence[Mapping[str, Any]]) -> Standing:
         """The counts with one more batch, and what the operator reports of it."""
         counts = {destination: Counter(by) for destination, by in self.counts.items()}
         for (destination, disposition), rows in delivered.counts.items():
             counts.setdefault(destination, Counter())[disposition] += rows
+        for report in reports:
+            for destination, rows in report.get(PUT_BACK, {}).items():
+                counts.setdefault(destination, Counter())[PUT_BACK] += rows
         standing = {**self.reports, **{str(report["bucket"]): report for report in reports}}
         return Standing(delivered.batch, {name: dict(by) for name, by in counts.items()}, standing)
 
@@ -87,13 +97,21 @@ class Tally:
 
     Args:
         file: its file.
+        begun: whether a batch was begun before, so that the file is expected.
 
     Raises:
         CheckpointMismatch: the file is damaged.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, begun: bool = False) -> None:
         self._file = file
+        #: Whether the counts begin anew although the state doesn't: what it held before isn't known.
+        self.is_lost = begun and not file.exists()
+        if self.is_lost:
+            _LOG.warning(
+                "%s is missing: counts of messages begin at 0; what is held, delivered and set aside is as it was", file,
+                extra=fields("tally_lost"),
+            )  # fmt: skip
         self.standing, self._before = _read(file)
         #: What stood before the first batch that this object counted.
         self.opening = self.standing
@@ -116,6 +134,8 @@ class Tally:
                 report.pop(kept, None)
         skipped = _skipped(reports)
         after = before.after(delivered, reports)
+        for report in reports:
+            report.pop(PUT_BACK, None)  # it is counted
         changed = after.counts != self.standing.counts or after.reports != self.standing.reports
         self._before, self.standing = before, after
         self._counted[delivered.batch] = after

@@ -1,6 +1,6 @@
 """An operator's command to a pipeline: what the control log says of it, and what the operator answers.
 
-A command acts on one group. A *look* is a command that changes nothing: it names groups by a filter, and every bucket answers with those
+A command acts on one group, or puts a message back that was set aside. A *look* is a command that changes nothing: it names groups by a filter, and every bucket answers with those
 that fit. It is how an operator sees what a command for many groups would do.
 """
 
@@ -18,7 +18,7 @@ from seriatim.kernel.states import Action
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.spark.control.log import COMMAND
 
-__all__ = ["LOOK", "OBEYED_HERE", "Answer", "Command"]
+__all__ = ["LOOK", "OBEYED_HERE", "RESUBMIT", "Answer", "Command"]
 
 #: What a pipeline's operator obeys. It has no handler, so nothing is retried, and nothing is a dead letter.
 OBEYED_HERE = (
@@ -33,6 +33,8 @@ OBEYED_HERE = (
 )
 #: The verb of a command that lists the groups that fit a filter.
 LOOK = "look"
+#: The verb of a command that puts one message back, which was set aside; its arguments have the message.
+RESUBMIT = "resubmit"
 _LONGEST_ACTOR, _LONGEST_REASON, _LONGEST_ID = 256, 4096, 128
 
 
@@ -46,7 +48,8 @@ class Command:
         key: the group's key; None only for a look.
         actor: the operator's name, at most 256 characters.
         reason: the reason, at most 4,096 characters.
-        arguments: those of the action: ``through``, ``next``, ``message``, ``at_once``; of a look its filter.
+        arguments: those of the action: ``through``, ``next``, ``message``, ``at_once``; of a look its filter; of a message
+            that is put back see ``resequence/resubmitted.py``.
         dry_run: whether it is answered and not obeyed.
         id: its id; the same id is obeyed once.
         at: when it was written, microseconds.

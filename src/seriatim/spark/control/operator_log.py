@@ -11,6 +11,7 @@ A batch that runs again replaces its file. A batch without entries has none.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -64,17 +65,26 @@ class OperatorLog:
             raise EnvironmentProblem(what, where=str(self._folder)) from error
 
     def entries(
-        self, *, after: int = -1, newest_first: bool = False, kind: str | None = None
+        self, *, after: int = -1, through: int | None = None, newest_first: bool = False, kind: str | None = None
     ) -> Iterator[dict[str, Any]]:
-        """The entries of batches behind one, in order; `kind`: only those.
+        """The entries of some batches, in order.
+
+        Args:
+            after: only of batches behind this one.
+            through: only of batches up to this one; None: of all.
+            newest_first: the other way round.
+            kind: only those; each has its `place` among those of its batch, from 1.
 
         Raises:
             CheckpointMismatch: a file is damaged.
         """
-        files = [one for one in self._files() if one[1] > after]
+        files = [one for one in self._files() if one[1] > after and (through is None or one[0] <= through)]
         for _, _, file in reversed(files) if newest_first else files:
-            found = [one for one in _read(file) if one["batch"] > after and kind in (None, one["kind"])]
-            yield from reversed(found) if newest_first else found
+            found = [one for one in _read(file) if kind in (None, one["kind"])]
+            if kind is not None:
+                _place(found)
+            mine = [one for one in found if one["batch"] > after and (through is None or one["batch"] <= through)]
+            yield from reversed(mine) if newest_first else mine
 
     def answers(self, *, after: int = -1, newest_first: bool = False) -> Iterator[Answer]:
         """The answers to commands."""
@@ -106,6 +116,14 @@ class OperatorLog:
         for file in files:
             file.unlink()
         self._singles = [one for one in self._singles or () if one not in batches]
+
+
+def _place(entries: Iterable[dict[str, Any]]) -> None:
+    """Give each entry its place among those of its batch, which doesn't change when files are put together."""
+    seen: Counter[int] = Counter()
+    for one in entries:
+        seen[one["batch"]] += 1
+        one["place"] = seen[one["batch"]]
 
 
 def _read(file: Path) -> Iterable[dict[str, Any]]:

@@ -30,6 +30,8 @@ __all__ = ["DepartedQueue", "Layout"]
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _PARTS = ("parent_id", "part", "parts")
 _LEFT = (("ordinal", "ordinal"), ("late", "late"))
+#: Only where groups are forgotten.
+_INCARNATION = "incarnation"
 # Formats that have no structs.
 _FLAT = frozenset({"csv", "jdbc"})
 
@@ -47,6 +49,7 @@ class _Shape:
     default_group: str | None
     sequence: str | None
     incarnation: int = 0
+    forgets: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,8 @@ class Layout:
         def shape(queue: Queue | DepartedQueue) -> _Shape:
             gone = isinstance(queue, DepartedQueue)
             group, sequence = (None if gone and one not in known else one for one in (queue.group, queue.sequence))
-            return _Shape(group, queue.default_group, sequence, (incarnations or {}).get(queue.name, 0))
+            forgets = isinstance(queue, Queue) and queue.expire_to == "nothing"
+            return _Shape(group, queue.default_group, sequence, (incarnations or {}).get(queue.name, 0), forgets)
 
         self._shapes = {one.name: shape(one) for one in departed} | {queue.name: shape(queue) for queue in queues}
         self._lines = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == "json"}
@@ -116,8 +120,10 @@ class Layout:
         sequence = "" if shape.sequence is None else source.get(shape.sequence, _kept(shape.sequence, rows.names))
         group = _group_as_it_is(shape, rows) if shape.group is not None else ""
         order = [("group", "_group" if group is None else group), ("sequence", sequence), *_LEFT]
-        if shape.incarnation:
-            order.append(("incarnation", f"={shape.incarnation}"))
+        if shape.forgets:  # counted by group, those of the destination included
+            order.append((_INCARNATION, _INCARNATION))
+        elif shape.incarnation:
+            order.append((_INCARNATION, f"={shape.incarnation}"))
         return (*own, *order, *((name, name) for name in self._properties), ("body", "body"))
 
     def is_straight(self, rows: T.StructType) -> bool:
@@ -182,7 +188,8 @@ class Layout:
     def _released(self, shape: _Shape, frame: Sequence[str]) -> Column:
         text = F.col("body").cast("string")
         first = [F.col(name) for name in _own(frame)]
-        first += [*_order(shape, frame), F.col("ordinal"), F.col("late"), *_incarnation(shape)]
+        first += [*_order(shape, frame), F.col("ordinal"), F.col("late")]
+        first += [F.col(_INCARNATION)] if shape.forgets else _incarnation(shape)
         first += [F.col(name) for name in self._properties]
         plain = F.to_json(F.struct(*first, text.alias("body")), _JSON)
         no_text = F.lit(None).cast("string").alias("body")
@@ -227,7 +234,7 @@ def _order(shape: _Shape, frame: Sequence[str]) -> tuple[Column, Column]:
 
 def _incarnation(shape: _Shape) -> list[Column]:
     """The incarnation of a destination that was added again."""
-    return [F.lit(shape.incarnation).alias("incarnation")] if shape.incarnation else []
+    return [F.lit(shape.incarnation).alias(_INCARNATION)] if shape.incarnation else []
 
 
 def _kept(name: str, frame: Sequence[str]) -> str:

@@ -7,9 +7,9 @@ calls. From here on, a pipeline with user code has all columns that any of its f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -21,12 +21,26 @@ from seriatim.pipeline.declared.function import Function, search_folders
 from seriatim.pipeline.declared.pipeline import Pipeline, Process
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.frames.property_types import arrow_type, ddl_of
-from seriatim.spark.process.step import OUTPUTS, WAS, Step, run_step
+from seriatim.spark.process.step import OUTPUTS, WAS, Step, outputs_type, run_step
 from seriatim.spark.receive.stage import promoted
 
-__all__ = ["process", "properties", "spread"]
+__all__ = ["process", "process_here", "properties", "spread"]
 
 _BODY = {"body": "binary"}
+#: The columns of every message, before and behind its properties.
+_MESSAGE = {
+    "message_id": pa.string(),
+    "type": pa.string(),
+    "location": pa.string(),
+    "received_at": pa.timestamp("us", "UTC"),
+}
+_PLACE = {
+    "body": pa.binary(),
+    "_invalid": pa.string(),
+    "_file": pa.string(),
+    "_position": pa.int64(),
+    "ticket": pa.struct([("location", pa.string()), ("epoch", pa.int64()), ("number", pa.int64())]),
+}
 _UNNOTED = Calling()
 
 
@@ -67,6 +81,50 @@ def process(df: DataFrame, pipeline: Pipeline, *, routed: bool = False, calling:
     was = {f"{WAS}{name}": F.col(name).try_cast(kind) for name, kind in retyped.items()}
     fields = [T.StructField(f.name, retyped.get(f.name, f.dataType), True, f.metadata) for f in df.schema]
     return df.withColumns(was).mapInArrow(work.__call__, T.StructType(fields))
+
+
+def process_here(
+    messages: Sequence[Mapping[str, Any]], pipeline: Pipeline, *, destination: str | None = None
+) -> list[dict[str, Any]]:
+    """A few messages after the user's code at one place of a pipeline, outside of Spark; each call is made in a process of its own.
+
+    Args:
+        messages: their columns: of the message itself, and its properties; one that is missing is null.
+        pipeline: the pipeline.
+        destination: the destination under which the code stands; None: the code before ``route``.
+
+    Returns:
+        of each message all columns as Spark's messages have them, with those that any code returns, ``_invalid`` and ``_outputs``.
+
+    Raises:
+        UsageError: the result of a function has the wrong form, or code returns a promoted property in another type.
+    """
+    steps = _declared(pipeline)
+    columns = {name: _arrow(name, kind) for step in steps for name, kind in step.returns.items()}
+    kinds = {item.name: arrow_type(item.type) for entry in pipeline.receive for item in entry.promote}
+    own = {**_MESSAGE, **{name: kind for name, kind in kinds.items() if name != "type"}, **_PLACE}
+    if any(entry.split is not None for entry in pipeline.receive):
+        own |= {"parent_id": pa.string(), "part": pa.int64(), "parts": pa.int64()}
+    if destination is not None:
+        own["destination"] = pa.string()
+    before = frozenset(own)
+    if destination is not None and pipeline.process is not None:
+        before |= pipeline.process.returns.keys()
+    for name, kind in columns.items():
+        if own.setdefault(name, kind) != kind:
+            raise UsageError(f"{name} is returned in another type than it was promoted in", where="process")
+    values = [{**message, "destination": destination} for message in messages]
+    table = pa.table({name: pa.array([one.get(name) for one in values], kind) for name, kind in own.items()})
+    table = table.append_column(OUTPUTS, pa.nulls(len(values), outputs_type(columns or {"body": pa.binary()})))
+    here = [pipeline.process]
+    if destination is not None:
+        here = [one.process for one in pipeline.route if one.queue.name == destination]
+    for declared in here:
+        if declared is not None:
+            step = _step(declared, destination, search_folders(pipeline.source_file), frozenset(columns) - before)
+            calling = Calling(apart=True).of(step.function.name, destination)
+            table = run_step(table, step, step.function.load(), calling)
+    return [dict(row) for row in table.to_pylist()]
 
 
 def properties(pipeline: Pipeline) -> dict[str, str]:

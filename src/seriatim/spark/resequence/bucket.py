@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,25 +19,27 @@ import pyarrow.compute as pc
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Bools, Ints, empty_ints, order_by, order_by_group
+from seriatim.kernel.expiry import expired, tombstones
 from seriatim.kernel.held_groups import HeldGroups, held_groups
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered, has_clock
 from seriatim.kernel.restarts import suspects_restart
 from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.state import NOTHING, Flag, State
-from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.kernel.time import FOREVER, NEVER, micros
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.commands import Command
 from seriatim.spark.resequence.bucket_events import told_events
 from seriatim.spark.resequence.commands import Obeying
 from seriatim.spark.resequence.group_views import stopped
 from seriatim.spark.resequence.left_out import Share
+from seriatim.spark.state.cold_groups import ColdGroups, cold_counts
 from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
 from seriatim.spark.state.packets import opened, slices
 
-__all__ = ["LONGEST", "MOST_SKIPPED", "MOST_SUSPECTED", "Bucket", "Plan", "waited_since"]
+__all__ = ["LONGEST", "MOST_SKIPPED", "MOST_SUSPECTED", "Became", "Bucket", "Plan", "waited_since"]
 
 #: How many of the groups that hold messages a report names.
 LONGEST = 10
@@ -47,6 +49,8 @@ MOST_SKIPPED = 10
 MOST_SUSPECTED = 10
 #: Why the messages are dead that a destination held when it was taken away.
 _ABANDONED = "its destination was taken away"
+#: So many groups of a queue have to have expired before they leave a bucket's index: a run of them is written at once.
+LEAST_PUT_AWAY = 256
 
 # Columns that travel with a message through the operator where they are needed.
 KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
@@ -95,10 +99,27 @@ class Plan:
         return 1 if self.history is None else self.history.incarnation(queue)
 
     @property
+    def expires(self) -> bool:
+        """Whether idle groups of a queue expire."""
+        return any(queue.expire_after is not None for queue in self.queues)
+
+    @property
+    def forgets(self) -> bool:
+        """Whether groups of a queue are forgotten, so that released messages have an incarnation."""
+        return any(queue.expire_to == "nothing" for queue in self.queues)
+
+    @property
     def steps(self) -> dict[str, int]:
         """From one number to the next, by queue, where it isn't 1."""
         standard = [(queue.name, queue.policy) for queue in self.queues if isinstance(queue.policy, Standard)]
         return {name: policy.increment for name, policy in standard if policy.increment != 1}
+
+
+class Became(NamedTuple):
+    """What became of a row in a call: its disposition, and the reason if it was set aside."""
+
+    disposition: str
+    reason: str | None = None
 
 
 class Bucket:
@@ -109,12 +130,16 @@ class Bucket:
         index: its state; changed in place.
         bodies: its held bodies; changed in place.
         packets: the arrived rows, if any.
+        cold: its groups that have expired; None: none does.
     """
 
-    def __init__(self, plan: Plan, index: Index, bodies: Bodies, packets: list[pa.Table]) -> None:
+    def __init__(
+        self, plan: Plan, index: Index, bodies: Bodies, packets: list[pa.Table], cold: ColdGroups | None = None
+    ) -> None:
         self._plan = plan
         self._index = index
         self._bodies = bodies
+        self._cold = cold
         # What is told for each queue to which a message goes, the messages, and for each row of the former that of its message.
         self._arrived, self._messages, self._places = opened(packets)
         self._rows: list[Ints] = []  # rows of what arrived, in the order of their refs
@@ -126,6 +151,7 @@ class Bucket:
         self._counts = empty_ints(len(Disposition))
         self._answers: list[dict[str, Any]] = []
         self._events: list[dict[str, Any]] = []
+        self._put_back: dict[str, int] = {}
         self._found = self._queues_of_rows()
         self._refused = self._why_refused()
 
@@ -143,6 +169,7 @@ class Bucket:
         rows = self._rows_by_queue()
         for number, queue in enumerate(self._plan.queues):
             self._queue(queue, rows.get(number, empty_ints()), now, finish=finish)
+        self._put_away(now)
         if final:
             self._show_held()
         else:
@@ -159,9 +186,40 @@ class Bucket:
         """
         if self._plan.clock == "processing":
             now = max(now, self._index.now)
+        for name in {command.queue for command in commands if command.key is not None}:
+            if name in self._index.queues:
+                keys = sorted({str(one.key).encode() for one in commands if one.queue == name})
+                self._index.queues[name] = self._taken_back(name, self._index.queues[name], pa.array(keys, pa.binary()))
         obeying = Obeying(self._plan.queues, self._index, self._bodies, now, self._obeyed)
         self._answers = [{**answer, "at": at} for answer in obeying.obey(commands)]
         return obeying.changed
+
+    def became(self) -> list[Became]:
+        """What became of each row that arrived, in their order, after `take`; with ``output="all"``."""
+        found = [Became(Disposition.HELD.word)] * self._arrived.num_rows
+        where = np.concatenate(self._rows) if self._rows else empty_ints()
+        for decision in self._out:
+            mine = chunk_of(decision.refs) == self._chunk
+            rows = where[row_of(decision.refs[mine])].tolist()
+            told = (column.filter(pa.array(mine)).to_pylist() for column in (decision.disposition, decision.reason))
+            for row, disposition, reason in zip(rows, *told, strict=True):
+                found[row] = Became(disposition, reason)
+        return found
+
+    def carry_on(self, before: Bucket, answers: list[dict[str, Any]], put_back: dict[str, int]) -> None:
+        """Report, too, what an earlier call of this batch did: its rows were put back by commands.
+
+        Args:
+            before: that call.
+            answers: to the commands.
+            put_back: how many of its rows were taken in, by queue.
+        """
+        self._answers = [*before._answers, *answers, *self._answers]
+        self._events = [*before._events, *self._events]
+        self._skipped = [*before._skipped, *self._skipped][:MOST_SKIPPED]
+        self._skipped_holes += before._skipped_holes
+        self._skipped_numbers += before._skipped_numbers
+        self._put_back = put_back
 
     def due(self) -> int:
         """When the bucket's next timer is due, microseconds; `FOREVER` if none runs."""
@@ -181,11 +239,13 @@ class Bucket:
         number. ``suspected``, only if there are any: the groups whose producer seems to have begun anew, how many, and the first
         of them: queue, group, the number of the last message that tells so. ``answers``, only if there are any: those to operators'
         commands. ``events``, likewise: what happened to groups in this call.
+        ``put_back``, likewise: how many messages operators have put back, by queue.
         ``stopped``: how many groups aren't ready, and some of them, as `views` has them.
         """
         known = self._index.queues
         held = {name: len(queue.state.held.messages()) for name, queue in known.items()}
-        groups = {name: len(queue.state) for name, queue in known.items()}
+        cold = cold_counts(self._index.cold)
+        groups = {name: len(queue.state) + cold.get(name, 0) for name, queue in known.items()}
         holes = {
             queue.name: _open_holes(known[queue.name].state)
             for queue in self._plan.queues
@@ -222,6 +282,8 @@ class Bucket:
             told["answers"] = self._answers
         if self._events:
             told["events"] = self._events
+        if self._put_back:
+            told["put_back"] = self._put_back
         if suspected:
             told["suspected"] = {"groups": len(suspected), "first": sorted(suspected)[:MOST_SUSPECTED]}
         return json.dumps(told)
@@ -262,14 +324,53 @@ class Bucket:
         known = self._index.queues.get(queue.name) or QueueState(
             pa.array([], pa.binary()), kernel.new_state(queue.policy, 0), self._plan.incarnation(queue.name)
         )
-        state, all_keys, group = _enrol(queue.policy, known, keys, group)
+        known = self._without_forgotten(queue, known, now)
+        known, group = _enrol(queue.policy, self._taken_back(queue.name, known, keys), keys, group)
         group, arrivals = self._arrivals(queue.policy, rows, group, now)
-        state, decided, events = self._judge(queue.policy, state, arrivals, now, finish=finish)
-        self._index.queues[queue.name] = QueueState(all_keys, state, known.incarnation)
-        self._note_skipped(queue, all_keys, events)
+        state, decided, events = self._judge(queue.policy, known.state, arrivals, now, finish=finish)
+        self._index.queues[queue.name] = known.with_state(state)
+        self._note_skipped(queue, known.keys, events)
         if self._plan.reports and len(events):
-            self._events += told_events(queue, all_keys, known.incarnation, events)
-        self._decide(queue.name, decided)
+            self._events += told_events(queue, known, events)
+        self._decide(queue.name, known, decided)
+
+    def _without_forgotten(self, queue: Queue, known: QueueState, now: int) -> QueueState:
+        """The groups without those that have expired to nothing; whichever of them gets a message begins as a new incarnation."""
+        if queue.expire_after is None or queue.expire_to != "nothing" or self._cold is None:
+            return known
+        gone = expired(queue.policy, known.state, now, micros(queue.expire_after))
+        if not len(gone):
+            return known
+        kept = np.ones(len(known.state), np.bool_)
+        kept[gone] = False
+        rest = known.take(np.flatnonzero(kept))
+        return replace(rest, forgotten=known.forgotten + 1)
+
+    def _taken_back(self, name: str, known: QueueState, keys: pa.BinaryArray) -> QueueState:
+        """The groups with those of these keys that have expired and left a tombstone."""
+        if self._cold is None or not self._index.cold or not len(keys):
+            return known
+        strange = keys.filter(pc.invert(pc.is_in(keys, value_set=known.keys))) if len(known.keys) else keys
+        back = self._cold.take_back(name, known.incarnation, strange)
+        return known if back is None else known.enrolled(back.keys, back.state, back.born())
+
+    def _put_away(self, now: int) -> None:
+        """Move the groups that have expired, and leave a tombstone, to the cold ones, when there are enough of them."""
+        if self._cold is None:
+            return
+        away: dict[str, QueueState] = {}
+        for queue in self._plan.queues:
+            known = self._index.queues.get(queue.name)
+            if known is None or queue.expire_after is None or queue.expire_to != "tombstone":
+                continue
+            rows = expired(queue.policy, known.state, now, micros(queue.expire_after))
+            if len(rows) < max(LEAST_PUT_AWAY, (len(known.state) - len(rows)) // 8):
+                continue
+            kept = np.ones(len(known.state), np.bool_)
+            kept[rows] = False
+            away[queue.name] = known.take(rows).with_state(tombstones(known.state.select(rows)))
+            self._index.queues[queue.name] = known.take(np.flatnonzero(kept))
+        self._cold.add(away)
 
     def _queues_of_rows(self) -> pa.Array | None:
         """The number of each row's queue, null if it names none; None if there is only one queue."""
@@ -469,15 +570,17 @@ class Bucket:
         known = self._index.queues[queue.name]
         self._note_skipped(queue, known.keys, events)
         because = {"operation_id": command.id, "action": command.verb, "actor": command.actor, "reason": command.reason}
-        self._events += told_events(queue, known.keys, known.incarnation, events, because)
-        self._decide(queue.name, decided)
+        self._events += told_events(queue, known, events, because)
+        self._decide(queue.name, known, decided)
 
-    def _decide(self, queue: str, decided: Decided) -> None:
+    def _decide(self, queue: str, known: QueueState, decided: Decided) -> None:
         self._counts += np.bincount(decided.disposition, minlength=len(Disposition))
         if self._plan.output == "released":
             decided = decided.take(decided.disposition == Disposition.RELEASED)
         if len(decided):
-            self._out.append(_Decision.of(decided.take(order_by(decided.group, decided.ordinal)), queue))
+            decided = decided.take(order_by(decided.group, decided.ordinal))
+            incarnations = known.incarnations()[decided.group] if self._plan.forgets else None
+            self._out.append(_Decision.of(decided, queue, incarnations))
 
     def _emit(self, queue: Queue, rows: Ints, disposition: Disposition, reasons: pa.Array) -> None:
         """Decide rows that never become arrivals."""
@@ -566,9 +669,10 @@ class _Decision:
     disposition: pa.Array
     reason: pa.Array
     queue: str | pa.Array
+    incarnation: pa.Array | None = None
 
     @classmethod
-    def of(cls, decided: Decided, queue: str) -> _Decision:
+    def of(cls, decided: Decided, queue: str, incarnations: Ints | None) -> _Decision:
         left = decided.disposition == Disposition.RELEASED
         return cls(
             decided.ref,
@@ -577,6 +681,7 @@ class _Decision:
             _dispositions().take(pa.array(decided.disposition)),
             _words(decided.reason),
             queue,
+            None if incarnations is None else pa.array(incarnations, pa.int64(), mask=~left),
         )
 
     @classmethod
@@ -599,6 +704,9 @@ class _Decision:
             messages = messages.add_column(plan.user.index(plan.destination), plan.destination, named)
         table = messages.append_column("ordinal", self.ordinal.slice(start, n))
         table = table.append_column("late", self.late.slice(start, n))
+        if plan.forgets:
+            own = pa.nulls(len(self.refs), pa.int64()) if self.incarnation is None else self.incarnation
+            table = table.append_column("incarnation", own.slice(start, n))
         if output == "all":
             table = table.append_column("disposition", self.disposition.slice(start, n))
             table = table.append_column("reason", self.reason.slice(start, n))
@@ -688,19 +796,18 @@ def _key_faults(words: pa.BinaryArray) -> Ints:
     return np.array([int(key_problem(word)) for word in words.to_pylist()], np.int64)
 
 
-def _enrol(policy: Policy, known: QueueState, keys: pa.BinaryArray, group: Ints) -> tuple[State, pa.BinaryArray, Ints]:
+def _enrol(policy: Policy, known: QueueState, keys: pa.BinaryArray, group: Ints) -> tuple[QueueState, Ints]:
     """Find known keys and add new keys; return the rows of the groups in place of the numbers of keys."""
     if not len(keys):
-        return known.state, known.keys, group
+        return known, group
     found = pc.index_in(keys, value_set=known.keys)
     new = pc.is_null(found).to_numpy(zero_copy_only=False)
     count = int(new.sum())
     rows = pc.fill_null(found, 0).to_numpy().astype(np.int64)
     rows[new] = len(known.keys) + np.arange(count)
     if not count:
-        return known.state, known.keys, rows[group]
-    state = State.join([known.state, kernel.new_state(policy, count)])
-    return state, pa.concat_arrays([known.keys, keys.filter(pa.array(new))]), rows[group]
+        return known, rows[group]
+    return known.enrolled(keys.filter(pa.array(new)), kernel.new_state(policy, count)), rows[group]
 
 
 def _moved(state: State, old: Ints, new: Ints) -> State:

@@ -10,33 +10,34 @@ import pyarrow as pa
 
 from seriatim.kernel.outcome import Events
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.state.group_index import QueueState
 
 __all__ = ["told_events"]
 
 
 def told_events(
-    queue: Queue, keys: pa.BinaryArray, incarnation: int, events: Events, because: Mapping[str, Any] | None = None
+    queue: Queue, known: QueueState, events: Events, because: Mapping[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     """The events that are kept, as JSON has them.
 
     Args:
         queue: the queue.
-        keys: the keys of its groups.
-        incarnation: that of the destination, from 1.
-        events: what happened; a group is its row in `keys`.
+        known: its groups.
+        events: what happened; a group is its row in `known`.
         because: the command that caused them; None: a rule did.
     """
     kept = events if events.kept.all() else events.take(np.flatnonzero(events.kept))
     if not len(kept):
         return []
     groups = np.unique(kept.group)
-    names = [key.decode() for key in keys.take(pa.array(groups)).to_pylist()]
+    names = [key.decode() for key in known.keys.take(pa.array(groups)).to_pylist()]
+    incarnations = dict(zip(groups.tolist(), known.incarnations()[groups].tolist(), strict=True))
     at = dict(zip(groups.tolist(), names, strict=True))
     return [
         {
             "queue": queue.name,
             "group": at[one.group],
-            "incarnation": incarnation - 1,
+            "incarnation": incarnations[one.group],
             "event": one.kind.word,
             "first": one.first,
             "last": one.last,

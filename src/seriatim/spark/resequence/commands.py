@@ -231,4 +231,4 @@ class Obeying:
             return known
         rows = sorted(states)
         state = known.state.replace(np.array(rows, np.int64), State.join([states[row] for row in rows]))
-        return QueueState(known.keys, state, known.incarnation)
+        return known.with_state(state)

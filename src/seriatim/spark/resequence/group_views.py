@@ -92,6 +92,7 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
     suspected = suspects_restart(policy, groups) if isinstance(policy, Standard) else np.zeros(len(state), np.bool_)
     begun = isinstance(policy, Standard) and (policy.start != "first" or groups.has(Flag.BEGUN))
     begun = np.broadcast_to(begun, len(state))
+    incarnations = known.incarnations()[rows]
     found = []
     for row in range(len(state)):
         first_missing, last_missing = missing.get(row, (NOTHING, NOTHING))
@@ -107,7 +108,7 @@ def views(name: str, policy: Policy, known: QueueState, rows: Ints) -> list[dict
                 "missing_last": None if last_missing == NOTHING else last_missing,
                 "last_released": None if groups.last[row] == NOTHING else int(groups.last[row]),
                 "ordinal": int(groups.ordinal[row]),
-                "incarnation": known.incarnation - 1,
+                "incarnation": int(incarnations[row]),
                 "due_at": _moment(due[row]),
                 "late": int(late[row]),
                 "by_operator": bool(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,12 @@ from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.resequence.group_views import fitting, not_ready, views
 from seriatim.spark.resequence.held import operators, place_of
 from seriatim.spark.session.requirements import use_this_python
+from seriatim.spark.state.cold_groups import is_cold, run_of
 from seriatim.spark.state.group_index import Index
 
 __all__ = ["groups_in_state"]
+
+_TOLD = "run long, told string"
 
 _Batches = Iterable[pa.RecordBatch]
 
@@ -51,10 +54,19 @@ def groups_in_state(
     incarnations = _incarnations(checkpoint)
     found: list[dict[str, Any]] = []
     for operator in operators(session, place):
-        reader = session.read.format("statestore").option("operatorId", operator).option("stateVarName", "index")
-        index = reader.load(place).select(F.col("value.value").alias("value"))
-        rows = index.mapInArrow(_telling(policies, incarnations, key, ready=ready), "told string").collect()
-        found += [json.loads(row.told) for row in rows]
+        reader = session.read.format("statestore").option("operatorId", operator)
+        index = reader.option("stateVarName", "index").load(place)
+        values = index.select(F.lit(0).cast("long").alias("number"), F.col("value.value").alias("value"))
+        rows = values.mapInArrow(_telling(policies, incarnations, key, ready=ready), _TOLD).collect()
+        told = [json.loads(row.told) for row in rows]
+        if ready:  # a group that has expired is ready or closed
+            cold = reader.option("stateVarName", "bodies").load(place).where("user_map_key.chunk < 0")
+            pages = cold.select(
+                F.col("user_map_key.chunk").alias("number"), F.col("user_map_value.packet").alias("value")
+            )
+            rows = pages.mapInArrow(_telling(policies, incarnations, key, ready=ready), _TOLD).collect()
+            told += _newest(rows, {(one["queue"], one["group"]) for one in told})
+        found += told
     return sorted(found, key=lambda one: (one["queue"], one["group"]))
 
 
@@ -67,6 +79,17 @@ def _incarnations(checkpoint: Path) -> dict[str, int]:
         return {}  # a run says what is wrong with the file
 
 
+def _newest(rows: Iterable[Any], at_hand: Collection[tuple[str, str]]) -> list[dict[str, Any]]:
+    """Of the groups in runs those that aren't in an index again, each from the newest run that has it."""
+    latest: dict[tuple[str, str], tuple[int, dict[str, Any]]] = {}
+    for row in rows:
+        one = json.loads(row.told)
+        which = (one["queue"], one["group"])
+        if which not in at_hand and (which not in latest or latest[which][0] < row.run):
+            latest[which] = (row.run, one)
+    return [one for _, one in latest.values()]
+
+
 def _telling(
     policies: Mapping[str, Policy], incarnations: Mapping[str, int], key: str | None, *, ready: bool
 ) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
@@ -74,7 +97,12 @@ def _telling(
 
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for value in batch.column("value").to_pylist():
+            for number, value in zip(
+                batch.column("number").to_pylist(), batch.column("value").to_pylist(), strict=True
+            ):
+                run, page = run_of(number) if is_cold(number) else (0, 0)
+                if page < 0:
+                    continue  # the filter of a run
                 index = Index.from_bytes(value, None)
                 for name, known in index.queues.items():
                     if name not in policies or known.incarnation < incarnations.get(name, 1):
@@ -83,6 +111,7 @@ def _telling(
                     if key is not None:
                         rows = np.intersect1d(rows, fitting({"group": key}, policies[name], known, 0))
                     told = [json.dumps(one) for one in views(name, policies[name], known, rows)] if len(rows) else []
-                    yield pa.RecordBatch.from_arrays([pa.array(told, pa.string())], ["told"])
+                    runs = pa.array([run] * len(told), pa.int64())
+                    yield pa.RecordBatch.from_arrays([runs, pa.array(told, pa.string())], ["run", "told"])
 
     return run

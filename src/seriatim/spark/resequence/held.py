@@ -127,10 +127,15 @@ def _held_by(session: SparkSession, place: str, operator: int, *, messages: bool
     places = ", ".join(f"{name} {kind.simpleString()}" for name, kind in _PLACE.items())
     found = index.mapInArrow(_rows, f"{_SCHEMA}, {places}")
     if messages:
-        chunks = variable("bodies").select(
-            F.col("key.bucket").alias("bucket"),
-            F.col("user_map_key.chunk").alias("chunk"),
-            F.col("user_map_value.packet").alias("packet"),
+        # Below 0 are groups that have expired.
+        chunks = (
+            variable("bodies")
+            .where("user_map_key.chunk >= 0")
+            .select(
+                F.col("key.bucket").alias("bucket"),
+                F.col("user_map_key.chunk").alias("chunk"),
+                F.col("user_map_value.packet").alias("packet"),
+            )
         )
         found = found.join(_messages(session, chunks), [*_PLACE], "left")
     return found.drop(*_PLACE)

@@ -21,14 +21,15 @@ from pyspark.sql import functions as F
 
 from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.columns import Ints, empty_ints
-from seriatim.kernel.state import State
+from seriatim.kernel.resequence import new_state
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.first_numbers import first_numbers_in
 from seriatim.spark.resequence.operator import enrol_first
 from seriatim.spark.session.requirements import use_this_python
 from seriatim.spark.state.buckets import bucket_ids
-from seriatim.spark.state.group_index import Index, QueueState
-from seriatim.spark.state.held_bodies import chunk_of, first_ref, part_of, row_of
+from seriatim.spark.state.cold_groups import ColdGroups
+from seriatim.spark.state.group_index import Index, QueueState, joined
+from seriatim.spark.state.held_bodies import MemoryChunks, chunk_of, first_ref, part_of, row_of
 from seriatim.spark.state.moved_files import INDEX, write_moved
 from seriatim.spark.state.packets import from_bytes, pack_by
 from seriatim.spark.state.synced_files import sync_folder
@@ -65,11 +66,17 @@ def move_buckets(session: SparkSession, place: str, operator: int, plan: Plan, a
     every = session.createDataFrame([(one,) for one in ids], "bucket int")
     index = variable("index").select(F.col("key.bucket").alias("bucket"), F.col("value.value").alias("packet"))
     index = every.join(index, "bucket", "left")
-    bodies = variable("bodies").select(
+    chunks = variable("bodies").select(
         F.col("key.bucket").alias("bucket"),
         F.col("user_map_key.chunk").alias("chunk"),
         F.col("user_map_value.packet").alias("packet"),
     )
+    bodies, cold = chunks.where("chunk >= 0"), chunks.where("chunk < 0")
+    # Groups that have expired go with the others, and expire again.
+    own = F.lit(None).cast("long").alias("chunk")
+    whole = index.select("bucket", own, "packet").unionByName(cold).repartition("bucket")
+    index = whole.mapInArrow(_whole, "bucket int, packet binary").persist()
+    forgotten = _most([row.told for row in index.mapInArrow(_forgotten, "told string").collect()])
     groups = index.mapInArrow(_groups(plan), "bucket int, queue string, row long, key binary")
     number = F.pmod(F.xxhash64(F.lit(""), F.col("key")), F.lit(after.buckets)).cast("int")
     to = F.get(F.lit(bucket_ids(after.buckets)), number).alias("to")
@@ -82,8 +89,54 @@ def move_buckets(session: SparkSession, place: str, operator: int, plan: Plan, a
     parts = (
         state.select("bucket", "kind", "chunk", "packet").repartition("bucket").mapInArrow(_cut(plan, after), _PARTS)
     )
-    parts.repartition("bucket").mapInArrow(_written(after, str(folder)), "file string").collect()
+    parts = parts.repartition("bucket").mapInArrow(_written(after, str(folder), forgotten), "bucket int")
+    written = {row.bucket for row in parts.collect()}
+    index.unpersist()
+    for bucket in set(bucket_ids(after.buckets)) - written if forgotten else ():
+        write_moved(folder, bucket, {INDEX: _joined(after, [], forgotten)[0].to_bytes()})
     sync_folder(folder)
+
+
+def _whole(batches: _Batches) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: the indexes of buckets with their cold groups in them, from both."""
+    indexes: dict[int, bytes | None] = {}
+    cold: dict[int, dict[int, bytes]] = defaultdict(dict)
+    for batch in batches:
+        for row in batch.to_pylist():
+            if row["chunk"] is None:
+                indexes[row["bucket"]] = row["packet"]
+            else:
+                cold[row["bucket"]][row["chunk"]] = row["packet"]
+    for bucket, value in indexes.items():
+        found = value
+        if value is not None and bucket in cold:
+            index = Index.from_bytes(value, None)
+            ColdGroups(index, MemoryChunks(cold[bucket])).take_all_back()
+            found = index.to_bytes()
+        ids, packets = pa.array([bucket], pa.int32()), pa.array([found], pa.binary())
+        yield pa.RecordBatch.from_arrays([ids, packets], ["bucket", "packet"])
+
+
+def _forgotten(batches: _Batches) -> Iterator[pa.RecordBatch]:
+    """For ``mapInArrow``: for each bucket in which groups of a queue were forgotten, how often, by queue and incarnation, as JSON."""
+    for batch in batches:
+        for value in filter(None, batch.column("packet").to_pylist()):
+            queues = Index.from_bytes(value, None).queues
+            told = {name: [known.incarnation, known.forgotten] for name, known in queues.items() if known.forgotten}
+            if told:
+                yield pa.RecordBatch.from_arrays([pa.array([json.dumps(told)])], ["told"])
+
+
+def _most(told: Iterable[str]) -> dict[str, list[int]]:
+    """By queue its incarnation, and how often groups of it were forgotten in the bucket where that was most often.
+
+    A group that was forgotten may come back in any new bucket, and begins there in an incarnation that it hasn't had.
+    """
+    most: dict[str, list[int]] = {}
+    for one in map(json.loads, told):
+        for name, found in one.items():
+            most[name] = max(most.get(name, [0, 0]), found)
+    return most
 
 
 def _index_of(plan: Plan, bucket: int, value: bytes | None) -> Index:
@@ -165,8 +218,7 @@ def _parts(
         part = Index(after.fingerprint, now=index.now, steps=index.steps, obeyed=index.obeyed)
         for name, known in index.queues.items():
             rows = np.flatnonzero(to[name] == bucket)
-            state = known.state.select(rows)
-            part.queues[name] = QueueState(known.keys.take(pa.array(rows)), state, known.incarnation)
+            part.queues[name] = known.take(rows)
         yield bucket, part, _chunks(part, bodies)
 
 
@@ -196,7 +248,9 @@ def _renumber(index: Index, old: Ints, new: Ints) -> None:
             index.queues[name] = replace(known, state=known.state.having(held=moved))
 
 
-def _written(after: Plan, folder: str) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
+def _written(
+    after: Plan, folder: str, forgotten: Mapping[str, list[int]]
+) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow``: writes the file of each new bucket from its parts, which are all in one task."""
 
     def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
@@ -205,14 +259,16 @@ def _written(after: Plan, folder: str) -> Callable[[_Batches], Iterator[pa.Recor
             for row in batch.to_pylist():
                 parts[row["bucket"]][row["former"]][row["chunk"]] = row["packet"]
         for bucket, by_former in parts.items():
-            index, chunks = _joined(after, [by_former[former] for former in sorted(by_former)])
+            index, chunks = _joined(after, [by_former[former] for former in sorted(by_former)], forgotten)
             write_moved(Path(folder), bucket, {INDEX: index.to_bytes(), **chunks})
-            yield pa.RecordBatch.from_arrays([pa.array([json.dumps(bucket)])], ["file"])
+            yield pa.RecordBatch.from_arrays([pa.array([bucket], pa.int32())], ["bucket"])
 
     return run
 
 
-def _joined(after: Plan, parts: list[dict[int, bytes]]) -> tuple[Index, dict[int, bytes]]:
+def _joined(
+    after: Plan, parts: list[dict[int, bytes]], forgotten: Mapping[str, list[int]]
+) -> tuple[Index, dict[int, bytes]]:
     """The index and the chunks of a new bucket. Refs of a later part are higher, and those of a group are in one part."""
     whole = Index(after.fingerprint)
     chunks: dict[int, bytes] = {}
@@ -227,8 +283,12 @@ def _joined(after: Plan, parts: list[dict[int, bytes]]) -> tuple[Index, dict[int
         whole.now, whole.steps = max(whole.now, index.now), index.steps or whole.steps
         whole.obeyed = (*whole.obeyed, *(one for one in index.obeyed if one not in whole.obeyed))
     for name, some in states.items():
-        keys = pa.concat_arrays([known.keys for known in some])
-        whole.queues[name] = QueueState(keys, State.join([known.state for known in some]), some[0].incarnation)
+        whole.queues[name] = joined(some)
+    policies = {queue.name: queue.policy for queue in after.queues}
+    for name, (incarnation, times) in forgotten.items():
+        if name in policies:
+            none = QueueState(pa.array([], pa.binary()), new_state(policies[name], 0), incarnation)
+            whole.queues[name] = replace(whole.queues.get(name, none), forgotten=times)
     held, counts = np.unique(chunk_of(_refs(whole)), return_counts=True)
     whole.chunk, whole.chunks = len(chunks), dict(zip(held.tolist(), counts.tolist(), strict=True))
     return whole, chunks

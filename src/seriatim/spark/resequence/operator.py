@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +14,16 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.spark.control.commands import RESUBMIT, Command
 from seriatim.spark.control.due import BIT, DUE, SLOT, bit_at, place_of
 from seriatim.spark.control.log import COMMAND, FINISH
 from seriatim.spark.resequence.bucket import Bucket, Plan
-from seriatim.spark.resequence.commands import commands_in
+from seriatim.spark.resequence.commands import REMEMBERED, commands_in
 from seriatim.spark.resequence.first_numbers import START_KEY, START_NEXT, START_QUEUE, first_numbers_in
 from seriatim.spark.resequence.left_out import Share
+from seriatim.spark.resequence.resubmitted import answer_to, never_late, refusal_of, rows_of
 from seriatim.spark.state.buckets import bucket_ids
+from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
 from seriatim.spark.state.manifest import is_cut_alike
@@ -86,12 +89,51 @@ class Resequencer(StatefulProcessor):
                 told.extend(frame.loc[frame[KIND] == COMMAND, CONTENT])
             now = max(now, int(frame[NOW].max()))
         index = self._load(int(key[0]))
-        bucket = self._bucket(index, [from_bytes(packet) for packet in packets if packet])
+        tables = [from_bytes(packet) for packet in packets if packet]
         at, now = now, self._now(now, timerValues)
-        obeyed = bucket.obey(commands_in(told), now, at) if told else False
+        commands = commands_in(told)
+        again = [command for command in commands if command.verb == RESUBMIT]
+        if again:
+            yield from self._put_back(key, index, commands, tables, now, at, finish=FINISH in kinds)
+            return
+        bucket = self._bucket(index, tables)
+        obeyed = bucket.obey(commands, now, at) if told else False
         # A tick that finds nothing due changes nothing. A witness leaves a state, though its packet is empty.
         wanted = packets or obeyed or FINISH in kinds or bucket.due() <= now or index.departed
         decided = self._call(index, bucket, now, finish=FINISH in kinds) if wanted else ()
+        yield from self._told(key, bucket, decided)
+
+    def _put_back(
+        self,
+        key: Any,
+        index: Index,
+        commands: list[Command],
+        tables: list[pa.Table],
+        now: int,
+        at: int,
+        *,
+        finish: bool,
+    ) -> Iterator[pd.DataFrame]:
+        """Obey commands of which some put messages back, in a call of its own, and then judge the data."""
+        plan, answers = never_late(self._plan), []
+        taken: list[Command] = []
+        for command in commands:
+            if command.verb == RESUBMIT:
+                refused = refusal_of(command, plan, (*index.obeyed, *(one.id for one in taken)))
+                if refused is None:
+                    taken.append(command)
+                else:
+                    answers.append(refused)
+        schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
+        first = self._bucket(index, [rows_of(taken, plan, schema)] if taken else [], plan)
+        first.obey([command for command in commands if command.verb != RESUBMIT], now, at)
+        decided = [to_bytes(table).to_pybytes() for table in first.take(now)]
+        answers += [answer_to(command, became) for command, became in zip(taken, first.became(), strict=True)]
+        index.obeyed = (*index.obeyed, *(command.id for command in taken))[-REMEMBERED:]
+        bucket = self._bucket(index, tables)
+        decided += self._call(index, bucket, now, finish=finish)
+        by_queue = Counter(str(command.queue) for command in taken)
+        bucket.carry_on(first, [{**answer.to_json(), "at": at} for answer in answers], dict(by_queue))
         yield from self._told(key, bucket, decided)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
@@ -135,15 +177,17 @@ class Resequencer(StatefulProcessor):
         self._index.update((index,))
         return (index,)
 
-    def _bucket(self, index: Index, tables: list[pa.Table]) -> Bucket:
+    def _bucket(self, index: Index, tables: list[pa.Table], plan: Plan | None = None) -> Bucket:
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
         if self._plan.destination is not None:
             schema = schema.remove(schema.get_field_index(self._plan.destination))
         if tables:
             schema = tables[0].select(self._plan.carried).schema
-        bodies = Bodies(_StateChunks(self._bodies), index.chunks, schema)
+        chunks = _StateChunks(self._bodies)
+        bodies = Bodies(chunks, index.chunks, schema)
         index.steps = self._plan.steps
-        return Bucket(self._plan, index, bodies, tables)
+        cold = ColdGroups(index, chunks) if self._plan.expires or index.cold else None
+        return Bucket(plan or self._plan, index, bodies, tables, cold)
 
     def _call(self, index: Index, bucket: Bucket, now: int, *, finish: bool = False) -> Iterator[bytes]:
         for table in bucket.take(now, finish=finish):

@@ -121,8 +121,8 @@ def resequence(
         moved: the folder with the state from before the number of buckets was changed (for `run`).
 
     Returns:
-        The columns of `df`, and: ``ordinal: long`` (1, 2, 3 … per group), ``late: boolean``; with
-        ``output="all"`` also ``disposition: string`` and ``reason: string``. Released rows of a group
+        The columns of `df`, and: ``ordinal: long`` (1, 2, 3 … per group), ``late: boolean``; if a queue forgets groups
+        (``expire_to="nothing"``), ``incarnation: long``, from 0: with it the ordinals are unique; with ``output="all"`` also ``disposition: string`` and ``reason: string``. Released rows of a group
         stand in order within a partition, and leave in order from batch to batch.
 
     Raises:
@@ -139,7 +139,9 @@ def resequence(
     if output not in ("released", "all"):
         raise UsageError(f'output must be "released" or "all", not {output!r}')
     _check_clock(clock, time)
-    check_columns(df, ["ordinal", "late", *(["disposition", "reason"] if output == "all" else [])])
+    forgets = any(queue.expire_to == "nothing" for queue in chosen)
+    added = ["ordinal", "late", *(["incarnation"] if forgets else [])]
+    check_columns(df, [*added, *(["disposition", "reason"] if output == "all" else [])])
     order = _arrival(df, arrival)
     _check_order(chosen, order)
     _check_content(chosen, df)
@@ -164,7 +166,7 @@ def resequence(
         moved=None if moved is None else str(moved),
     )
     user = _user_schema(df.schema, of_queues)
-    shown = _output_schema(user, output)
+    shown = _output_schema(user, output, forgets=forgets)
     make_ready(df)
     if df.isStreaming:
         return _streaming(user, frame, plan, shown, start_from, control, several=queues is not None)
@@ -289,8 +291,10 @@ def _user_schema(schema: T.StructType, destination: str | None) -> T.StructType:
     return T.StructType(fields)
 
 
-def _output_schema(schema: T.StructType, output: str) -> T.StructType:
+def _output_schema(schema: T.StructType, output: str, *, forgets: bool) -> T.StructType:
     fields = [T.StructField("ordinal", T.LongType()), T.StructField("late", T.BooleanType())]
+    if forgets:
+        fields.append(T.StructField("incarnation", T.LongType()))
     if output == "all":
         fields += [T.StructField("disposition", T.StringType()), T.StructField("reason", T.StringType())]
     nullable = [T.StructField(f.name, f.dataType, True, f.metadata) for f in schema]

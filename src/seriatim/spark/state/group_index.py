@@ -13,8 +13,9 @@ reader converts each part for itself, and refuses one that it doesn't know.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,13 +27,15 @@ from seriatim.kernel.time import NEVER
 from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import check_header, check_queues
 
-__all__ = ["LAYOUT", "PARTS", "Index", "QueueState"]
+__all__ = ["LAYOUT", "PARTS", "Index", "QueueState", "Run", "joined"]
 
 #: The layout of the frame: the header, and how parts stand in it. Raise it only if that changes.
 LAYOUT = 2
 #: The layout of each part. Raise a part's number when it changes, and let `_queue` convert what has a former one. A further
 #: column with a default needs no conversion.
-PARTS = {"queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1}
+PARTS = {"queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1, "births": 1, "cold": 1}
+#: Parts that a state names only where it has something in them, so that versions that don't know them go on reading others.
+_SELDOM = ("births", "cold")
 #: The parts of a value of layout 1, which named none.
 _FIRST_PARTS = {"queues": 1, "groups": 1, "held": 1, "skipped": 1}
 
@@ -45,6 +48,8 @@ _COLUMNS = {
 #: What a column that is left out has in every row. What former layouts of a part lacked is among them.
 _DEFAULTS = {
     "queues.incarnation": 1,
+    "queues.forgotten": 0,
+    "births.number": 0,
     "groups.suspects": 0,
     "groups.suspect": NOTHING,
     "held.time": NEVER,
@@ -65,12 +70,76 @@ _READ = pa.ipc.IpcReadOptions(use_threads=False)
 class QueueState:
     """The groups of one queue in a bucket: their keys, in the order of the rows of `state`.
 
-    `incarnation`: counts how often the destination has been added under its name.
+    `incarnation`: counts how often the destination has been added under its name. `forgotten`: how often groups of it have been forgotten here: a
+    group that is new begins in that incarnation. `births`: by group, the incarnation in which it has begun; None: all in 0.
     """
 
     keys: pa.BinaryArray
     state: State
     incarnation: int = 1
+    forgotten: int = 0
+    births: Ints | None = None
+
+    def born(self) -> Ints:
+        """By group, the incarnation in which it has begun."""
+        return np.zeros(len(self.state), np.int64) if self.births is None else self.births
+
+    def incarnations(self) -> Ints:
+        """By group its incarnation, from 0: it begins anew with its destination, and when it has been forgotten."""
+        return self.born() + (self.incarnation - 1)
+
+    def take(self, rows: Ints) -> QueueState:
+        """Some of the groups, by their rows, which ascend."""
+        births = None if self.births is None else self.births[rows]
+        return QueueState(
+            self.keys.take(pa.array(rows)), self.state.select(rows), self.incarnation, self.forgotten, births
+        )
+
+    def enrolled(self, keys: pa.BinaryArray, state: State, births: Ints | None = None) -> QueueState:
+        """The same queue with further groups behind these; `births` None: they begin now."""
+        if births is None and not self.forgotten and self.births is None:
+            more = None
+        else:
+            more = np.concatenate([self.born(), np.full(len(keys), self.forgotten) if births is None else births])
+        every = pa.concat_arrays([self.keys, keys])
+        return QueueState(every, State.join([self.state, state]), self.incarnation, self.forgotten, more)
+
+    def with_state(self, state: State) -> QueueState:
+        """The same groups in another state."""
+        return QueueState(self.keys, state, self.incarnation, self.forgotten, self.births)
+
+
+def joined(parts: Sequence[QueueState]) -> QueueState:
+    """The groups of all parts, which have different keys; what is of the queue is that of the first."""
+    if len(parts) == 1:
+        return parts[0]
+    first, keys = parts[0], pa.concat_arrays([one.keys for one in parts])
+    births = None if all(one.births is None for one in parts) else np.concatenate([one.born() for one in parts])
+    return QueueState(keys, State.join([one.state for one in parts]), first.incarnation, first.forgotten, births)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of cold groups; see ``cold_groups.py``.
+
+    `id`: its number. `groups`: how many it has. `live`: by queue, how many of them aren't in the index again. `bounds`: the lowest hash of each
+    page.
+    """
+
+    id: int
+    groups: int
+    live: Mapping[str, int]
+    bounds: tuple[int, ...]
+
+    def as_json(self) -> list[object]:
+        """As JSON has it."""
+        return [self.id, self.groups, dict(self.live), list(self.bounds)]
+
+    @classmethod
+    def of(cls, found: Sequence[Any]) -> Run:
+        """Read one."""
+        number, groups, live, bounds = found
+        return cls(int(number), int(groups), dict(live), tuple(bounds))
 
 
 @dataclass(slots=True)
@@ -80,7 +149,8 @@ class Index:
     `now` is the latest processing time (microseconds), `timer` the registered one (milliseconds, None: none),
     `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by queue, from
     one number to the next where that isn't 1, for whoever reads the index without the declaration. `obeyed`: the ids of the last
-    commands that it has obeyed. `departed`: what was found of queues that don't go on; it isn't stored again.
+    commands that it has obeyed. `cold`: the runs of groups that have expired, from the oldest to the newest, and `next_run`, the number of the next one.
+    `departed`: what was found of queues that don't go on; it isn't stored again.
     """
 
     fingerprint: str
@@ -91,13 +161,15 @@ class Index:
     chunks: dict[int, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     obeyed: tuple[str, ...] = ()
+    cold: list[Run] = field(default_factory=list)
+    next_run: int = 0
     departed: dict[str, QueueState] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """The value to store."""
         header = {
             "layout": LAYOUT,
-            "parts": PARTS,
+            "parts": {name: layout for name, layout in PARTS.items() if name not in _SELDOM or self._has(name)},
             "fingerprint": self.fingerprint,
             "now": self.now,
             "timer": self.timer,
@@ -105,6 +177,7 @@ class Index:
             "chunks": sorted(self.chunks.items()),
             **({"steps": dict(self.steps)} if self.steps else {}),
             **({"obeyed": self.obeyed} if self.obeyed else {}),
+            **({"cold": [run.as_json() for run in self.cold], "next_run": self.next_run} if self._has("cold") else {}),
         }
         rows = [_row(queue) for queue in self.queues.values()]
         columns: list[pa.Array] = []
@@ -127,6 +200,12 @@ class Index:
             if rows:
                 writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
         return sink.getvalue().to_pybytes()
+
+    def _has(self, part: str) -> bool:
+        """Whether there is something in one of the parts that are seldom used."""
+        if part == "cold":
+            return self.next_run > 0
+        return any(queue.births is not None or queue.forgotten for queue in self.queues.values())
 
     @classmethod
     def from_bytes(cls, value: bytes, fingerprint: str | None, history: DestinationHistory | None = None) -> Index:
@@ -152,6 +231,8 @@ class Index:
             chunks={int(chunk): int(rows) for chunk, rows in header["chunks"]},
             steps=header.get("steps", {}),
             obeyed=tuple(header.get("obeyed", ())),
+            cold=[Run.of(one) for one in header.get("cold", ())],
+            next_run=header.get("next_run", 0),
         )
         for batch in reader:
             for row in range(batch.num_rows):
@@ -187,6 +268,8 @@ class Index:
                     remedy="put it back and drain the pipeline, or run it with --abandon",
                 )
             self.departed[name] = self.queues.pop(name)
+            # Of these the cold groups are gone, too.
+            self.cold = [replace(run, live={one: n for one, n in run.live.items() if one != name}) for run in self.cold]
 
 
 def _check_parts(parts: Mapping[str, int]) -> None:
@@ -208,7 +291,8 @@ def _check_parts(parts: Mapping[str, int]) -> None:
 def _row(queue: QueueState) -> dict[str, np.ndarray]:
     """The columns of a queue's state, by part."""
     state = queue.state
-    row = {"queues.incarnation": np.array([queue.incarnation])}
+    row = {"queues.incarnation": np.array([queue.incarnation]), "queues.forgotten": np.array([queue.forgotten])}
+    row["births.number"] = queue.born()
     groups, remembered = state.groups, state.remembered
     # What goes along with `next` in an idle group is kept as its distance from it: mostly the same for all.
     near = groups.with_columns(last=groups.next - groups.last, ordinal=groups.next - groups.ordinal)
@@ -266,7 +350,9 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     remembered = table("remembered", len(of_group))
     remembered["sequence"] = groups.next[of_group] - remembered["sequence"]
     state = State(groups, Held(late=late, waits=waits, **held), Ranges(**skipped), Remembered(of_group, **remembered))
-    return QueueState(row.column("keys").flatten(), state, int(column("queues.incarnation", 1)[0]))
+    incarnation, forgotten = (int(column(f"queues.{name}", 1)[0]) for name in ("incarnation", "forgotten"))
+    births = column("births.number", count) if "births.number" in named else None
+    return QueueState(row.column("keys").flatten(), state, incarnation, forgotten, births)
 
 
 def _widen(values: np.ndarray, length: int) -> Ints:

@@ -1,0 +1,345 @@
+"""The way of a few messages through the stages before the order, outside of Spark: read, worked on, routed, its key and number found.
+
+The rules are those of the stages themselves: the readers of `spark/receive/`, the user's code as `spark/process/` calls it, the kernel's
+filters and its reading of numbers.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from seriatim.errors import shown
+from seriatim.kernel.filter import LONG, STRING, TIMESTAMP, Kind, Type, type_from
+from seriatim.kernel.filter_function import Function, as_function
+from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
+from seriatim.kernel.reading import LAST_NUMBER, moment, of_size, sequence_number, ticket_position, whole_number
+from seriatim.kernel.sequence import key_problem
+from seriatim.kernel.stays import CLOSES, OPENS
+from seriatim.pipeline.bodies.property_values import Unreadable, as_in_json, converted, converter
+from seriatim.pipeline.declared.function import search_folders
+from seriatim.pipeline.declared.pipeline import Destination, Pipeline, Receive
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.filters.syntax import parsed
+from seriatim.spark.process.stage import process_here
+from seriatim.spark.receive.reread import Reread, reader_of
+from seriatim.spark.resequence.resubmitted import as_plain
+
+__all__ = ["Entry", "Passage", "Refusal", "Request"]
+
+#: The columns that every message has besides its properties, with their types in filters; None: none can name them.
+_OWN: Mapping[str, Type | None] = {
+    "message_id": STRING,
+    "type": STRING,
+    "location": STRING,
+    "received_at": TIMESTAMP,
+    "parent_id": STRING,
+    "part": LONG,
+    "parts": LONG,
+    "ticket": LONG,
+    "epoch": LONG,
+}
+
+
+class Refusal(Exception):
+    """A message that can't be put back as it is; the text is the reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A message that is to go back.
+
+    Args:
+        fields: the message, as it was written when it was set aside, with the edits.
+        anew: whether it hadn't passed these stages.
+        edited: the names of the edited fields.
+        only: the destination to which alone it goes; None: it is routed.
+    """
+
+    fields: Mapping[str, Any]
+    anew: bool = False
+    edited: tuple[str, ...] = ()
+    only: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message as it enters a destination's order.
+
+    Args:
+        destination: the destination.
+        key: what decides its place in the state: its group's key, or for a destination without groups its id.
+        group: its group's key; None: there are no groups.
+        shown: its number, as its producer wrote it.
+        sequence: its number.
+        size: the size of its set, or the bits that tell that it opens or closes its group.
+        time: its event time, microseconds.
+        row: its columns, as `as_plain` has them.
+    """
+
+    destination: str
+    key: str
+    group: str | None
+    shown: Any
+    sequence: int | None
+    size: int | None
+    time: int | None
+    row: Mapping[str, Any]
+
+
+class Passage:
+    """The stages of a pipeline before the order.
+
+    Args:
+        pipeline: the pipeline.
+
+    Raises:
+        UsageError: a path, a filter or a function is wrong.
+    """
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+        self._entries = {entry.location: entry for entry in pipeline.receive}
+        self._readers: dict[str, Reread | None] = {}
+        self._kinds = _kinds(pipeline)
+        self._types = {name: type_from(kind) for name, kind in self._kinds.items()}
+        self._types = {**{name: kind for name, kind in _OWN.items() if kind is not None}, **self._types}
+        self._filters: dict[str, Function] = {}
+
+    def ways(self, requests: Sequence[Request]) -> list[list[Entry | Refusal]]:
+        """The ways of messages: of each an entry for each destination that wants it, and why it can't go to one, or to any.
+
+        Args:
+            requests: the messages.
+
+        Raises:
+            UsageError: the user's code can't be called, or its result has the wrong form.
+        """
+        found: list[list[Entry | Refusal]] = [[] for _ in requests]
+        messages: dict[int, dict[str, Any]] = {}
+        for place, request in enumerate(requests):
+            try:
+                messages[place] = self._prepared(request)
+            except Refusal as refusal:
+                found[place].append(refusal)
+        if self._has_code:
+            messages = self._worked_on(messages, requests, None, found)
+        wanted = self._routed(messages, requests, found)
+        for one in self._pipeline.route:
+            mine = wanted[one.queue.name]
+            if one.process is not None:
+                mine = self._worked_on(mine, requests, one, found)
+            for place, message in mine.items():
+                try:
+                    found[place].append(self._entry(one.queue, message, requests[place].fields))
+                except Refusal as refusal:
+                    found[place].append(refusal)
+        return found
+
+    def _routed(
+        self, messages: dict[int, dict[str, Any]], requests: Sequence[Request], found: list[list[Entry | Refusal]]
+    ) -> dict[str, dict[int, dict[str, Any]]]:
+        """By destination the messages that it wants."""
+        wanted: dict[str, dict[int, dict[str, Any]]] = {one.queue.name: {} for one in self._pipeline.route}
+        for place, message in messages.items():
+            only = requests[place].only
+            names = [one.queue.name for one in self._pipeline.route if self._is_for(one, message)]
+            for name in names:
+                if only in (None, name):
+                    wanted[name][place] = message
+            if not any(only in (None, name) for name in names):
+                why = f"destination {only} doesn't want it any more" if only else "no destination wants it"
+                found[place].append(Refusal(why))
+        return wanted
+
+    @property
+    def _has_code(self) -> bool:
+        return self._pipeline.process is not None or any(one.process is not None for one in self._pipeline.route)
+
+    def _prepared(self, request: Request) -> dict[str, Any]:
+        """The columns of a message, read again from its body where they have to be.
+
+        Raises:
+            Refusal: it can't be put back.
+        """
+        fields = request.fields
+        entry = self._entries.get(str(fields.get("location")))
+        if entry is None:
+            raise Refusal(f"the pipeline has no location {shown(fields.get('location'))} any more")
+        message = self._message(fields)
+        body_edited = bool({"body", "body_base64"} & set(request.edited))
+        invalid = fields.get("disposition") == "invalid"
+        unsplit = entry.split is not None and fields.get("part") is None and entry.split.otherwise == "invalid"
+        if request.anew and unsplit:
+            raise Refusal("messages of its location are split, and this one wasn't: put it into the source again")
+        if (invalid or body_edited) and (request.anew or not self._has_code):
+            self._read_again(entry, message, request.edited)
+        return message
+
+    def _message(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """The columns of a message, in their types."""
+        text, encoded = fields.get("body"), fields.get("body_base64")
+        body = base64.b64decode(encoded) if encoded is not None else None if text is None else text.encode()
+        message: dict[str, Any] = {name: fields.get(name) for name in ("message_id", "type", "location")}
+        message |= {name: fields.get(name) for name in ("parent_id", "part", "parts")}
+        message |= {"received_at": None, "body": body, "ticket": fields.get("ticket")}
+        for name, kind in self._kinds.items():
+            value = fields.get(name)
+            try:
+                message[name] = None if value is None else converted(name, converter(kind), as_in_json(value))
+            except Unreadable as error:
+                raise Refusal(str(error)) from None
+        return message
+
+    def _read_again(self, entry: Receive, message: dict[str, Any], edited: tuple[str, ...]) -> None:
+        """Put what is in the body in place of the properties that nobody has edited."""
+        if entry.location not in self._readers:
+            self._readers[entry.location] = reader_of(entry, search_folders(self._pipeline.source_file))
+        reader = self._readers[entry.location]
+        if reader is None:
+            return
+        found, problem = reader(message["body"])
+        if problem is not None:
+            wrong = [one for one in problem.split("; ") if one.partition(":")[0] not in edited]
+            if wrong or not found:
+                raise Refusal(f"it is still invalid: {problem}")
+        message.update({name: value for name, value in found.items() if name not in edited})
+
+    def _worked_on(
+        self,
+        messages: dict[int, dict[str, Any]],
+        requests: Sequence[Request],
+        destination: Destination | None,
+        found: list[list[Entry | Refusal]],
+    ) -> dict[int, dict[str, Any]]:
+        """The messages after the user's code; those that had passed it as they are, those at which it fails again are refused."""
+        places = [place for place in messages if requests[place].anew]
+        if not places:
+            return messages
+        name = None if destination is None else destination.queue.name
+        worked = process_here([messages[place] for place in places], self._pipeline, destination=name)
+        done = dict(messages)
+        for place, message in zip(places, worked, strict=True):
+            if message["_invalid"] is None:
+                done[place] = {**messages[place], **message}
+            else:
+                del done[place]
+                found[place].append(Refusal(f"it is still invalid: {message['_invalid'].splitlines()[0]}"))
+        return done
+
+    def _is_for(self, destination: Destination, message: Mapping[str, Any]) -> bool:
+        return self._says(destination.where, message) is True
+
+    def _says(self, text: str, message: Mapping[str, Any]) -> Any:
+        """The value of a filter."""
+        if text not in self._filters:
+            self._filters[text] = as_function(parsed(text, self._types))
+        ticket = message.get("ticket") or {}
+        values = {name: _filtered(message.get(name), kind) for name, kind in self._types.items()}
+        values |= {"ticket": ticket.get("number"), "epoch": ticket.get("epoch")}
+        return self._filters[text](values, ())
+
+    def _entry(self, queue: Queue, message: Mapping[str, Any], fields: Mapping[str, Any]) -> Entry:
+        row = {name: as_plain(value) for name, value in message.items() if value is not None and name != "destination"}
+        row.pop("_invalid", None)
+        time = self._time(message)
+        if isinstance(queue.policy, Unordered):
+            key = str(message["message_id"])[:256]
+            return Entry(queue.name, key, None, None, None, None, time, row)
+        group = self._group(queue, message, fields)
+        written = None if queue.sequence is None else message.get(queue.sequence)
+        sequence = self._sequence(queue, written)
+        size = self._size(queue, message, sequence)
+        return Entry(queue.name, group, group, as_plain(written), sequence, size, time, row)
+
+    def _time(self, message: Mapping[str, Any]) -> int | None:
+        if self._pipeline.clock != "event":
+            return None
+        time = as_plain(message.get(str(self._pipeline.time)))
+        if time is None:
+            raise Refusal(f"it is still invalid: {REASONS[Reason.TIME_MISSING]}")
+        return int(time)
+
+    def _group(self, queue: Queue, message: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+        name = str(queue.group)
+        value = message.get(name)
+        known = fields.get("group") if as_plain(value) == as_plain(self._message(fields).get(name)) else None
+        key = known if isinstance(known, str) else _as_text(name, value)
+        problem = key_problem(key)
+        if problem and queue.default_group is not None:
+            return queue.default_group
+        if problem or key is None:
+            raise Refusal(f"it is still invalid: {REASONS[problem]}")
+        return key
+
+    def _sequence(self, queue: Queue, value: Any) -> int | None:
+        if queue.sequence is None or isinstance(queue.policy, Fifo):
+            return None
+        if queue.sequence == "ticket" and isinstance(value, Mapping):
+            stamp = self._entries[str(value.get("location"))].stamp if value.get("location") in self._entries else None
+            last = LAST_NUMBER if stamp is None else stamp.last_number
+            return ticket_position(int(value["epoch"]), int(value["number"]), last)
+        by_time = isinstance(queue.policy, BestEffort) and queue.policy.by == "time"
+        found = moment(value) if by_time else sequence_number(value)
+        if isinstance(found, Reason):
+            raise Refusal(f"it is still invalid: {REASONS[found]}")
+        return found
+
+    def _size(self, queue: Queue, message: Mapping[str, Any], sequence: int | None) -> int | None:
+        policy = queue.policy
+        if queue.has_stays:
+            bits = 0
+            for bit, text in ((OPENS, queue.opens), (CLOSES, queue.closes)):
+                bits |= int(bit) if text is not None and self._says(text, message) is True else 0
+            return bits
+        if not isinstance(policy, UnitOfWork):
+            return None
+        if isinstance(policy.last, str):
+            return sequence if self._says(policy.last, message) is True else None
+        if not isinstance(policy.size, str) or message.get(policy.size) is None:
+            return None
+        found = whole_number(message[policy.size])
+        if isinstance(found, Reason):
+            raise Refusal(f"it is still invalid: {REASONS[of_size(found)]}")
+        return max(found, 0)
+
+
+def _kinds(pipeline: Pipeline) -> dict[str, str]:
+    """Every property and its type, as `properties` of ``spark/process`` names them, in the words of a declaration."""
+    found = {item.name: item.type for entry in pipeline.receive for item in entry.promote}
+    for step in (pipeline.process, *(one.process for one in pipeline.route)):
+        found |= dict(step.returns) if step is not None else {}
+    return {name: kind for name, kind in found.items() if name not in ("body", "type")}
+
+
+def _filtered(value: Any, kind: Type) -> Any:
+    """A value as a filter takes it: a decimal is its whole number, a timestamp its microseconds."""
+    match value:
+        case None:
+            return None
+        case datetime():
+            return as_plain(value)
+        case _ if kind.kind is Kind.DECIMAL:
+            return int(Decimal(value).scaleb(kind.scale))
+    return value
+
+
+def _as_text(name: str, value: Any) -> str | None:
+    """The text of a value by which Spark groups."""
+    match value:
+        case None:
+            return None
+        case str():
+            return value
+        case bool():
+            return str(value).lower()
+        case int():
+            return str(value)
+        case Decimal():
+            return format(value, "f")
+    raise Refusal(f"the group is a {type(value).__name__}, which can't be edited here: put it into the source again")

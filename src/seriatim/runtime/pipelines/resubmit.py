@@ -1,0 +1,408 @@
+"""Put messages of a pipeline back that it has set aside: as they are, or edited.
+
+A message goes back through the control log, to the destinations that want it, and is judged there as one that arrives now. What the
+stages before the order make of a message is made here: its body is read again, routed, and worked on, as far as it hadn't got through
+them. Its command has an id that is made of the message alone. So it is put back once, however often that is asked for, and whatever
+is killed meanwhile.
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from hashlib import blake2b
+from pathlib import Path
+from threading import Event as Pause
+from typing import Any
+
+from seriatim.errors import EnvironmentProblem, UsageError, shown
+from seriatim.kernel.outcome import REASONS
+from seriatim.pipeline.declared.pipeline import Pipeline
+from seriatim.pipeline.text.section import likely
+from seriatim.runtime.pipelines.passage import Passage, Refusal, Request
+from seriatim.runtime.pipelines.set_aside import SetAside, SetAsideFilter, read_set_aside
+from seriatim.spark.control.commands import RESUBMIT, Answer, Command
+from seriatim.spark.control.log import COMMAND
+from seriatim.spark.control.pipeline_place import PipelinePlace, log_position
+
+__all__ = ["DISPOSITIONS", "PutBack", "Row", "edited_rows", "resubmit", "rows_set_aside"]
+
+#: The dispositions of messages that may be put back, and of those that are put back unless the caller says which.
+DISPOSITIONS = ("late", "invalid", "rejected", "dead", "duplicate")
+USUAL = ("late", "invalid", "rejected")
+#: How many messages, and roughly how many bytes, one file of the control log has.
+_MOST_ROWS, _MOST_BYTES = 1_000, 4 * 2**20
+#: A larger body doesn't fit through the control log.
+LARGEST_BODY = 64 * 2**20
+_LOOK_S = 0.1
+#: The fields of a line that nobody may change: they say which message it is, and what its pipeline says of it.
+_FIXED = ("destination", "disposition", "reason", "message_id", "location", "ticket", "parent_id", "part", "parts")
+_DERIVED = ("group", "sequence")
+_BODIES = ("body", "body_base64")
+_MOST_TOLD = 10
+#: How an output of the user's code is numbered, if a message has several.
+_NUMBERED = re.compile(r"\.\d+$")
+_OF_THE_ORDER = frozenset(REASONS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A message that was set aside, perhaps edited.
+
+    Args:
+        message: as it was written.
+        number: 0, 1 …: its number among the messages of its batch and destination with its id.
+        fields: its fields, with the edits.
+        edited: the names of the edited fields.
+    """
+
+    message: SetAside
+    number: int
+    fields: Mapping[str, Any]
+    edited: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """What became of a message that was to be put back.
+
+    Args:
+        destination: the destination to which it goes; None: it goes nowhere.
+        group: its group's key there.
+        sequence: its number there, as its producer wrote it.
+        message_id: its id.
+        disposition: why it was set aside.
+        edited: what was edited.
+        result: ``done``; ``queued``: the next batch takes it; ``repeated``: it was put back before; ``refused``; of a dry run
+            ``would``.
+        became: its disposition now, ``released`` or ``held`` among them; None: not known.
+        why: why it was refused, or the reason for its disposition now.
+        operation_id: the id of its command.
+        batch: the batch that took it.
+    """
+
+    destination: str | None
+    group: str | None
+    sequence: Any
+    message_id: str
+    disposition: str
+    edited: tuple[str, ...]
+    result: str
+    became: str | None = None
+    why: str | None = None
+    operation_id: str | None = None
+    batch: int | None = None
+
+
+def rows_set_aside(
+    folder: Path,
+    wanted: SetAsideFilter,
+    *,
+    message_ids: Sequence[str] = (),
+    dispositions: Sequence[str] = (),
+    destination: str | None = None,
+) -> list[Row]:
+    """Messages of a set-aside folder, in the order in which they were set aside.
+
+    Args:
+        folder: the folder.
+        wanted: which.
+        message_ids: only those with these ids.
+        dispositions: only those with these dispositions; empty: with the usual ones, or, of messages named by their ids, with any.
+        destination: only of this destination.
+
+    Raises:
+        UsageError: an id isn't among them.
+    """
+    chosen = dispositions or (DISPOSITIONS if message_ids else USUAL)
+    found = [
+        row
+        for row in _numbered(read_set_aside(folder, wanted=wanted))
+        if row.message.disposition in chosen
+        and destination in (None, row.message.destination)
+        and (not message_ids or row.message.message_id in message_ids)
+    ]
+    if missing := set(message_ids) - {row.message.message_id for row in found}:
+        raise UsageError(
+            f"message {shown(min(missing))} is not set aside as you say",
+            where=str(folder),
+            remedy="see seriatim set-aside FILE; an unrouted message was never in a destination",
+        )
+    return found
+
+
+def edited_rows(folder: Path, lines: Iterable[bytes], name: str) -> list[Row]:
+    """Read lines of ``seriatim set-aside --json``, edited or not.
+
+    Args:
+        folder: the set-aside folder that has the messages.
+        lines: the lines; empty ones are left out.
+        name: the name of the file, for errors.
+
+    Raises:
+        UsageError: a line is no message of this folder, or something was edited that can't be; names up to ten lines.
+    """
+    known: dict[tuple[Any, ...], Row] = {}
+    for row in _numbered(read_set_aside(folder)):
+        known[_place(row.message.fields)] = row  # the latest, if it was set aside more than once
+    found: dict[tuple[Any, ...], Row] = {}
+    faults: list[str] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            row = _edited(line, known, found)
+            found[_place(row.message.fields)] = row
+        except UsageError as error:
+            faults.append(f"{name}:{number}: {error.what}" + (f" ({error.remedy})" if error.remedy else ""))
+    if faults:
+        more = f"\n… and {len(faults) - _MOST_TOLD:,} more" if len(faults) > _MOST_TOLD else ""
+        raise UsageError("\n".join(faults[:_MOST_TOLD]) + more, remedy="nothing was done")
+    return list(found.values())
+
+
+def resubmit(
+    place: PipelinePlace,
+    pipeline: Pipeline,
+    rows: Sequence[Row],
+    *,
+    actor: str,
+    reason: str,
+    dry_run: bool = False,
+    wait: float = 10.0,
+) -> list[PutBack]:
+    """Put messages back that a pipeline has set aside, each once.
+
+    Args:
+        place: the pipeline's checkpoint.
+        pipeline: the pipeline, as it is declared now.
+        rows: the messages.
+        actor: the operator's name, for the pipeline's log.
+        reason: the reason, likewise.
+        dry_run: change nothing; tell what would be done.
+        wait: seconds to wait for a running pipeline.
+
+    Returns:
+        what became of each message, a row for each destination to which it goes.
+
+    Raises:
+        UsageError: the actor or the reason is missing, or the user's code can't be called.
+        CheckpointMismatch: the checkpoint's control log or operator log is damaged.
+        EnvironmentProblem: the checkpoint can't be written.
+    """
+    place.check_log()
+    passage = Passage(pipeline)
+    done: list[PutBack] = []
+    commands: dict[str, Command] = {}
+    shown_as: dict[str, PutBack] = {}
+    requests = [Request(row.fields, _is_anew(row), row.edited, _only(row, pipeline)) for row in rows]
+    for row, ways in zip(rows, passage.ways(requests), strict=True):
+        why = _too_large(row) or _one_of_several(row, pipeline)
+        for entry in [Refusal(why)] if why else ways:
+            if isinstance(entry, Refusal):
+                done.append(_told(row, "refused", destination=row.message.destination, why=str(entry)))
+                continue
+            id_ = _id_of(place, row, entry.destination)
+            if id_ in commands:
+                continue  # two destinations have set it aside, and both ways lead there
+            arguments = {
+                "row": entry.row,
+                "sequence": entry.sequence,
+                "size": entry.size,
+                "time": entry.time,
+                "message_id": row.message.message_id,
+                "disposition": row.message.disposition,
+                **({"edited": list(row.edited)} if row.edited else {}),
+            }
+            commands[id_] = Command(RESUBMIT, entry.destination, entry.key, actor, reason, arguments, id=id_)
+            shown_as[id_] = replace(
+                _told(row, "would", destination=entry.destination),
+                group=entry.group,
+                sequence=entry.shown,
+                operation_id=id_,
+            )
+    if dry_run:
+        answered, _ = _known(place, set(commands))
+        return [*done, *(_answered(one, answered.get(id_), again=True) for id_, one in shown_as.items())]
+    answers = _written(place, commands, wait)
+    return [*done, *(_answered(one, *answers[id_]) for id_, one in shown_as.items())]
+
+
+def _written(
+    place: PipelinePlace, commands: Mapping[str, Command], wait: float
+) -> dict[str, tuple[Answer | None, bool]]:
+    """Write the commands that aren't there yet, and wait for their answers; for each its answer, and whether it was there before."""
+    with _alone(place):
+        answered, queued = _known(place, set(commands))
+        seen = place.operator_log.last_batch()
+        new = [command for id_, command in commands.items() if id_ not in answered and id_ not in queued]
+        for portion in _portions(new):
+            place.control.append(portion)
+    before = set(answered)
+    deadline, pause = time.monotonic() + (wait if place.is_running() else 0.0), Pause()
+    while len(answered) < len(commands) and time.monotonic() < deadline:
+        pause.wait(_LOOK_S)
+        answered |= {one.id: one for one in place.operator_log.answers(after=seen) if one.id in commands}
+    return {id_: (answered.get(id_), id_ in before) for id_ in commands}
+
+
+@contextmanager
+def _alone(place: PipelinePlace) -> Iterator[None]:
+    """One caller at a time looks for what was written, and writes the rest."""
+    try:
+        lock = os.open(place.root / "resubmit.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        what = f"the checkpoint can't be written: {error.strerror}"
+        raise EnvironmentProblem(what, where=str(place.root)) from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
+def _known(place: PipelinePlace, ids: set[str]) -> tuple[dict[str, Answer], set[str]]:
+    """The answers that there are, and the commands that wait for theirs."""
+    # First what waits: what is answered meanwhile is found then.
+    entries = place.control.read(log_position(place.root / "query", done=True), place.control.last())
+    queued = {entry["id"] for entry in entries if entry["kind"] == COMMAND and entry["id"] in ids}
+    answered = {one.id: one for one in place.operator_log.answers() if one.id in ids and one.result == "done"}
+    return answered, queued
+
+
+def _portions(commands: Iterable[Command]) -> Iterator[list[dict[str, Any]]]:
+    portion: list[dict[str, Any]] = []
+    size = 0
+    for command in commands:
+        entry = command.entry()
+        portion.append(entry)
+        size += len(entry["arguments"]["row"].get("body") or "") + 1_000
+        if len(portion) >= _MOST_ROWS or size >= _MOST_BYTES:
+            yield portion
+            portion, size = [], 0
+    if portion:
+        yield portion
+
+
+def _answered(one: PutBack, answer: Answer | None, again: bool) -> PutBack:
+    if answer is None:
+        return one if again else replace(one, result="queued")
+    result = "repeated" if again else answer.result
+    batch = None if answer.batch < 0 else answer.batch
+    return replace(one, result=result, became=answer.after or None, why=answer.why or None, batch=batch)
+
+
+def _told(row: Row, result: str, *, destination: str | None, why: str | None = None) -> PutBack:
+    its = row.message
+    return PutBack(destination, its.group, its.sequence, its.message_id, its.disposition, row.edited, result, why=why)
+
+
+def _id_of(place: PipelinePlace, row: Row, destination: str) -> str:
+    """The id of the command that puts a message back: made of what says which message it is."""
+    which = (place.id, row.message.batch, row.message.message_id, row.number, destination)
+    return blake2b(json.dumps(which).encode(), digest_size=16).hexdigest()
+
+
+def _numbered(messages: Iterable[SetAside]) -> Iterator[Row]:
+    seen: Counter[tuple[Any, ...]] = Counter()
+    for message in messages:
+        which = (message.batch, message.destination, message.message_id)
+        yield Row(message, seen[which], message.fields)
+        seen[which] += 1
+
+
+def _place(fields: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(fields.get(name) for name in ("destination", "message_id", "disposition"))
+
+
+def _edited(line: bytes, known: Mapping[tuple[Any, ...], Row], before: Iterable[tuple[Any, ...]]) -> Row:
+    """The message of a line. `before`: those of the lines before it."""
+    fields, row = _read(line, known)
+    if _place(row.message.fields) in before:
+        raise UsageError("the message is in the file twice", remedy="leave one of the lines")
+    written = json.loads(json.dumps(row.message.fields), parse_float=Decimal)
+    for name in fields:
+        if name not in written and name not in _BODIES:
+            raise UsageError(f"there is no field {shown(name)}", remedy=likely(name, list(written)) or "leave it out")
+    changed = tuple(name for name in fields if fields[name] != written.get(name))
+    for name in changed:
+        if name in _FIXED:
+            raise UsageError(f"{name} can't be edited", remedy="leave it as it was listed")
+        if name in _DERIVED:
+            remedy = f"edit the property by which the destination has its {name}"
+            raise UsageError(f"{name} can't be edited", remedy=remedy)
+    _check_bodies(fields)
+    return replace(row, fields={**written, **fields}, edited=changed)
+
+
+def _read(line: bytes, known: Mapping[tuple[Any, ...], Row]) -> tuple[dict[str, Any], Row]:
+    """The fields of a line, and the message that it is of."""
+    try:
+        fields = json.loads(line, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the line is not JSON: {error}", remedy="one object in each line") from None
+    if not isinstance(fields, dict):
+        raise UsageError("the line is no object", remedy="one message in each line")
+    try:
+        row = known.get(_place(fields))
+    except TypeError:  # a value that has no hash
+        row = None
+    if row is None:
+        name = shown(fields.get("message_id"))
+        raise UsageError(
+            f"message {name} is not set aside here with that destination and disposition",
+            remedy="leave these fields as they were listed",
+        )
+    return fields, row
+
+
+def _check_bodies(fields: Mapping[str, Any]) -> None:
+    if all(fields.get(name) is not None for name in _BODIES):
+        raise UsageError("the message has two bodies", remedy="leave body or body_base64")
+    for name in _BODIES:
+        if not isinstance(fields.get(name), str | None):
+            raise UsageError(f"{name} is {shown(fields[name])}, and no text", remedy="write it as text, in quotes")
+    try:
+        base64.b64decode(fields.get("body_base64") or "", validate=True)
+    except ValueError:
+        raise UsageError("body_base64 is not Base64", remedy="or write the text as body") from None
+
+
+def _is_anew(row: Row) -> bool:
+    """Whether a message hasn't passed the stages before the order: it was invalid there."""
+    return row.message.disposition == "invalid" and row.message.reason not in _OF_THE_ORDER
+
+
+def _only(row: Row, pipeline: Pipeline) -> str | None:
+    """The destination to which alone a message goes; None: it is routed anew."""
+    if not _is_anew(row) or row.message.destination is None:
+        return row.message.destination
+    own = next((one.process for one in pipeline.route if one.queue.name == row.message.destination), None)
+    failed_there = own is not None and row.message.reason.startswith(f"process {own.function}:")
+    before = pipeline.process is not None and pipeline.process.function == (own.function if own else None)
+    return row.message.destination if failed_there and not before else None
+
+
+def _too_large(row: Row) -> str:
+    size = len(row.fields.get("body") or row.fields.get("body_base64") or "")
+    return (
+        f"its body is larger than {LARGEST_BODY >> 20} MiB: put it into the source again" if size > LARGEST_BODY else ""
+    )
+
+
+def _one_of_several(row: Row, pipeline: Pipeline) -> str:
+    """Why one of several outputs of the user's code can't go back; empty if it isn't one: together they are one message of the order."""
+    code = pipeline.process is not None or any(one.process is not None for one in pipeline.route)
+    part = row.fields.get("part")
+    name = row.message.message_id.removesuffix(f".{part}") if part is not None else row.message.message_id
+    several = code and not _is_anew(row) and _NUMBERED.search(name) is not None
+    return "it is one of several outputs of the user's code, which only leave together" if several else ""

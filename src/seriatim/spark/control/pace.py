@@ -1,0 +1,77 @@
+"""How fast a run is: what it has received and released in the last minute, in a file that others read.
+
+The file is only for people to look at. It isn't synced, and one that is missing or damaged says nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["WINDOW_S", "Pace"]
+
+#: The time over which rates are taken.
+WINDOW_S = 60.0
+_FILE = "pace.json"
+#: What ends so soon after another batch is added to it.
+_APART_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The batches of the last minute.
+
+    Args:
+        batches: when each ended (seconds since 1970), how many messages it has received, and how many it has released; batches that follow
+            each other within half a second are one.
+        behind: how many records the run is behind its source; None: the source can't tell.
+        since: when the run began.
+    """
+
+    batches: tuple[tuple[float, int, int], ...] = ()
+    behind: int | None = None
+    since: float = 0.0
+
+    def after(self, ended: float, received: int, released: int, behind: int | None) -> Pace:
+        """The pace after one more batch."""
+        kept = [one for one in self.batches if one[0] > ended - WINDOW_S]
+        if kept and ended - kept[-1][0] < _APART_S:
+            at, before, left = kept.pop()
+            kept.append((at, before + received, left + released))
+        elif received or released:
+            kept.append((ended, received, released))
+        return Pace(tuple(kept), behind, self.since)
+
+    def received_per_s(self, now: float) -> float:
+        """The messages a second that were received in the last minute, or since the run began, if that is shorter ago."""
+        return self._per_s(1, now)
+
+    def released_per_s(self, now: float) -> float:
+        """The messages a second that were released, likewise."""
+        return self._per_s(2, now)
+
+    def _per_s(self, place: int, now: float) -> float:
+        messages = sum(int(one[place]) for one in self.batches if one[0] > now - WINDOW_S)
+        return round(messages / min(WINDOW_S, max(1.0, now - self.since)), 1)
+
+    def keep(self, root: Path) -> None:
+        """Write it into a checkpoint; what can't be written is left out: nothing depends on it."""
+        told = {"batches": self.batches, "behind": self.behind, "since": self.since}
+        beside = root / f".{_FILE}"
+        try:
+            beside.write_text(json.dumps(told), encoding="utf-8")
+            beside.replace(root / _FILE)
+        except OSError:
+            return
+
+    @classmethod
+    def of(cls, root: Path) -> Pace | None:
+        """The pace of a run, from its checkpoint; None: it isn't known."""
+        try:
+            found = json.loads((root / _FILE).read_bytes())
+            batches = tuple((float(at), int(received), int(released)) for at, received, released in found["batches"])
+            behind = None if found["behind"] is None else int(found["behind"])
+            return cls(batches, behind, float(found["since"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None

@@ -1,0 +1,155 @@
+"""Messages that an operator puts back: from the commands that carry them to rows of a bucket, and what became of them.
+
+Such a message has passed every stage before this one already; the command has its columns, and what the operator computes of
+other messages. It is judged by its queue's rules as one that arrives now, but is never late: its place has passed, so it leaves at
+once, behind all that has left, and flagged.
+
+The arguments of a command: ``row``, the user's columns by name; ``sequence``, ``size``, ``time``, whole numbers or null; and for the
+operator log ``message_id``, ``disposition``, ``edited``.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+from seriatim.kernel.outcome import Disposition
+from seriatim.kernel.policy import BestEffort, Standard
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.control.commands import Answer, Command
+from seriatim.spark.resequence import bucket as names
+from seriatim.spark.resequence.bucket import Became, Plan
+
+__all__ = ["answer_to", "as_plain", "never_late", "refusal_of", "rows_of"]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+#: What the operator log keeps of a command's arguments.
+_KEPT = ("message_id", "disposition", "edited")
+#: The columns that the operator adds to those of the user, with their types.
+_OURS = {
+    names.KEY: pa.binary(),
+    names.SEQUENCE: pa.int64(),
+    names.PROBLEM: pa.int32(),
+    names.TIME: pa.int64(),
+    names.SIZE: pa.int64(),
+    names.TIE: pa.int64(),
+}
+
+
+def as_plain(value: Any) -> Any:
+    """A value of a column as JSON has it: times in microseconds, decimals as text, bytes in Base64."""
+    match value:
+        case datetime():
+            aware = value if value.utcoffset() is not None else value.replace(tzinfo=UTC)
+            return (aware - _EPOCH) // _MICROSECOND
+        case Decimal():
+            return str(value)
+        case bytes():
+            return base64.b64encode(value).decode()
+        case Mapping():
+            return {name: as_plain(one) for name, one in value.items()}
+        case list() | tuple():
+            return [as_plain(one) for one in value]
+    return value
+
+
+def never_late(plan: Plan) -> Plan:
+    """The plan for messages that are put back."""
+
+    def of(queue: Queue) -> Queue:
+        match queue.policy:
+            case Standard() | BestEffort():
+                return replace(queue, policy=replace(queue.policy, late="deliver"))
+        return queue
+
+    return replace(plan, queues=tuple(of(queue) for queue in plan.queues))
+
+
+def refusal_of(command: Command, plan: Plan, obeyed: Sequence[str]) -> Answer | None:
+    """The answer to a command that isn't obeyed; None: it is."""
+    if command.id in obeyed:
+        return Answer.to(_shortened(command), "repeated", why="the message was put back before")
+    if command.queue not in {queue.name for queue in plan.queues}:
+        why = f"the pipeline has no destination {command.queue!r}"
+        return Answer.to(_shortened(command), "refused", why=why)
+    return None
+
+
+def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Table:
+    """The messages of commands as rows that a bucket takes.
+
+    Args:
+        commands: the commands.
+        plan: the plan.
+        schema: the user's columns.
+    """
+    rows = [command.arguments["row"] for command in commands]
+    destinations = [command.queue for command in commands]
+    columns: dict[str, pa.Array] = {}
+    for field in schema:
+        if field.name == plan.destination:
+            columns[field.name] = pa.array(destinations, pa.string())
+        else:
+            columns[field.name] = _column([row.get(field.name) for row in rows], field.type)
+    own: dict[str, list[Any]] = {
+        names.KEY: [str(command.key).encode() for command in commands],
+        names.PROBLEM: [None] * len(commands),
+        # Those of one number are in the order of the log.
+        names.TIE: list(range(len(commands))),
+    }
+    own |= {
+        ours: [command.arguments.get(name) for command in commands]
+        for ours, name in ((names.SEQUENCE, "sequence"), (names.TIME, "time"), (names.SIZE, "size"))
+    }
+    columns |= {name: pa.array(own[name], kind) for name, kind in _OURS.items()}
+    return pa.table(columns)
+
+
+def answer_to(command: Command, became: Became) -> Answer:
+    """The answer to a command whose message was judged."""
+    released = int(became.disposition == Disposition.RELEASED.word)
+    aside = became.disposition not in (Disposition.RELEASED.word, Disposition.HELD.word)
+    return Answer.to(
+        _shortened(command),
+        "done",
+        after=became.disposition,
+        why=became.reason or "",
+        released=released,
+        set_aside=int(aside),
+    )
+
+
+def _shortened(command: Command) -> Command:
+    """The command as the operator log keeps it."""
+    kept = {name: command.arguments[name] for name in _KEPT if name in command.arguments}
+    return replace(command, arguments=kept)
+
+
+def _column(values: list[Any], kind: pa.DataType) -> pa.Array:
+    return pa.array([_typed(value, kind) for value in values], kind)
+
+
+def _typed(value: Any, kind: pa.DataType) -> Any:
+    """The value of a column's type that `as_plain` wrote."""
+    if value is None:
+        return None
+    found = value
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        found = base64.b64decode(value)
+    elif pa.types.is_decimal(kind):
+        found = Decimal(value)
+    elif pa.types.is_timestamp(kind):
+        moment = _EPOCH + timedelta(microseconds=value)
+        found = moment if kind.tz else moment.replace(tzinfo=None)
+    elif pa.types.is_struct(kind):
+        found = {field.name: _typed(value.get(field.name), field.type) for field in kind}
+    elif pa.types.is_list(kind):
+        found = [_typed(one, kind.value_type) for one in value]
+    return found

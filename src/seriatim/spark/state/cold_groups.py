@@ -1,0 +1,259 @@
+"""The cold part of a bucket: groups that have expired, in a log of runs, of which only what concerns the keys of a batch is read.
+
+A run has the groups that left the index together, as pages in the order of a hash of their keys, and a filter that tells without reading a page
+that a key isn't in it. Runs don't change. When a run is written and the one before it isn't at least twice as large, both are written
+as one. So there are as many runs as the number of groups has bits, and a group is written anew as often at most.
+
+    run 7     a filter of 16 bits a group (a Bloom filter with eight probes)
+              page 0, 1, 2 …: up to 2,048 groups each, as an index of its own (`group_index.py`)
+
+A group that comes back is in the index again, and what the run has of it is stale: whoever looks asks the index first, and then the runs from the newest to
+the oldest. The entries lie beside the chunks of held bodies, under numbers below 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from seriatim.kernel.columns import Ints
+from seriatim.spark.state.group_index import Index, QueueState, Run, joined
+from seriatim.spark.state.held_bodies import Chunks
+
+__all__ = ["PAGE_GROUPS", "ColdGroups", "cold_counts", "hashes", "is_cold", "run_of"]
+
+#: How many groups a page has at most.
+PAGE_GROUPS = 2_048
+_PAGE_BITS = 24
+_BITS_A_GROUP, _PROBES = 16, 8
+_LONGEST_KEY = 1_024
+#: A run is at least so many times as large as the one after it.
+_FACTOR = 2
+
+_Hashes = np.ndarray
+
+
+class ColdGroups:
+    """The cold groups of a bucket during one call; an entry is read at most once.
+
+    Args:
+        index: the index of the bucket; its list of runs is changed in place.
+        chunks: the store.
+    """
+
+    def __init__(self, index: Index, chunks: Chunks) -> None:
+        self._index = index
+        self._chunks = chunks
+        self._filters: dict[int, np.ndarray] = {}
+        self._pages: dict[tuple[int, int], Index] = {}
+
+    def take_back(self, queue: str, incarnation: int, keys: pa.BinaryArray) -> QueueState | None:
+        """The groups of a queue with these keys, as far as there are any; from now on they are the index's.
+
+        Args:
+            queue: the queue.
+            incarnation: its own; groups of a former one aren't found.
+            keys: keys that the index hasn't, each once.
+        """
+        found: list[QueueState] = []
+        for place, run in reversed(list(enumerate(self._index.cold))):
+            if not len(keys):
+                break
+            mine = self._in_run(run, queue, incarnation, keys) if queue in run.live else None
+            if mine is None:
+                continue
+            found.append(mine)
+            live = {**run.live, queue: max(0, run.live[queue] - len(mine.keys))}
+            self._index.cold[place] = replace(run, live=live)
+            keys = keys.filter(pc.invert(pc.is_in(keys, value_set=mine.keys)))
+        return joined(found) if found else None
+
+    def add(self, queues: Mapping[str, QueueState]) -> None:
+        """Write groups that have expired as a run, and put it together with those before it that are too small for two."""
+        queues = {name: one for name, one in queues.items() if len(one.keys)}
+        if not queues:
+            return
+        runs = self._index.cold
+        runs.append(self._made(queues, {name: len(one.keys) for name, one in queues.items()}))
+        while len(runs) > 1 and runs[-2].groups < _FACTOR * runs[-1].groups:
+            newer, older = runs.pop(), runs.pop()
+            both = _merged(self._all_of(newer), self._all_of(older))
+            for one in (newer, older):
+                self._delete(one)
+            live = {name: newer.live.get(name, 0) + older.live.get(name, 0) for name in both}
+            runs.append(self._made(both, {name: min(live[name], len(one.keys)) for name, one in both.items()}))
+
+    def take_all_back(self) -> None:
+        """Put all groups back into the index, and leave the store without runs. Queues that the index hasn't stay away."""
+        while self._index.cold:
+            run = self._index.cold.pop()  # the newest
+            for name, one in self._all_of(run).items():
+                known = self._index.queues.get(name)
+                if known is None or known.incarnation != one.incarnation:
+                    continue
+                strange = pc.invert(pc.is_in(one.keys, value_set=known.keys)).to_numpy(zero_copy_only=False)
+                back = one.take(np.flatnonzero(strange))
+                self._index.queues[name] = known.enrolled(back.keys, back.state, back.born())
+            self._delete(run)
+
+    def _in_run(self, run: Run, queue: str, incarnation: int, keys: pa.BinaryArray) -> QueueState | None:
+        marks = hashes(keys)
+        maybe = np.flatnonzero(_may_have(self._filter(run), marks))
+        pages = np.searchsorted(np.array(run.bounds, np.uint64), marks[maybe], side="right") - 1
+        found: list[QueueState] = []
+        for page in np.unique(pages).tolist():
+            known = self._page(run, page).queues.get(queue)
+            if known is None or known.incarnation != incarnation:
+                continue
+            asked = keys.take(pa.array(maybe[pages == page]))
+            rows = pc.drop_null(pc.index_in(asked, value_set=known.keys)).to_numpy().astype(np.int64)
+            if len(rows):
+                found.append(known.take(np.sort(rows)))
+        return joined(found) if found else None
+
+    def _filter(self, run: Run) -> np.ndarray:
+        if run.id not in self._filters:
+            self._filters[run.id] = np.frombuffer(self._chunks.get(_number(run.id, 0)), np.uint8)
+        return self._filters[run.id]
+
+    def _page(self, run: Run, page: int) -> Index:
+        if (run.id, page) not in self._pages:
+            value = self._chunks.get(_number(run.id, page + 1))
+            self._pages[run.id, page] = Index.from_bytes(value, None)
+        return self._pages[run.id, page]
+
+    def _all_of(self, run: Run) -> dict[str, QueueState]:
+        pages = [self._page(run, page) for page in range(len(run.bounds))]
+        return {name: joined([page.queues[name] for page in pages if name in page.queues]) for name in run.live}
+
+    def _delete(self, run: Run) -> None:
+        for page in range(len(run.bounds) + 1):
+            self._chunks.delete(_number(run.id, page))
+            self._pages.pop((run.id, page - 1), None)
+        self._filters.pop(run.id, None)
+
+    def _made(self, queues: Mapping[str, QueueState], live: Mapping[str, int]) -> Run:
+        """A run that is written. A page has a range of hashes, of all queues together."""
+        number = self._index.next_run
+        self._index.next_run = number + 1
+        marks = {name: hashes(one.keys) for name, one in queues.items()}
+        every = np.sort(np.concatenate(list(marks.values())))
+        bounds = np.unique(every[::PAGE_GROUPS])
+        bounds[0] = 0
+        orders = {name: np.argsort(one, kind="stable") for name, one in marks.items()}
+        edges = {name: np.searchsorted(marks[name][order], bounds) for name, order in orders.items()}
+        self._chunks.put(_number(number, 0), _filter_of(every).tobytes())
+        for page in range(len(bounds)):
+            part = Index(self._index.fingerprint)
+            for name, one in queues.items():
+                end = edges[name][page + 1] if page + 1 < len(bounds) else None
+                rows = orders[name][edges[name][page] : end]
+                if len(rows):
+                    part.queues[name] = one.take(np.sort(rows))
+            self._chunks.put(_number(number, page + 1), part.to_bytes())
+        return Run(number, len(every), live, tuple(bounds.tolist()))
+
+
+def cold_counts(runs: Iterable[Run]) -> Counter[str]:
+    """How many cold groups each queue has."""
+    found: Counter[str] = Counter()
+    for run in runs:
+        found.update(run.live)
+    return found
+
+
+def is_cold(number: int) -> bool:
+    """Whether an entry with that number is of cold groups, and not a chunk of bodies."""
+    return number < 0
+
+
+def run_of(number: int) -> tuple[int, int]:
+    """The run of an entry, and its page; -1: its filter."""
+    run, page = divmod(-number - 1, 1 << _PAGE_BITS)
+    return run, page - 1
+
+
+def _number(run: int, place: int) -> int:
+    return -1 - (run << _PAGE_BITS) - place
+
+
+def _merged(newer: Mapping[str, QueueState], older: Mapping[str, QueueState]) -> dict[str, QueueState]:
+    """The groups of two runs; of one that is in both, the newer; of a former incarnation of a queue, none."""
+    both = dict(newer)
+    for name, one in older.items():
+        if name in newer and one.incarnation != newer[name].incarnation:
+            continue
+        if name in newer:
+            rows = np.flatnonzero(
+                pc.invert(pc.is_in(one.keys, value_set=newer[name].keys)).to_numpy(zero_copy_only=False)
+            )
+            both[name] = joined([newer[name], one.take(rows)])
+        else:
+            both[name] = one
+    return both
+
+
+@cache
+def _weights() -> _Hashes:
+    """A fixed odd number for each place in a key."""
+    state = np.uint64(0x9E3779B97F4A7C15)
+    with np.errstate(over="ignore"):
+        return _mixed(np.arange(1, _LONGEST_KEY + 1, dtype=np.uint64) * state) | np.uint64(1)
+
+
+def _mixed(values: _Hashes) -> _Hashes:
+    """Each bit of a result depends on each bit of a value (the end of MurmurHash3 by Austin Appleby)."""
+    with np.errstate(over="ignore"):
+        values = (values ^ (values >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+        values = (values ^ (values >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return values ^ (values >> np.uint64(33))
+
+
+def hashes(keys: pa.BinaryArray) -> _Hashes:
+    """A hash of 64 bits for each key, the same on every machine: a sum of its bytes with a weight for each place."""
+    if not len(keys):
+        return np.zeros(0, np.uint64)
+    _, offsets, content = keys.buffers()
+    ends = np.frombuffer(offsets, np.int32)[keys.offset : keys.offset + len(keys) + 1].astype(np.int64)
+    data = np.frombuffer(content, np.uint8)[ends[0] : ends[-1]]
+    starts, lengths = ends[:-1] - ends[0], np.diff(ends)
+    places = np.arange(len(data)) - np.repeat(starts, lengths)
+    with np.errstate(over="ignore"):
+        terms = (data.astype(np.uint64) + np.uint64(1)) * _weights()[places]
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms)])
+        return _mixed(sums[starts + lengths] - sums[starts] + lengths.astype(np.uint64))
+
+
+def _filter_of(marks: _Hashes) -> np.ndarray:
+    size = _size(len(marks))
+    bits = np.zeros(size, np.uint8)
+    for place in _probes(marks, size):
+        bits[place] = 1
+    return np.packbits(bits)
+
+
+def _may_have(packed: np.ndarray, marks: _Hashes) -> np.ndarray:
+    size = len(packed) * 8
+    may = np.ones(len(marks), np.bool_)
+    for place in _probes(marks, size):
+        may &= (packed[place >> 3] >> (7 - (place & 7))) & 1 == 1
+    return may
+
+
+def _size(groups: int) -> int:
+    """The bits of a filter: a power of two, so that a probe is cut out of a hash."""
+    return 1 << max(6, int(groups * _BITS_A_GROUP - 1).bit_length())
+
+
+def _probes(marks: _Hashes, size: int) -> Iterator[Ints]:
+    """The places of hashes in a filter. Pages go by the high bits of the same hash."""
+    with np.errstate(over="ignore"):
+        again = _mixed(marks + np.uint64(0x632BE59BD9B4E019)) | np.uint64(1)
+        for nth in range(_PROBES):
+            yield ((marks + np.uint64(nth) * again) & np.uint64(size - 1)).astype(np.int64)
