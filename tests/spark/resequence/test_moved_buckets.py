@@ -11,10 +11,12 @@ import pyarrow as pa
 import pytest
 
 from seriatim import Queue, Standard
+from seriatim.kernel.resequence import new_state
 from seriatim.kernel.state import State
 from seriatim.spark.resequence.bucket import FINGERPRINT, KEY, SEQUENCE, Bucket, Plan
-from seriatim.spark.resequence.moved_buckets import _joined, _parts
-from seriatim.spark.state.group_index import Index
+from seriatim.spark.resequence.moved_buckets import _forgotten, _joined, _most, _parts, _whole
+from seriatim.spark.state.cold_groups import ColdGroups
+from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks, chunk_of, row_of
 from seriatim.spark.state.moved_files import INDEX, read_moved, write_moved
 from seriatim.spark.state.packets import EACH
@@ -87,6 +89,45 @@ def plain(state: State) -> dict[str, list[Any]]:
     return {name: values for name, values in told.items() if name != "held.ref"}
 
 
+def state_of(keys: list[bytes], forgotten: int = 0) -> QueueState:
+    return QueueState(pa.array(keys, pa.binary()), new_state(POLICY, len(keys)), 1, forgotten)
+
+
+def test_groups_that_have_expired_go_along():
+    index, chunks = Index("whose"), MemoryChunks({})
+    cold = ColdGroups(index, chunks)
+    index.queues["a"] = state_of([b"back", b"warm"])
+    cold.add({"a": state_of([b"back", *(b"old%d" % n for n in range(9))])})
+    cold.add({"a": state_of([b"new"])})
+    entries = [{"bucket": 7, "chunk": number, "packet": packet} for number, packet in chunks.packets.items()]
+    schema = pa.schema([("bucket", pa.int32()), ("chunk", pa.int64()), ("packet", pa.binary())])
+    rows = [{"bucket": 7, "chunk": None, "packet": index.to_bytes()}, {"bucket": 8, "chunk": None, "packet": None}]
+    (seven, eight) = (
+        row for batch in _whole([pa.RecordBatch.from_pylist([*entries, *rows], schema)]) for row in batch.to_pylist()
+    )
+    found = Index.from_bytes(seven["packet"], "whose")
+    assert not found.cold
+    keys = found.queues["a"].keys.to_pylist()
+    assert sorted(keys) == sorted([b"back", b"warm", b"new", *(b"old%d" % n for n in range(9))])
+    assert eight == {"bucket": 8, "packet": None}
+
+
+def test_a_group_that_was_forgotten_begins_in_no_former_incarnation():
+    values = []
+    for times in (3, 0, 5):
+        index = Index("whose")
+        index.queues["a"] = state_of([b"k%d" % times], forgotten=times)
+        values.append(index.to_bytes())
+    batch = pa.record_batch({"packet": pa.array([*values, None], pa.binary())})
+    most = _most([one for told in _forgotten([batch]) for one in told.column("told").to_pylist()])
+    assert most == {"a": [1, 5]}
+    empty, _ = _joined(plan(4), [], most)
+    assert empty.queues["a"].enrolled(pa.array([b"k3"]), new_state(POLICY, 1)).incarnations().tolist() == [5]
+    some, _ = _joined(plan(4), [{INDEX: values[0]}, {INDEX: values[1]}], most)
+    assert some.queues["a"].keys.to_pylist() == [b"k3", b"k0"]
+    assert some.queues["a"].forgotten == 5
+
+
 @pytest.mark.parametrize(("before", "after"), [(2, 5), (5, 2), (3, 1), (1, 3)])
 def test_each_group_is_in_one_bucket_with_what_it_holds(before, after, tmp_path):
     former = taken(before)
@@ -103,7 +144,7 @@ def test_each_group_is_in_one_bucket_with_what_it_holds(before, after, tmp_path)
     found: dict[int, tuple[Index, dict[int, bytes]]] = {}
     for folder in tmp_path.iterdir():
         whole = [read_moved(folder, bucket) for bucket in former if (folder / f"{bucket}.arrow").exists()]
-        index, chunks = _joined(plan(after), whole)
+        index, chunks = _joined(plan(after), whole, {})
         again = Index.from_bytes(index.to_bytes(), plan(after).fingerprint)
         assert set(again.chunks) == set(chunks)
         assert {
