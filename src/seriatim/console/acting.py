@@ -9,7 +9,7 @@ from typing import Any
 from seriatim.box.box import MessageBox
 from seriatim.console.actions import ON_GROUPS
 from seriatim.console.guard import Refusal
-from seriatim.console.seen import MOST_SEEN, seen_group, seen_number, token_of, tokens_in
+from seriatim.console.seen import MOST_SEEN, seen_number, token_of, tokens_in
 from seriatim.console.who import Actor
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.states import refusal
@@ -75,9 +75,9 @@ def act(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: b
         reads_only: whether nothing may be changed.
 
     Raises:
-        Refusal: nothing may be changed, or the actor has no such role, or the group has changed since it was seen.
+        Refusal: nothing may be changed, or the actor has no such role.
         UsageError: a value is missing or invalid.
-        ActionRefused: the state doesn't allow it.
+        ActionRefused: the state doesn't allow it, or the group has changed since it was seen.
     """
     action = form.get("action", "")
     by = _allowed(actor, role_of(action), form, reads_only=reads_only)
@@ -102,13 +102,6 @@ def _allowed(actor: Actor, role: str, form: Mapping[str, str], *, reads_only: bo
 
 def _on_group(box: MessageBox, actor: Actor, action: Action, form: Mapping[str, str], by: dict[str, Any]) -> Done:
     queue, group = form.get("queue", ""), form.get("group", "")
-    view = groups.group_view(box, queue, group)
-    if form.get("seen") != seen_group(view):
-        raise Refusal(
-            409,
-            f"group {group!r} has changed since you looked: it is {str(view.state).replace('_', ' ')} now. Nothing was done",
-            "look at it again",
-        )
     given: dict[str, Any] = {}
     for name, argument in _NUMBERS.items():
         if form.get(name):
@@ -119,7 +112,7 @@ def _on_group(box: MessageBox, actor: Actor, action: Action, form: Mapping[str, 
         given["body"] = form["body"].encode()
     if action is Action.RESET and "next" not in given:
         raise UsageError("the next number is missing", remedy="give the number with which the group goes on")
-    done = groups.act(box, action, queue, group, **(given | by))
+    done = groups.act(box, action, queue, group, seen=form.get("seen", ""), **(given | by))
     told = f"{action.replace('_', ' ')}: {done.before} → {done.after}"
 
     return Done(told, ("groups", queue, group), {"done": done.operation_id}, OPERATION.object_of(done))
@@ -223,7 +216,7 @@ def lot_of(what: str, action: str) -> Lot:
             role,
             _GROUP_FILTERS,
             _find_groups,
-            seen_group,
+            groups.seen_of,
             lambda one: (one.queue, one.group, one.state),
             _act_on_groups,
         )

@@ -14,6 +14,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators.actions import Operation
 from seriatim.box.operators.operator_log import Operator
+from seriatim.box.operators.seen import seen_of
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
@@ -84,6 +85,8 @@ def each(
 ) -> Iterator[Operation | Refused]:
     """Perform an action on each group, one after another; yields a result or a refusal for each group.
 
+    A group that has changed since it was seen is refused.
+
     `at_once`: for `close`: whether nothing leaves any more.
 
     Raises:
@@ -92,7 +95,9 @@ def each(
     Operator(actor, reason)
     for view in views:
         try:
-            yield groups.act(box, action, view.queue, view.group, at_once=at_once, actor=actor, reason=reason)
+            yield groups.act(
+                box, action, view.queue, view.group, at_once=at_once, seen=seen_of(view), actor=actor, reason=reason
+            )
         except (ActionRefused, Unavailable) as error:
             yield Refused(view.queue, view.group, _why(error))
 
