@@ -7,7 +7,7 @@ import binascii
 from collections.abc import Iterable
 
 from seriatim.console.guard import Refusal
-from seriatim.operations.groups import SEEN_BYTES, digest_of
+from seriatim.operations.seen import SEEN_BYTES, digest_of
 
 __all__ = ["MOST_SEEN", "seen_number", "token_of", "tokens_in"]
 

@@ -15,7 +15,7 @@ from seriatim.box.operators import actions
 from seriatim.box.operators.actions import ActionRequest, Operation
 from seriatim.box.operators.forget import forget as forget_group
 from seriatim.box.operators.operator_log import Operator
-from seriatim.box.operators.seen import SEEN_BYTES, digest_of, seen_of
+from seriatim.box.operators.seen import seen_of
 from seriatim.box.postgres.translate import translated
 from seriatim.box.views.filters import ErrorCount
 from seriatim.box.views.group_standing import Head, OnWay, OpenPlace, Processed, Standing, standing_of
@@ -27,7 +27,6 @@ from seriatim.kernel.time import micros
 from seriatim.operations.period import When, narrowed
 
 __all__ = [
-    "SEEN_BYTES",
     "STOPPED",
     "Action",
     "ErrorCount",
@@ -45,7 +44,6 @@ __all__ = [
     "act",
     "close",
     "count",
-    "digest_of",
     "forget",
     "group_filter",
     "group_view",
