@@ -15,6 +15,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.states import refusal
 from seriatim.operations import (
     bulk,
+    bulk_operations,
     dead_letters,
     groups,
     instances,
@@ -26,9 +27,10 @@ from seriatim.operations import (
 )
 from seriatim.operations.groups import Action
 from seriatim.operations.tables.acted import OPERATION
+from seriatim.operations.tables.bulk import BULK_OPERATIONS
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["Done", "Lot", "Many", "Preview", "act", "lot_of", "many", "preview", "role_of", "told"]
+__all__ = ["Done", "Lot", "Many", "Preview", "act", "gather", "lot_of", "many", "preview", "role_of", "told"]
 
 _LONGEST_REASON = 4096
 #: What an action on a group takes further, and what it is called in the form.
@@ -37,12 +39,16 @@ _NUMBERS = {"next": "next", "through": "through"}
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was done: `told`, in words; `back`, the parts of the address of the page that shows it, and its query."""
+    """What was done: `told`, in words; `back`, the parts of the address of the page that shows it, and its query.
+
+    `wakes`: whether there is work on bulk operations now.
+    """
 
     told: str
     back: Sequence[str]
     query: Mapping[str, object]
     twin: object = None
+    wakes: bool = False
 
 
 _ROLES = {
@@ -80,10 +86,44 @@ def act(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: b
         ActionRefused: the state doesn't allow it, or the group has changed since it was seen.
     """
     action = form.get("action", "")
+    if action in ("bulk.begin", "bulk.cancel"):
+        return _on_bulk(box, actor, action, form, reads_only=reads_only)
     by = _allowed(actor, role_of(action), form, reads_only=reads_only)
     if action in _ROLES:
         return _switch(box, action, form.get("name", ""), by)
     return _on_group(box, actor, Action(action), form, by)
+
+
+def gather(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: bool = False) -> Done:
+    """Gather all groups that a filter finds for a bulk operation, which does nothing before it is begun.
+
+    Raises:
+        Refusal, UsageError: as for `act`; nothing is noted then.
+    """
+    action = form.get("do", "")
+    if form.get("what") != "groups" or action not in bulk.BULK:
+        raise Refusal(400, f"there is no bulk operation {shown(action, 60)} on {shown(form.get('what', ''), 60)}")
+    by = _allowed(actor, role_of(action), form, reads_only=reads_only)
+    given: dict[str, Any] = {name: form[name] for name in _GROUP_FILTERS if form.get(name)}
+    told = dict(given)
+    found = bulk_operations.gather_chosen(box, Action(action), _group_filter(box, given), chosen_by=told, **by)
+    return Done(
+        "gathered", ("bulk-operations", str(found.bulk_id)), {}, BULK_OPERATIONS.object_of(found)
+    )  # fmt: skip
+
+
+def _on_bulk(box: MessageBox, actor: Actor, action: str, form: Mapping[str, str], *, reads_only: bool) -> Done:
+    number = _number("the bulk operation", form.get("name", ""))
+    found = bulk_operations.bulk_operation(box, number)
+    by = _allowed(actor, role_of(found.action), form, reads_only=reads_only)
+    if action == "bulk.begin":
+        if found.actor != actor.name:
+            raise Refusal(403, f"{found.actor} has gathered these groups", "who gathers them begins it")
+        found = bulk_operations.begin(box, number)
+    else:
+        found = bulk_operations.cancel(box, number, **by)
+    back, twin = ("bulk-operations", str(number)), BULK_OPERATIONS.object_of(found)
+    return Done(f"bulk operation {number}: {found.state}", back, {}, twin, wakes=action == "bulk.begin")
 
 
 def _allowed(actor: Actor, role: str, form: Mapping[str, str], *, reads_only: bool) -> dict[str, str]:
@@ -273,14 +313,21 @@ def many(
     return Many(now, len(same) - len(refused), refused, changed, len(seen) - len(same))
 
 
-def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
+def _group_filter(box: MessageBox, given: dict[str, Any]) -> groups.GroupFilter:
+    """The filter of a form; its queue is taken out of it."""
     queue = given.pop("queue", None)
     if queue is not None:
         box.definitions().queue(queue)
-    given.setdefault(
-        "state", groups.STOPPED
-    )  # the same as the list, so that the number on a button is that of the list
-    found = bulk.chosen(box, Action(action), groups.group_filter(queue, **given), limit=MOST_SEEN + 1)
+    if given.get("state") == "all":
+        given["state"] = list(groups.GroupState)
+    given.setdefault("state", groups.STOPPED)  # as the list, so that the number on a button is that of the list
+    return groups.group_filter(queue, **given)
+
+
+def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
+    where = _group_filter(box, given)
+    queue = where.queue
+    found = bulk.chosen(box, Action(action), where, limit=MOST_SEEN + 1)
     there = {(one.queue, one.group) for one in found}
     others = groups.groups(box, queue, limit=MOST_SEEN, **given)
     left_out = [(one, refusal(Action(action), one.state)) for one in others if (one.queue, one.group) not in there]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from importlib.resources import files
@@ -20,6 +20,7 @@ from starlette.routing import Route
 from seriatim.box.box import MessageBox
 from seriatim.console import acting
 from seriatim.console.actions import ON_GROUPS
+from seriatim.console.bulk_work import BulkWork
 from seriatim.console.guard import HEADERS, Refusal, Rules
 from seriatim.console.html import environment
 from seriatim.console.live import Looks, Poller
@@ -74,8 +75,11 @@ def create_app(
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if not reads_only:
+            console.bulk.wake()  # it goes on with what another process has left
         yield
         console.poller.end()
+        await run_in_threadpool(console.bulk.end)
 
     app = Starlette(
         routes=[
@@ -99,6 +103,7 @@ class _Console:
         self._looks = Looks(box)
         self._told = Told(box)
         self.poller = Poller(box, self._looks)
+        self.bulk = BulkWork(box)
         self._pages = pages()
         self._static = _static_files()
         self._templates = self._environment()
@@ -203,7 +208,7 @@ class _Console:
     ) -> Response:  # fmt: skip
         if page.role not in actor.roles:
             raise Refusal(403, f"{actor.name} may not look", f"it needs the role {page.role}")
-        asked = Asked(self._box, actor, named, query, self._reads_only, self._looks)
+        asked = Asked(self._box, actor, named, query, self._reads_only, self._looks, self.bulk)
         found = page.read(asked)
         if wants_json:
             return _json(found.twin, status)
@@ -213,19 +218,24 @@ class _Console:
 
     def _values(self, page: Page, asked: Asked, found: Answer) -> dict[str, Any]:
         query = {name: value for name, value in asked.query.items() if value}
-        here = self._here(page, asked)
+        at = self._parts_of(page, asked)
+
+        def here(suffix: str = "", query: Mapping[str, str] | None = None) -> str:
+            return address(self._prefix, at, query, suffix=suffix)
+
         return {
-            "page": page, "title": found.title or page.title, "asked": asked, "listing": found.listing,
+            "page": page, "at": at, "title": found.title or page.title, "asked": asked, "listing": found.listing,
             "fields": found.fields, "about": found.about, "twin": here(suffix=".json", query=query),
             "here": here(query=query), "actor": asked.actor, "reads_only": self._reads_only, "is_live": True,
         }  # fmt: skip
 
-    def _here(self, page: Page, asked: Asked) -> Callable[..., str]:
+    @staticmethod
+    def _parts_of(page: Page, asked: Asked) -> list[str]:
+        """The parts of the address at which a page was asked for."""
         for path in page.paths:
             names = [one[1:-1] for one in path.split("/") if one.startswith("{")]
             if set(names) == set(asked.named):
-                parts = [asked.named[one[1:-1]] if one.startswith("{") else one for one in path.split("/")]
-                return lambda suffix="", query=None: address(self._prefix, parts, query, suffix=suffix)
+                return [asked.named[one[1:-1]] if one.startswith("{") else one for one in path.split("/")]
         raise AssertionError(page.paths)
 
     # ---- acting
@@ -233,6 +243,11 @@ class _Console:
     def _posted(self, parts: list[str], form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
         if parts == ["act"]:
             return self._act(form, actor, wants_json=wants_json)
+        if parts == ["bulk"] and form.get("gather"):
+            gathered = acting.gather(self._box, actor, form, reads_only=self._reads_only)
+            if wants_json:
+                return _json(gathered.twin, 200)
+            return RedirectResponse(address(self._prefix, gathered.back), 303)
         if parts == ["bulk"]:
             done = acting.many(
                 self._box, actor, form.get("what", ""), form.get("do", ""), form, reads_only=self._reads_only
@@ -247,6 +262,8 @@ class _Console:
     def _act(self, form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
         try:
             done = acting.act(self._box, actor, form, reads_only=self._reads_only)
+            if done.wakes:
+                self.bulk.wake()
         except (UsageError, Refusal) as error:
             refused = error if isinstance(error, Refusal) else Refusal(_status_of(error, 422), error.what, error.remedy)
             if wants_json or "group" not in form or refused.status == 403:

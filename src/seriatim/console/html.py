@@ -22,6 +22,7 @@ __all__ = ["environment", "pretty", "sparkline"]
 _SIGNS = {
     "faulted": "✖", "timed_out": "◷", "suspended": "‖", "waiting": "…", "locked": "▶", "ready": "●", "closed": "■",
     "on": "●", "off": "‖", "stopped": "‖", "started": "●", "running": "▶", "unenlisted": "■",
+    "gathered": "○", "ended": "■", "cancelled": "✖", "changed": "≠",
 }  # fmt: skip
 #: A cell has at most so many characters.
 _LONGEST = 300

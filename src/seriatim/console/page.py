@@ -34,6 +34,7 @@ class Asked:
         query: the query.
         reads_only: whether nothing can be changed.
         looks: what the console's poller has seen; see `live.Looks`.
+        bulk: works on bulk operations; see `bulk_work.BulkWork`.
     """
 
     box: MessageBox
@@ -42,6 +43,7 @@ class Asked:
     query: Mapping[str, str]
     reads_only: bool = False
     looks: Any = None
+    bulk: Any = None
 
     def may(self, role: str) -> bool:
         """Whether the user has a role, and it can be used; only looking can in a console that reads only."""
