@@ -152,16 +152,13 @@ class _Console:
         except Refusal as error:
             response = self._failure(error.status, error.what, error.remedy, actor, wants_json=wants_json)
         except SeriatimError as error:
-            response = self._failure(_status_of(error), error.what, error.remedy, actor, wants_json=wants_json)
+            if (status := _status_of(error)) == 500:
+                _log_failure(request)
+            response = self._failure(status, error.what, error.remedy, actor, wants_json=wants_json)
         except ClientDisconnect:
             response = Response(status_code=400)
         except Exception:  # noqa: BLE001 -- the person gets a page, and the log the reason
-            _LOG.exception(
-                "a page failed: %s %s",
-                request.method,
-                request.scope.get("raw_path"),
-                extra=fields("page_failed", path=str(request.scope.get("raw_path"))),
-            )
+            _log_failure(request)
             response = self._failure(
                 500, "the page failed", "the log of the console says why", actor, wants_json=wants_json
             )
@@ -328,6 +325,12 @@ class _Console:
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         return response
+
+
+def _log_failure(request: Request) -> None:
+    """Log the exception that is being handled."""
+    path = str(request.scope.get("raw_path"))
+    _LOG.exception("a page failed: %s %s", request.method, path, extra=fields("page_failed", path=path))
 
 
 def _status_of(error: SeriatimError, usual: int = 400) -> int:
