@@ -72,12 +72,16 @@ def test_without_waiting_it_is_left_to_others_and_followed_later(box, call):
     told = call("bulk", "follow", 1, code=1).stdout
     assert "b      changed  group 'b' has changed since you looked: it is ready now. Nothing was done" in told
     assert told.endswith("ended: 2 of 3 groups, 1 changed since they were seen\n")
-    assert [one["group"] for one in json.loads(call("bulk", "show", 1, "--result", "changed", "--json").stdout)] == ["b"]
+    assert [one["group"] for one in json.loads(call("bulk", "show", 1, "--result", "changed", "--json").stdout)] == [
+        "b"
+    ]
 
 
 def test_what_was_gathered_is_begun_or_cancelled(box, call):
     for _ in range(2):
-        operations.gather_chosen(box, Action.RETRY, group_filter("shop"), chosen_by={"queue": "shop"}, actor="ann", reason="r")
+        operations.gather_chosen(
+            box, Action.RETRY, group_filter("shop"), chosen_by={"queue": "shop"}, actor="ann", reason="r"
+        )
     assert "gathered: 0 of 3 groups, 3 left" in call("bulk", "show", 1).stdout
     assert "isn't begun" in call("bulk", "follow", 1, code=2).stderr
     assert json.loads(call("bulk", "begin", 1, "--json").stdout)["done"] == 3

@@ -203,7 +203,9 @@ def run(
     from seriatim.runtime.pipelines.supervise import follow_supervisor  # noqa: PLC0415 - likewise
     from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415 - likewise
 
-    log_to_stderr("WARNING", log_format)  # what a run does is told by its output; Spark's libraries tell much below that
+    log_to_stderr(
+        "WARNING", log_format
+    )  # what a run does is told by its output; Spark's libraries tell much below that
     follow_supervisor()
 
     display = Display(pipeline.name, quiet=quiet) if not json_ else None
@@ -228,7 +230,12 @@ def run(
 
 
 def _supervised(
-    pipeline: Pipeline, file_: Path, conf: Sequence[str], flags: Mapping[str, bool], log_format: str, metrics: str | None
+    pipeline: Pipeline,
+    file_: Path,
+    conf: Sequence[str],
+    flags: Mapping[str, bool],
+    log_format: str,
+    metrics: str | None,
 ) -> int:
     """Run the driver in a process of its own, with the same options."""
     from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 -- what reads Spark's files, when it is needed
