@@ -145,5 +145,10 @@ def test_lists_of_what_was_set_aside_done_and_said_go_on_where_a_page_ended(box)
         handles = walked(client, f"/dialogs?limit={limit}", r"<td>([0-9a-f-]{36})</td>")
         assert sides <= set(handles)
         assert len(handles) == len(set(handles))
-    for address in ("/set-aside?after=x", "/set-aside?after=2026-01-01,1,2", "/dialogs?after=2026-01-01,x", "/log?before=x"):
+    for address in (
+        "/set-aside?after=x",
+        "/set-aside?after=2026-01-01,1,2",
+        "/dialogs?after=2026-01-01,x",
+        "/log?before=x",
+    ):
         assert client.get(address).status_code == 400, address

@@ -37,11 +37,14 @@ __all__ = ["console"]
               help="With --actor-header: believe only proxies at this address; may be repeated.  [default: loopback]")  # fmt: skip
 @click.option("--roles", metavar="ROLES", help="What users may do who have no line in a users file, or what the new user may do: "
               "see, see-bodies, mend, discard, switch, separated by commas.")  # fmt: skip
+@click.option("--pipelines", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+              help="Show the pipeline in this file, too; may be repeated.")  # fmt: skip
 @log_format_option
 @which_box
 def console(
     *, listen: str, prefix: str, origins: tuple[str, ...], read_only: bool, users: Path | None, add_user: str | None,
-    actor_header: str | None, proxies: tuple[str, ...], roles: str | None, log_format: str, dsn: str | None, schema: str,
+    actor_header: str | None, proxies: tuple[str, ...], roles: str | None, pipelines: tuple[Path, ...], log_format: str,
+    dsn: str | None, schema: str,
 ) -> None:  # fmt: skip
     """Serve pages that show in a browser why something stands still, and mend it.
 
@@ -62,7 +65,7 @@ def console(
     with serving.opened(dsn, schema, reads_only=read_only) as box:
         server = serving.server_of(
             box, listen=listen, prefix=prefix, origins=origins, reads_only=read_only, users=users, header=actor_header,
-            proxies=proxies, roles=None if roles is None else roles.split(","),
+            proxies=proxies, roles=None if roles is None else roles.split(","), pipelines=pipelines,
         )  # fmt: skip
         click.echo(f"the console is at {server.address}{prefix}/ (Ctrl-C stops it)", err=True)
         server.serve_until_stopped()

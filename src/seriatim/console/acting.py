@@ -9,7 +9,8 @@ from typing import Any
 from seriatim.box.box import MessageBox
 from seriatim.console.actions import ON_GROUPS
 from seriatim.console.guard import Refusal
-from seriatim.console.seen import MOST_SEEN, seen_number, token_of, tokens_in
+from seriatim.console.pipelines import Pipelines
+from seriatim.console.seen import MOST_SEEN, seen_in_pipeline, seen_number, token_of, tokens_in
 from seriatim.console.who import Actor
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.states import refusal
@@ -28,11 +29,14 @@ from seriatim.operations import (
 from seriatim.operations.groups import Action
 from seriatim.operations.tables.acted import OPERATION
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
+from seriatim.operations.tables.pipelines import OPERATION as OF_PIPELINE
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["Done", "Lot", "Many", "Preview", "act", "gather", "lot_of", "many", "preview", "role_of", "told"]
 
 _LONGEST_REASON = 4096
+#: So long a page waits for the answer of a pipeline; then its command is queued.
+_ANSWER_S = 5.0
 #: What an action on a group takes further, and what it is called in the form.
 _NUMBERS = {"next": "next", "through": "through"}
 
@@ -71,13 +75,21 @@ def role_of(action: str) -> str:
     raise Refusal(400, f"there is no action {shown(action, 60)}")
 
 
-def act(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: bool = False) -> Done:
+def act(
+    box: MessageBox,
+    actor: Actor,
+    form: Mapping[str, str],
+    *,
+    pipelines: Pipelines | None = None,
+    reads_only: bool = False,
+) -> Done:
     """Do what a form says, for an actor. It is one transaction, and written to the operator log.
 
     Args:
         box: the box.
         actor: who asks; their name isn't taken from the form.
-        form: ``action``, ``reason``, what it acts on (``queue`` and ``group``, or ``name``), and for a group ``seen``.
+        form: ``action``, ``reason``, what it acts on (``queue`` and ``group``, also with ``pipeline``, or ``name``), and for a group ``seen``.
+        pipelines: the pipelines of the console.
         reads_only: whether nothing may be changed.
 
     Raises:
@@ -91,7 +103,30 @@ def act(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: b
     by = _allowed(actor, role_of(action), form, reads_only=reads_only)
     if action in _ROLES:
         return _switch(box, action, form.get("name", ""), by)
+    if "pipeline" in form:
+        return _in_pipeline(pipelines or Pipelines(), Action(action), form, by)
     return _on_group(box, actor, Action(action), form, by)
+
+
+def _in_pipeline(pipelines: Pipelines, action: Action, form: Mapping[str, str], by: dict[str, Any]) -> Done:
+    """Write a command for a group of a pipeline, and wait a moment for the answer."""
+    found = pipelines.find(form["pipeline"])
+    from seriatim.operations.pipelines import groups as of_pipelines  # noqa: PLC0415 -- Spark is slow to import
+
+    queue, group = form.get("queue", ""), form.get("group", "")
+    view = of_pipelines.group_view(found, queue, group, wait=_ANSWER_S, starts_spark=False)
+    if form.get("seen") != seen_in_pipeline(view):
+        raise Refusal(
+            409,
+            f"group {group!r} has changed since you looked: it is {str(view.state).replace('_', ' ')} now. Nothing was done",
+            "look at it again",
+        )
+    given: dict[str, Any] = {
+        argument: _number(name, form[name]) for name, argument in _NUMBERS.items() if form.get(name)
+    }
+    done = of_pipelines.act(found, action, queue, group, wait=_ANSWER_S, **given, **by)
+    back = ("pipelines", found.name, "groups", queue, group)
+    return Done(f"{action.replace('_', ' ')}", back, {"done": done.operation_id}, OF_PIPELINE.object_of(done))
 
 
 def gather(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: bool = False) -> Done:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -26,6 +27,7 @@ from seriatim.console.html import environment
 from seriatim.console.live import Looks, Poller
 from seriatim.console.page import Answer, Asked, Page, address, matched, segments_of
 from seriatim.console.pages import pages
+from seriatim.console.pipelines import Pipelines
 from seriatim.console.told import Told
 from seriatim.console.who import Actor, Identify, Unknown, everybody
 from seriatim.errors import ActionRefused, EnvironmentProblem, SeriatimError, Unavailable, UsageError
@@ -52,6 +54,7 @@ def create_app(
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
     reads_only: bool = False,
+    pipelines: Sequence[Path] = (),
 ) -> Starlette:
     """The console of a box.
 
@@ -63,15 +66,19 @@ def create_app(
         hosts: the names by which it is called, besides those of loopback.
         origins: the addresses under which browsers see it, such as ``https://ops.example.org``.
         reads_only: whether it changes nothing.
+        pipelines: files of pipelines, which it shows as well; it needs the extra `spark` for them.
 
     Raises:
-        UsageError: the prefix is invalid.
+        UsageError: the prefix is invalid, or two pipelines have one name.
+        DeclarationError: the file of a pipeline is wrong.
     """
     if prefix and (
         not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix or "?" in prefix or "#" in prefix
     ):
         raise UsageError(f"the prefix can't be {prefix!r}", remedy="such as /seriatim")
-    console = _Console(box, identify or everybody(), prefix, Rules(hosts, origins), reads_only=reads_only)
+    console = _Console(
+        box, identify or everybody(), prefix, Rules(hosts, origins), Pipelines(pipelines), reads_only=reads_only
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -94,7 +101,9 @@ def create_app(
 class _Console:
     """What answers requests."""
 
-    def __init__(self, box: MessageBox, identify: Identify, prefix: str, rules: Rules, *, reads_only: bool) -> None:
+    def __init__(
+        self, box: MessageBox, identify: Identify, prefix: str, rules: Rules, pipelines: Pipelines, *, reads_only: bool
+    ) -> None:
         self._box = box
         self._identify = identify
         self._prefix = prefix
@@ -102,14 +111,15 @@ class _Console:
         self._reads_only = reads_only
         self._looks = Looks(box)
         self._told = Told(box)
-        self.poller = Poller(box, self._looks)
+        self._pipelines = pipelines
+        self.poller = Poller(box, self._looks, pipelines)
         self.bulk = BulkWork(box)
         self._pages = pages()
         self._static = _static_files()
         self._templates = self._environment()
 
     def _environment(self) -> Environment:
-        found = environment(self._pages)
+        found = environment(self._pages, self._looks.now)
         version = {name: sha256(body).hexdigest()[:12] for name, (body, _) in self._static.items()}
         found.globals |= {
             "url": lambda *parts, **query: address(self._prefix, [*map(str, parts)], query),
@@ -118,7 +128,8 @@ class _Console:
                 (
                     one,
                     sorted(
-                        (page for page in self._pages if page.section == one), key=lambda page: (page.place, page.title)
+                        (page for page in self._pages if page.section == one and self._is_shown(page)),
+                        key=lambda page: (page.place, page.title),
                     ),
                 )
                 for one in _SECTIONS
@@ -127,6 +138,9 @@ class _Console:
             "place": self._box.access.place,
         }
         return found
+
+    def _is_shown(self, page: Page) -> bool:
+        return bool(self._pipelines.names) or not page.of_pipelines
 
     # ---- a request
 
@@ -205,7 +219,7 @@ class _Console:
     ) -> Response:  # fmt: skip
         if page.role not in actor.roles:
             raise Refusal(403, f"{actor.name} may not look", f"it needs the role {page.role}")
-        asked = Asked(self._box, actor, named, query, self._reads_only, self._looks, self.bulk)
+        asked = Asked(self._box, actor, named, query, self._reads_only, self._looks, self.bulk, self._pipelines)
         found = page.read(asked)
         if wants_json:
             return _json(found.twin, status)
@@ -258,7 +272,7 @@ class _Console:
 
     def _act(self, form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
         try:
-            done = acting.act(self._box, actor, form, reads_only=self._reads_only)
+            done = acting.act(self._box, actor, form, pipelines=self._pipelines, reads_only=self._reads_only)
             if done.wakes:
                 self.bulk.wake()
         except (UsageError, Refusal) as error:
@@ -272,8 +286,11 @@ class _Console:
 
     def _again(self, form: dict[str, str], actor: Actor, refused: Refusal) -> Response:
         """The page of the group as it is now, with the reason of the refusal and what was typed."""
-        page = next(one for one in self._pages if one.paths[0] == "groups/{queue}/{group}")
+        of_pipeline = "pipeline" in form
+        path = "pipelines/{pipeline}/groups/{queue}/{group}" if of_pipeline else "groups/{queue}/{group}"
+        page = next(one for one in self._pages if one.paths[0] == path)
         named = {"queue": form.get("queue", ""), "group": form["group"]}
+        named |= {"pipeline": form["pipeline"]} if of_pipeline else {}
         more = {"refusal": refused, "typed": form}
         return self._shown(page, named, {}, actor, wants_json=False, status=refused.status, more=more)
 
