@@ -114,7 +114,9 @@ def _in_pipeline(pipelines: Pipelines, action: Action, form: Mapping[str, str], 
     from seriatim.operations.pipelines import groups as of_pipelines  # noqa: PLC0415 -- Spark is slow to import
 
     queue, group = form.get("queue", ""), form.get("group", "")
-    view = of_pipelines.group_view(found, queue, group, wait=_ANSWER_S, starts_spark=False)
+    view = of_pipelines.group_reported(found, queue, group) or of_pipelines.group_view(
+        found, queue, group, wait=_ANSWER_S, starts_spark=False
+    )
     if form.get("seen") != seen_in_pipeline(view):
         raise Refusal(
             409,

@@ -219,7 +219,7 @@ def test_others_pass_by_an_operation_that_somebody_has_in_hand(box):
     faulted(box, "a", "b")
     first, second = begun(box, "retry", key="a"), begun(box, "retry", key="b")
     with box.access.transaction() as mine:
-        assert mine.one("claim_bulk", of_bulk=first.bulk_id, at_most=10).group_keys == ["a"]
+        assert mine.one("claim_bulk", of_bulk=first.bulk_id, at_most=10, at_most_alone=1).group_keys == ["a"]
         assert operations.work(box, first.bulk_id) is None
         assert operations.work(box).bulk_id == second.bulk_id
         assert operations.work(box) is None

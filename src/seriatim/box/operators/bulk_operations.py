@@ -1,8 +1,8 @@
 """Bulk operations: note what was seen of many groups, act on them portion by portion, and go on where another process ended.
 
 A portion is one transaction: it claims the operation, acts on its next groups, logs that and notes the results. So each group is acted on
-once, whoever is killed when. Most actions are done to a portion at once, in a number of statements that doesn't depend on its size. A group
-that somebody has locked, and each group of an action that isn't made for that, has a transaction of its own.
+once, whoever is killed when. Most actions are done to a portion at once, in a number of statements that doesn't depend on its size. Groups
+that somebody has locked, and those of an action that isn't made for that, are acted on one by one, a few in a transaction.
 """
 
 from __future__ import annotations
@@ -56,6 +56,8 @@ __all__ = ["PORTION", "Portion", "begin", "cancel", "gather", "work", "work_for"
 _LOG = logging.getLogger("seriatim.bulk")
 #: The groups of one transaction.
 PORTION = 200
+#: The same of groups that are acted on one by one.
+_ALONE = 20
 #: Groups that are added at once.
 _ADDED = 5_000
 #: A group that stands still is locked only by turns that judge it; so long is waited for each, and forty times that for all.
@@ -191,7 +193,7 @@ def work(access: Access, bulk_id: int | None = None) -> Portion | None:
     claimed = None
     try:
         with access.transaction() as transaction:
-            claimed = transaction.maybe("claim_bulk", of_bulk=bulk_id, at_most=PORTION)
+            claimed = transaction.maybe("claim_bulk", of_bulk=bulk_id, at_most=PORTION, at_most_alone=_ALONE)
             if claimed is None:
                 return None
             return _settled(transaction, claimed, _acted(transaction, claimed))
@@ -226,8 +228,10 @@ def _acted(transaction: Transaction, claimed: Any) -> dict[str, _Result]:
     if queue is None:
         return dict.fromkeys(claimed.group_keys, _Result("changed", "its queue was dropped"))
     if claimed.alone:
-        (key,), (seen,) = claimed.group_keys, claimed.as_seen
-        return {key: _alone(transaction, queue, claimed, key, seen)}
+        return {
+            key: _alone(transaction, queue, claimed, key, seen)
+            for key, seen in zip(claimed.group_keys, claimed.as_seen, strict=True)
+        }
     action = Action(claimed.action)
     if action not in _TOGETHER or (action is Action.SKIP_HOLE and queue.origin_id is not None) or queue.numbers:
         return dict.fromkeys(claimed.group_keys, _LATER)
@@ -249,7 +253,7 @@ def _settled(transaction: Transaction, claimed: Any, found: Mapping[str, _Result
     return Portion(claimed.number, *counts)
 
 
-# ---- one group in its transaction
+# ---- one group after another
 
 
 def _alone(transaction: Transaction, queue: BoxQueue, claimed: Any, key: str, seen: str) -> _Result:

@@ -41,7 +41,7 @@ _TEMPLATE = """
 {% if one.actor == actor.name %}<form class="act best{% if words.role == 'discard' %} harsh{% endif %}" method="post" action="{{ url('act') }}" data-keep>
 <input type="hidden" name="action" value="bulk.begin"><input type="hidden" name="name" value="{{ one.bulk_id }}"><input type="hidden" name="reason" value="{{ one.reason }}">
 <button class="primary">Begin: {{ words.many | lower }} {{ one.groups | counted("group") }}</button>
-<span class="meaning">{{ words.meaning }}. A group that has changed since it was seen is left out.</span></form>
+<span class="meaning">{{ words.meaning | capitalize }}. A group that has changed since it was seen is left out.</span></form>
 {% else %}<p class="about">{{ one.actor | plain }} has gathered these groups, and begins.</p>{% endif %}
 {{ switch_form("bulk.cancel", one.bulk_id | string, "Discard it") }}</section>
 {% elif one.state == "running" %}<section class="acts" aria-label="Cancel">{{ switch_form("bulk.cancel", one.bulk_id | string, "Cancel") }}
@@ -71,8 +71,9 @@ def _read(asked: Asked) -> Answer:
     following = None
     if len(rows) == asked.limit:
         following = dict(asked.query) | {"after_queue": str(rows[-1].queue_id), "after_key": rows[-1].group}
+    table = BULK_GROUPS if any(row.operation_id is not None for row in rows) else BULK_GROUPS.without("log")
     listing = Listing(
-        BULK_GROUPS if one.begun_at is not None else BULK_GROUPS.only("queue", "group"), rows, "Groups", links,
+        table if one.begun_at is not None else BULK_GROUPS.only("queue", "group"), rows, "Groups", links,
         nothing="There are none.", following=following,
     )  # fmt: skip
     heading = {None: "Its groups", "not done": "Not done", "left": "Left"}.get(result, str(result).capitalize())

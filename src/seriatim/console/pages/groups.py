@@ -147,4 +147,4 @@ def _actions_of(one: ErrorCount) -> list[Action]:
             return [Action.RETRY]
 
 
-PAGE = Page(("groups",), "Groups that stand still", _read, _TEMPLATE, section="Work")
+PAGE = Page(("groups",), "Groups that stand still", _read, _TEMPLATE, section="Work", place=0)

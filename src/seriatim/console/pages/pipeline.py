@@ -6,7 +6,7 @@ from typing import Any
 
 from seriatim.console.page import Answer, Asked, Field, Listing, Page
 from seriatim.errors import ActionRefused
-from seriatim.kernel.states import GroupState
+from seriatim.kernel.states import STOPPED, GroupState
 from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, GROUP
 
 __all__ = ["PAGE", "WAIT_S"]
@@ -75,6 +75,8 @@ def _read(asked: Asked) -> Answer:
                 DESTINATIONS, one.destinations, "Destinations", nothing="It has released nothing yet."
             ),
             "refused": refused,
+            # What asks the run has a batch made of that, after which a live page would ask again.
+            "is_live": state in (None, *STOPPED) and asked.text("all") is None,
         },
     )
 

@@ -62,10 +62,11 @@ def _read(asked: Asked) -> Answer:
     key = asked.named.get("group") if "group" in asked.named else asked.query.get("key", "")
     found = asked.pipelines.find(name)
     from seriatim.operations.pipelines.events import events  # noqa: PLC0415 -- Spark is slow to import
-    from seriatim.operations.pipelines.groups import group_view  # noqa: PLC0415
+    from seriatim.operations.pipelines.groups import group_reported, group_view  # noqa: PLC0415
     from seriatim.operations.pipelines.log import operator_log_of  # noqa: PLC0415
 
-    view = group_view(found, queue, str(key), wait=WAIT_S, starts_spark=False)
+    reported = group_reported(found, queue, str(key))
+    view = reported or group_view(found, queue, str(key), wait=WAIT_S, starts_spark=False)
     told = events(found, queue, group=view.group, limit=_EVENTS)
     log = operator_log_of(found, queue, group=view.group, limit=_EVENTS)
     from seriatim.spark.control.commands import OBEYED_HERE  # noqa: PLC0415
@@ -86,6 +87,8 @@ def _read(asked: Asked) -> Answer:
         "steps": _steps(told, log),
         "done": next((one for one in log if one.operation_id == asked.query.get("done")), None),
         "typed": None,
+        # What asks the run has a batch made of that, after which a live page would ask again.
+        "is_live": reported is not None,
     }  # fmt: skip
     return Answer(GROUP.object_of(view), title=f"Group {key}", values=values)
 

@@ -35,6 +35,7 @@ __all__ = [
     "chosen",
     "close",
     "each",
+    "group_reported",
     "group_view",
     "groups",
     "reset",
@@ -224,7 +225,7 @@ def group_view(
         queue: the destination; None: the only one with groups.
         group: the group's key.
         wait: seconds to wait for the answer of a run.
-        starts_spark: whether Spark may be started for it, if no run has the pipeline; False: then only groups are known that stand still.
+        starts_spark: whether Spark may be started for it, if no run has the pipeline.
 
     Raises:
         UsageError: there is no such pipeline, destination or group.
@@ -232,15 +233,16 @@ def group_view(
     """
     found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
     of = found.queue(queue)
-    told_: list[dict[str, Any]] = []
-    if not starts_spark and not found.place.is_running():
-        told_ = _reported(found) or []
-    views = _only(told_, of, group) or _only(
-        _asked(found, of, {"group": group}, wait, starts_spark=starts_spark), of, group
-    )
+    views = _only(_asked(found, of, {"group": group}, wait, starts_spark=starts_spark), of, group)
     if not views:
         raise _unknown(found, of, group)
     return Group.of(views[0])
+
+
+def group_reported(pipeline: FoundPipeline, queue: str, group: str) -> Group | None:
+    """A group that stands still, from the report of the last batch; None: that doesn't name it. No run is asked for it."""
+    views = _only([one for told_ in _reports(pipeline) or () for one in told_["first"]], queue, group)
+    return Group.of(views[0]) if views else None
 
 
 def _only(told_: Sequence[dict[str, Any]], queue: str, group: str) -> list[dict[str, Any]]:
@@ -249,14 +251,18 @@ def _only(told_: Sequence[dict[str, Any]], queue: str, group: str) -> list[dict[
 
 def _reported(found: FoundPipeline) -> list[dict[str, Any]] | None:
     """The groups that aren't ready, from the report of the last batch; None: it doesn't name them all."""
-    try:
-        reports = json.loads((found.place.root / "tally.json").read_bytes())["standing"]["reports"].values()
-        told_ = [one["stopped"] for one in reports]  # earlier versions reported none
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if any(one["groups"] > len(one["first"]) for one in told_):
+    told_ = _reports(found)
+    if told_ is None or any(one["groups"] > len(one["first"]) for one in told_):
         return None
     return [view for one in told_ for view in one["first"]]
+
+
+def _reports(found: FoundPipeline) -> list[dict[str, Any]] | None:
+    try:
+        reports = json.loads((found.place.root / "tally.json").read_bytes())["standing"]["reports"].values()
+        return [one["stopped"] for one in reports]  # earlier versions reported none
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _asked(

@@ -101,7 +101,7 @@ $function$;
 
 -- Claim an operation until the transaction ends, or the one that has waited longest, and answer with the next portion of its groups,
 -- all of one queue. No row: nothing is to be done, others are at it, or the caller may not operate on its queues.
-CREATE FUNCTION {schema}.claim_bulk(of_bulk bigint, at_most integer) RETURNS TABLE (
+CREATE FUNCTION {schema}.claim_bulk(of_bulk bigint, at_most integer, at_most_alone integer) RETURNS TABLE (
     number bigint, action text, at_once boolean, actor text, reason text, of_queue integer, alone boolean, group_keys text[],
     as_seen text[]
 )
@@ -123,7 +123,7 @@ BEGIN
     IF NOT FOUND THEN
         RETURN;
     END IF;
-    -- Groups that need a transaction of their own come last.
+    -- Groups that are acted on one by one come last.
     SELECT rest.alone, rest.queue_id INTO first FROM {schema}.bulk_groups AS rest
     WHERE rest.bulk_id = one.bulk_id AND rest.result IS NULL
     ORDER BY rest.alone, rest.queue_id, rest.group_key LIMIT 1;
@@ -137,7 +137,7 @@ BEGIN
         SELECT rest.group_key, rest.seen FROM {schema}.bulk_groups AS rest
         WHERE rest.bulk_id = one.bulk_id AND rest.result IS NULL AND rest.alone = first.alone
             AND rest.queue_id = first.queue_id
-        ORDER BY rest.group_key LIMIT CASE WHEN first.alone THEN 1 ELSE at_most END
+        ORDER BY rest.group_key LIMIT CASE WHEN first.alone THEN at_most_alone ELSE at_most END
     ) AS next;
 END
 $function$;
