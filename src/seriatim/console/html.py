@@ -28,7 +28,7 @@ _SIGNS = {
 _LONGEST = 300
 
 
-def environment(pages: Sequence[Page], now: Callable[[], datetime]) -> Environment:
+def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Environment:
     """The templates: those of `templates/`, and that of each page; `now` is the time from which ages are told."""
     own = DictLoader({page.name: page.template for page in pages if page.template})
     found = Environment(
