@@ -14,6 +14,7 @@ from seriatim.operations import bulk, groups, retention
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations.events import events
 from seriatim.operations.groups import Action, GroupState, group_filter
+from seriatim.operations.looking import open_to_look
 from seriatim.operations.operator_log import operator_log
 from seriatim.runtime.workers.chores import Chores
 from tests.box.console import BY, TRANSIENT, define, failing, publish, received, rows
@@ -174,6 +175,25 @@ def test_a_group_that_can_not_be_acted_on_keeps_no_other_from_it(box, caplog):
     done = finished(box, found.bulk_id)
     assert (done.done, done.refused) == (2, 1)
     assert groups.group_view(box, "shop", "c").state == "suspended"
+
+
+def test_a_group_that_takes_too_long_keeps_no_other_from_it(box):
+    """A process with a limit for statements, as the console, goes on group by group."""
+    define(box)
+    faulted(box, "a", "b", "c")
+    found = begun(box, "retry")
+    with box.session() as tx:
+        tx.connection.execute(
+            f"CREATE FUNCTION {box.schema}.slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(60); RETURN NEW; END'"
+        )
+        tx.connection.execute(
+            f"CREATE TRIGGER slow BEFORE UPDATE ON {box.schema}.known_groups FOR EACH ROW WHEN (NEW.group_key = 'b')"
+            f" EXECUTE FUNCTION {box.schema}.slow()"
+        )
+    with open_to_look(box.dsn, schema=box.schema, statement_s=0.3) as looking:
+        done = finished(looking, found.bulk_id)
+    assert (done.done, done.refused) == (2, 1)
+    assert results(box, found.bulk_id)["b"][0] == "refused"
 
 
 def test_groups_of_a_dropped_queue_have_changed(box):

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+from psycopg import errors
+
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
@@ -198,7 +200,11 @@ def work(access: Access, bulk_id: int | None = None) -> Portion | None:
                 return None
             return _settled(transaction, claimed, _acted(transaction, claimed))
     except Exception as error:
-        if claimed is None or claimed.alone or isinstance(error, Unavailable | BoxDisabled):
+        took_too_long = isinstance(
+            error.__cause__, errors.QueryCanceled
+        )  # a process that looks has a limit for statements
+        is_passing = isinstance(error, Unavailable | BoxDisabled) and not took_too_long
+        if claimed is None or claimed.alone or is_passing:
             raise
         # One of them can't be acted on: each is by itself, and says why.
         _LOG.warning(
