@@ -107,6 +107,7 @@ def test_a_portion_does_what_each_action_would_do(box, action, prepare):
     log = {entry.group: entry for entry in operator_log(box) if entry.action == action}
     for name in ("obeyed", "before", "after", "released", "set_aside", "skipped"):
         assert log["twin"].details.get(name) == log["one"].details.get(name), name
+    assert ("message_id" in log["twin"].details) is ("message_id" in log["one"].details)
     assert (log["twin"].actor, log["twin"].reason) == ("ann", "all of them")
     told = {
         name: [

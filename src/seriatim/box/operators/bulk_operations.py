@@ -351,7 +351,7 @@ def _details(
     if claimed.at_once:
         details["at_once"] = True
     if stopping is not None:
-        details["entry_id"] = stopping.entry_ids[0]
+        details["message_id"] = stopping.message_id
     if action is Action.SKIP_HOLE:
         skipped = [one for one in acted.caused.rows() if one.kind is EventKind.HOLE_SKIPPED]
         if skipped:
