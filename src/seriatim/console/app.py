@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -42,6 +43,8 @@ _MOST_BYTES, _MOST_FIELDS = 1024 * 1024, 100
 _LONGEST_QUERY = 16 * 1024
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _SECTIONS = ("Work", "Messages", "Box")
+#: How an error says that something isn't there.
+_NOT_THERE = re.compile(r"^there is no |does not have a group | has no destination ")
 #: What everybody may ask, because it says nothing of the box.
 _HEALTH = (["healthz"], ["readyz"])
 
@@ -354,7 +357,7 @@ def _status_of(error: SeriatimError, usual: int = 400) -> int:
     match error:
         case ActionRefused():
             return 409
-        case UsageError() if error.what.startswith("there is no"):
+        case UsageError() if _NOT_THERE.search(error.what):
             return 404
         case UsageError():
             return usual

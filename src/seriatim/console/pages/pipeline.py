@@ -26,7 +26,7 @@ _TEMPLATE = """
 {% block main %}
 <h1><span class="unseen">Pipeline </span>{{ one.pipeline | plain }} {{ ("running" if one.running else "stopped") | badge }}</h1>
 <p class="about">{% if one.batch is not none %}As batch {{ one.batch }} left it{% if one.batch_at %}, {{ one.batch_at | ago }} ago{% endif %}.{% else %}It has finished no batch yet.{% endif %}
-{% if one.queued %}<strong>{{ one.queued | counted("command") }} wait for it.</strong>{% endif %}</p>
+{% if one.queued %}<strong>{{ one.queued | counted("command") }} {{ "waits" if one.queued == 1 else "wait" }} for it.</strong>{% endif %}</p>
 <dl class="facts">
 <div><dt>Held messages</dt><dd class="big">{{ one.held | number }}</dd></div>
 <div><dt>Groups that hold some</dt><dd class="big">{{ one.held_groups | number }}</dd></div>
