@@ -46,11 +46,11 @@ _TEMPLATE = """
 {% elif not asked.may("mend") %}<p class="about">You may look, but not act here.</p>
 {% endif %}
 <section aria-labelledby="timeline"><h2 id="timeline">Events and commands</h2>
-<ol class="timeline">
+{% if not steps %}<p class="nothing">Nothing has happened to it but messages.</p>{% else %}<ol class="timeline">
 {% for one in steps %}<li class="{{ one.kind }}"><span class="at">{{ one.at | moment }}</span> <span class="kind">{{ one.what | words }}</span>
 <span class="told">{{ one.told | plain }}</span></li>
-{% else %}<li><span class="told">Nothing has happened to it but messages.</span></li>{% endfor %}
-</ol></section>
+{% endfor %}
+</ol>{% endif %}</section>
 <p><a href="{{ url('pipelines', pipeline, 'events', group=view.group) }}">All its events</a> · <a href="{{ url('pipelines', pipeline, 'log', group=view.group) }}">its operator log</a></p>
 {% endblock %}
 """
