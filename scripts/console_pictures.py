@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -15,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from seriatim.box.box import MessageBox
 from seriatim.operations import bulk_operations, groups
 from tests.console.browser import CHROMIUM, chromium, served
+from tests.console.of_pipelines import report, unpacked
 from tests.console.story import PAYMENT, orders, shop, stop
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
@@ -27,6 +29,8 @@ PICTURES = (
     ("console-group-narrow", "/groups/fulfilment/c1", False, True),
     ("console-bulk", "/bulk?what=groups&action=retry&error=ValueError", False, False),
     ("console-bulk-operation", "/bulk-operations/1", False, False),
+    ("console-pipeline", "/pipelines/stored", False, False),
+    ("console-pipeline-group", "/pipelines/stored/groups/standard/hole", False, False),
     ("console-messages", "/messages", False, False),
     ("console-faults", "/faults", False, False),
     ("console-dead-letters", "/dead-letters", False, False),
@@ -48,7 +52,9 @@ def main() -> None:
         with MessageBox.open() as box:
             shop(box)
             _act_on_many(box)
-            with served(box) as address, chromium() as browser:
+            pipeline = unpacked(Path(folder))
+            report(Path(folder), round((time.time() - 2700) * 1_000_000))
+            with served(box, pipelines=[pipeline]) as address, chromium() as browser:
                 for name, path, is_dark, is_narrow in PICTURES:
                     size = {"width": 420 if is_narrow else 1180, "height": 760}
                     page = browser.new_page(viewport=size, color_scheme="dark" if is_dark else "light")

@@ -16,7 +16,8 @@ from seriatim.console.serving import server_of
 from seriatim.console.who import Actor
 from seriatim.errors import DeclarationError, UsageError
 from tests.console.conftest import Client
-from tests.upgrade.checkpoint import STORED, declare, unpack
+from tests.console.of_pipelines import report, unpacked
+from tests.upgrade.checkpoint import declare
 
 ADA = Actor("ada", frozenset({"see", "mend"}))
 
@@ -24,8 +25,7 @@ ADA = Actor("ada", frozenset({"see", "mend"}))
 @pytest.fixture
 def stored(tmp_path):
     """The file of a pipeline of which groups wait in every way."""
-    unpack(max(STORED.glob("*.tar.xz")), tmp_path)
-    return tmp_path / "pipeline.yaml"
+    return unpacked(tmp_path)
 
 
 @pytest.fixture
@@ -56,22 +56,10 @@ def test_what_the_last_batch_left_is_shown_and_the_twins_are_those_of_the_comman
     assert client.get("/pipelines/stored?state=odd").status_code == 400
 
 
-#: A group as the report of a bucket names it, which the stored checkpoint doesn't do yet.
-HOLE = {
-    "queue": "standard", "group": "hole", "state": "waiting", "since": 1_700_000_000_000_000, "next": 2, "held": 3, "missing_first": 2,
-    "missing_last": 2, "last_released": 1, "ordinal": 1, "incarnation": 0, "due_at": None, "late": 0, "by_operator": False,
-    "closing": False, "unopened": False, "restart_suspected": False, "reason": "waits behind a missing number",
-}  # fmt: skip
-
-
 @pytest.fixture
 def reported(stored):
     """The last batch has told that one group waits."""
-    tally = stored.parent / "checkpoint" / "tally.json"
-    found = json.loads(tally.read_bytes())
-    for number, one in enumerate(found["standing"]["reports"].values()):
-        one["stopped"] = {"groups": 1 - number, "first": [HOLE][number:]}
-    tally.write_text(json.dumps(found))
+    report(stored.parent)
 
 
 @pytest.mark.usefixtures("reported")
