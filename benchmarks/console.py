@@ -4,7 +4,7 @@ costs the box.
 The box is made from groups of each kind, which are published, received, and stopped through the box; SQL then copies their rows under
 further keys and numbers. Each page is read several times by a program that asks the console as a browser does; the median counts.
 
-The console's cost: processes publish and receive in the same box, a few seconds with the console's poller and a few without, in turn. The
+The console's cost: processes publish and receive in the same box, a few seconds with the console's overview open and a few without, in turn. The
 ratio is the median of those of neighbouring periods.
 """
 
@@ -30,7 +30,6 @@ from seriatim import Fifo, Message, MessageBox, MessageType, Queue, Standard, Su
 from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.server.embedded import serving
 from seriatim.console.app import create_app
-from seriatim.console.live import Looks, Poller
 from seriatim.console.pages import pages
 from seriatim.kernel.fault import FaultKind
 from seriatim.operations import groups, messages, retention
@@ -46,6 +45,8 @@ _STRIDE = 1_000
 _BY = {"actor": "bench", "reason": "made for the measurement"}
 _PROCESSES = get_context("spawn")
 _PERIOD_S, _PAIRS, _START_S = 4.0, 12, 60
+#: A page loads anew only after so many times the duration of that, or so long; as in console.js.
+_SHARE, _LONGEST_S = 30, 5.0
 #: The console may cost a box that is at its limit so much.
 _LEAST = 0.95
 _COPIED = ("spool", "entries", "known_groups", "tickets", "message_ids", "history", "aside", "faults", "operator_log")
@@ -290,21 +291,26 @@ def _once(box: MessageBox, group: str) -> int:
 
 
 def _look(dsn: str, periods: int, ready: Any, begin: Any) -> None:
-    """The console's poller, with a page open in every other period."""
+    """The console, with its overview open in every other period, which loads anew as in a browser."""
 
     async def look() -> None:
         with open_to_look(dsn, schema=_BOX) as box:
-            poller = Poller(box, Looks(box))
+            app = create_app(box)
+            client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", timeout=60)
+            next_at = 0.0
             while (at := int((time.monotonic() - begin.value) / _PERIOD_S)) < periods:
                 left = begin.value + (at + 1) * _PERIOD_S - time.monotonic()
                 if at % 2 == 0 or left <= 0:
                     await asyncio.sleep(max(left, 0.001))
                     continue
-                stream = poller.stream()
+                stream = app.state.poller.stream()
                 try:
                     async with asyncio.timeout(left):
-                        async for _ in stream:
-                            pass
+                        async for event in stream:
+                            if event.startswith("event: changed") and time.monotonic() >= next_at:
+                                asked = time.monotonic()
+                                await client.get("/")
+                                next_at = time.monotonic() + min((time.monotonic() - asked) * _SHARE, _LONGEST_S)
                 except TimeoutError:
                     await stream.aclose()
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from seriatim.box.box import MessageBox
+from seriatim.operations import bulk_operations, groups
 from tests.console.browser import CHROMIUM, chromium, served
-from tests.console.story import shop
+from tests.console.of_pipelines import report, unpacked
+from tests.console.story import PAYMENT, orders, shop, stop
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 #: The pictures: name, address, and whether it is dark, and narrow.
@@ -25,6 +28,9 @@ PICTURES = (
     ("console-group-dark", "/groups/fulfilment/hole", True, False),
     ("console-group-narrow", "/groups/fulfilment/c1", False, True),
     ("console-bulk", "/bulk?what=groups&action=retry&error=ValueError", False, False),
+    ("console-bulk-operation", "/bulk-operations/1", False, False),
+    ("console-pipeline", "/pipelines/stored", False, False),
+    ("console-pipeline-group", "/pipelines/stored/groups/standard/hole", False, False),
     ("console-messages", "/messages", False, False),
     ("console-faults", "/faults", False, False),
     ("console-dead-letters", "/dead-letters", False, False),
@@ -45,7 +51,10 @@ def main() -> None:
         os.environ.pop("SERIATIM_DSN", None)
         with MessageBox.open() as box:
             shop(box)
-            with served(box) as address, chromium() as browser:
+            _act_on_many(box)
+            pipeline = unpacked(Path(folder))
+            report(Path(folder), round((time.time() - 2700) * 1_000_000))
+            with served(box, pipelines=[pipeline]) as address, chromium() as browser:
                 for name, path, is_dark, is_narrow in PICTURES:
                     size = {"width": 420 if is_narrow else 1180, "height": 760}
                     page = browser.new_page(viewport=size, color_scheme="dark" if is_dark else "light")
@@ -53,6 +62,23 @@ def main() -> None:
                     page.screenshot(path=FOLDER / f"{name}.png")
                     page.close()
         os.chdir(FOLDER)
+
+
+def _act_on_many(box: MessageBox) -> None:
+    """A bulk operation that was done, but for two groups that had changed."""
+    for number in range(1, 41):
+        orders(box, f"b{number:02}", 1, 2)
+        stop(box, f"b{number:02}", PAYMENT)
+    where = groups.group_filter("fulfilment", key="b*")
+    by = {"actor": "ann", "reason": "the bank has mended its side"}
+    found = bulk_operations.gather_chosen(
+        box, groups.Action.RETRY, where, chosen_by={"key": "b*", "error": "PaymentRefused"}, **by
+    )
+    for number in (3, 11):
+        groups.skip_message(box, "fulfilment", f"b{number:02}", actor="bob", reason="the customer has cancelled")
+    bulk_operations.begin(box, found.bulk_id)
+    for _ in bulk_operations.follow(box, found.bulk_id):
+        pass
 
 
 if __name__ == "__main__":

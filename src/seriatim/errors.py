@@ -6,6 +6,7 @@
     │   ├── ColumnError         ... a frame's columns: missing, of the wrong type, or ours already
     │   ├── FilterError         ... a filter; names line and column of its text
     │   ├── ActionRefused       ... an operator's action isn't allowed in the state of the group
+    │   │   └── GroupChanged    ... the group isn't any more as the operator has seen it
     │   ├── Unrouted            ... a message would reach no queue, and its publisher wants to be told
     │   └── DeclarationError    ... a pipeline file; names file and line
     ├── DeploymentError         the deployer: this machine, checkpoint or database doesn't fit
@@ -46,6 +47,7 @@ __all__ = [
     "DeploymentError",
     "EnvironmentProblem",
     "FilterError",
+    "GroupChanged",
     "InvariantBroken",
     "LeaseLost",
     "LinkProtocolError",
@@ -139,6 +141,12 @@ class ActionRefused(UsageError):
     """An operator's action isn't allowed in the state of the group."""
 
     code = "action-refused"
+
+
+class GroupChanged(ActionRefused):
+    """A group has changed since the operator looked; nothing was done."""
+
+    code = "group-changed"
 
 
 class Unrouted(UsageError):

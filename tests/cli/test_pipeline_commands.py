@@ -14,6 +14,7 @@ from seriatim.cli.main import main
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.stop_signal import Stop
+from tests.console import of_pipelines
 from tests.runtime.pipelines.test_commands import FILE, delivered, put
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -93,15 +94,16 @@ def see_what_is_there(file):
     ]
 
 
-def test_an_operator_mends_groups_of_a_running_pipeline_and_of_one_that_is_down(folder):
+def test_an_operator_mends_groups_of_a_running_pipeline_and_of_one_that_is_down(folder, box, monkeypatch):
     file = folder / "pipeline.yaml"
+    client = of_pipelines.console(box, file, monkeypatch)
+    assert "pipeline &#39;orders&#39; has not run yet" in client.get("/pipelines").text
     never = invoked("group", "suspend", "c", "--pipeline", file, *WHY)
     assert (never.exit_code, "pipeline 'orders' has not run yet" in never.stderr) == (2, True)
     put(folder, "a", [("one", 1), ("one", 3), ("two", 2), ("two", 4), ("three", 1)])
     with running(file) as ended:
         # The query is idle: a command wakes it.
-        done = invoked("group", "suspend", "three", "--pipeline", file, *WHY)
-        assert (done.exit_code, done.output) == (0, "ordered, group three: ready → suspended\n")
+        of_pipelines.suspend_in_the_console(client)
         looked = invoked("group", "skip-hole", "--all", "--pipeline", file, "--key", "t*", "--dry-run")
         assert looked.exit_code == 0, looked.output
         assert [line.split()[:3] for line in looked.output.splitlines()[1:]] == [
@@ -133,6 +135,7 @@ def test_an_operator_mends_groups_of_a_running_pipeline_and_of_one_that_is_down(
             ],
         )
         list_what_stands_still(file)
+        of_pipelines.see_a_running_pipeline(client, invoked, file)
         stopped = invoked("pipeline", "stop", file)
         assert (stopped.exit_code, stopped.output) == (0, "orders: stopped; the next run goes on here\n")
         assert [one.ending for one in ended] == ["stopped"]
@@ -140,6 +143,7 @@ def test_an_operator_mends_groups_of_a_running_pipeline_and_of_one_that_is_down(
     assert invoked("pipeline", "stop", file).output == "orders: was not running\n"
 
     see_what_is_there(file)
+    of_pipelines.see_a_pipeline_that_is_down(client)
     down = invoked("group", "resume", "three", "--pipeline", file, "--dry-run")
     assert (down.exit_code, "(start it, or use `group show`)" in down.stderr) == (2, True)
     queued = invoked("group", "resume", "three", "--pipeline", file, *WHY, "--json")
@@ -148,6 +152,7 @@ def test_an_operator_mends_groups_of_a_running_pipeline_and_of_one_that_is_down(
     logged = json.loads(invoked("log", "--pipeline", file, "--json", "--group", "three").output)
     assert [(one["action"], one["result"], one["actor"]) for one in logged] == [
         ("resume", "queued", "ada"),
+        ("skip_hole", "refused", "ada"),
         ("suspend", "done", "ada"),
     ]
 

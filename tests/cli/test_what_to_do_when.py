@@ -19,7 +19,7 @@ from seriatim.box.faults.faults import Fault
 from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.kernel.fault import FaultKind
-from seriatim.operations import groups, subscriptions, work_findings
+from seriatim.operations import bulk_operations, groups, subscriptions, work_findings
 from seriatim.operations.finding import PAGE, State
 from tests.box.console import BUSINESS, BY, define, failing, publish, rows
 from tests.databases import box_with
@@ -55,6 +55,10 @@ def prepared(box):
         box.publish(sq.Message(type=name, context={"customer": "c1"}))
     subscriptions.stop(box, "quiet")
     box.publish(sq.Message(type="nobody's"))
+    views = groups.groups(box, "shop", key="asked", state="suspended")
+    found = bulk_operations.gather(box, groups.Action.RESUME, views, chosen_by={}, **BY)
+    bulk_operations.begin(box, found.bulk_id)
+    rows(box, "UPDATE {schema}.bulk_operations SET begun_at = begun_at - interval '1 minute' RETURNING 1")
     # A minute later; what is `small` is worked on by a receiver that waits.
     rows(box, "UPDATE {schema}.known_groups SET since = since - 60000000 WHERE group_key = 'hole' RETURNING 1")
     rows(box, "UPDATE {schema}.entries SET rank = rank - 60000000 RETURNING 1")
@@ -95,6 +99,7 @@ def row_of(page):
         ("queues full", "queue 'small', with 1 message", "seriatim groups --queue Q"),
         ("at work", "queue 'alone' has had work for ", "seriatim work Q --handler MODULE:FUNCTION"),
         ("subscriptions", "'quiet' is stopped, and 1 message in queue 'quiet' wait", "seriatim subscription start S"),
+        ("bulk", "number 1 (resume, 1 group) has 1 left, and nobody works on it", "seriatim bulk follow NUMBER"),
     ],
 )
 def test_the_doctor_names_it_and_the_page_leads_to_the_command(told, name, said, command):
@@ -136,6 +141,7 @@ def test_a_person_reads_the_same(box):
         ("unrouted", "seriatim messages delete --all --status unrouted --yes", "nobody's"),
         ("queues off", "seriatim queue on dark", "'dark'"),
         ("subscriptions", "seriatim subscription start quiet", "'quiet'"),
+        ("bulk", "seriatim bulk cancel 1", "number 1"),
     ],
 )
 def test_the_command_mends_it(mending, check, command, gone):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import seriatim as sq
-from seriatim.operations import groups
+from seriatim.operations import bulk_operations, groups
+from seriatim.operations.groups import Action, group_filter
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.operator_log import operator_log
 from tests.console.browser import CHROMIUM, chromium, served
@@ -75,6 +76,25 @@ def test_many_are_retried_with_a_change_in_between(box, page):
         expect(page.get_by_role("alert").get_by_role("link")).to_have_text("c9")
 
 
+def test_more_than_a_thousand_are_gathered_begun_and_followed_live(box, page, monkeypatch):
+    monkeypatch.setattr("seriatim.console.acting.MOST_SEEN", 2)
+    monkeypatch.setattr("seriatim.box.operators.bulk_operations.PORTION", 1)
+    shop(box, faulted=6, refused=0)
+    with served(box) as address:
+        page.goto(f"{address}/groups")
+        page.get_by_role("link", name="Retry 6 groups…").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Retry more than 2 groups?")
+        page.get_by_label("Reason").fill("the postcode isn't needed any more")
+        page.get_by_role("button", name="Gather all groups").click()
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Retry 6 groups")
+        groups.skip_message(box, "fulfilment", "c2", actor="bob", reason="gone")
+        page.get_by_role("button", name="Begin: retry 6 groups").click()
+        expect(page.locator("h1 .badge")).to_contain_text("ended", timeout=20_000)  # live, without a reload by hand
+        expect(page.locator("progress")).to_have_attribute("value", "6")
+        expect(page.get_by_role("row").filter(has_text="c2")).to_contain_text("not as it was seen")
+        expect(page.get_by_role("row").filter(has_text="c3")).to_have_count(0)
+
+
 def test_a_page_is_live_and_does_not_change_under_somebodys_hands(box, page):
     shop(box, faulted=1, refused=0)
     with served(box) as address:
@@ -132,9 +152,11 @@ def test_a_hostile_message_is_text(box, page):
 def test_nobody_is_shut_out(box, browser):
     shop(box, faulted=2, refused=2)
     message_id = orders(box, "c7", 1)[0]
+    where = group_filter("fulfilment", error="ValueError")
+    bulk_operations.gather_chosen(box, Action.RETRY, where, chosen_by={"error": "ValueError"}, actor="ann", reason="r")
     paths = ["/", "/groups?all=yes", "/groups/fulfilment/c1", "/groups/fulfilment/hole", f"/messages/{message_id}", "/messages",
              "/faults", "/faults/1", "/dead-letters", "/set-aside", "/unrouted", "/dialogs", "/workers", "/log", "/subscriptions",
-             "/search?text=c1", "/bulk?what=groups&action=retry", "/queues/fulfilment", "/nothing"]  # fmt: skip
+             "/bulk-operations", "/bulk-operations/1", "/search?text=c1", "/bulk?what=groups&action=retry", "/queues/fulfilment", "/nothing"]  # fmt: skip
     with served(box) as address:
         for scheme, width, some in (("light", 1280, paths), ("dark", 400, paths[:5])):
             with browser.new_context(

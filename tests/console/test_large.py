@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+import seriatim as sq
 from seriatim.console.live import Looks
-from seriatim.operations import messages, queues
+from seriatim.operations import groups, messages, queues
 from seriatim.operations.find import find
-from tests.box.console import define, publish
+from seriatim.operations.set_aside import set_aside
+from tests.box.console import define, publish, received
 from tests.console.conftest import Client
 
 
@@ -102,3 +106,49 @@ def test_the_rate_is_what_was_released_since_the_last_look(filled, monkeypatch):
     assert rate > 0
     looks.look()
     assert looks.rates_of("shop")[1] == 0
+
+
+def walked(client, address, pattern):
+    """What all pages of a list have, one after another."""
+    found = []
+    while address is not None:
+        page = client.get(address)
+        assert page.status_code == 200, page.text
+        found += re.findall(pattern, page.text)
+        more = re.search(r'rel="next" href="([^"]+)"', page.text)
+        address = more and more[1].replace("&amp;", "&")
+    return found
+
+
+def test_lists_of_what_was_set_aside_done_and_said_go_on_where_a_page_ended(box):
+    define(box, sq.Standard(start=10))
+    box.define(
+        sq.Contract("Hello", {"Hi": "any"}), sq.Service("here", queue="talk", contracts=["Hello"]),
+        sq.Service("there", queue="talk", contracts=["Hello"]),
+    )  # fmt: skip
+    aside = publish(box, 1, 2, 3, group="c1")  # below its beginning: set aside at one moment
+    assert received(box) == []
+    aside += publish(box, "x", group="c2")
+    with box.session() as tx:
+        aside += tx.publish([sq.Message(type="stray", body=b"") for _ in range(2)])
+        sides = {str(tx.begin_dialog("here", "there", contract="Hello")) for _ in range(3)}
+    for name in ("c3", "c4", "c5"):
+        publish(box, 10, group=name)
+        groups.suspend(box, "shop", name, actor="ann", reason=f"ticket {name}")
+    client = Client(box)
+    messages = r'href="/messages/([0-9a-f-]{36})"'
+    for limit in (1, 2, 6):
+        listed = walked(client, f"/set-aside?limit={limit}", messages)
+        assert sorted(listed) == sorted(aside)
+        assert listed == [one.message_id for one in set_aside(box)]
+        assert walked(client, f"/log?limit={limit}", r"ticket (c\d)") == ["c5", "c4", "c3"]
+        handles = walked(client, f"/dialogs?limit={limit}", r"<td>([0-9a-f-]{36})</td>")
+        assert sides <= set(handles)
+        assert len(handles) == len(set(handles))
+    for address in (
+        "/set-aside?after=x",
+        "/set-aside?after=2026-01-01,1,2",
+        "/dialogs?after=2026-01-01,x",
+        "/log?before=x",
+    ):
+        assert client.get(address).status_code == 400, address

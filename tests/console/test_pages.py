@@ -30,6 +30,7 @@ TWINS = {
     "/faults.json": "faults",
     "/faults.json?by=error": "faults --by error",
     "/dead-letters.json": "dead-letters list",
+    "/bulk-operations.json": "bulk list",
     "/dialogs.json": "dialogs list",
     "/instances.json": "instances list",
     "/workers.json": "workers",

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 
+from tests.cli.test_metrics import got
 from tests.command import called, command
 from tests.faults.process import children, in_session, started, until, wait_for_end
 from tests.faults.test_end import FILE, delivered
@@ -29,7 +31,8 @@ def test_a_killed_driver_is_started_again_and_ends_with_its_supervisor(tmp_path)
     (tmp_path / "in").mkdir()
     (tmp_path / "orders.yaml").write_text(FILE)
     put(tmp_path, "1.json", 2, 1, 4)
-    with started(command("run", "orders.yaml", "--json", "--supervise"), tmp_path, tmp_path / "told") as running:
+    words = command("run", "orders.yaml", "--json", "--supervise", "--log-format", "json")
+    with started(words, tmp_path, tmp_path / "told") as running:
         until(lambda: there(tmp_path) == [1, 2], running.process)
         (driver,) = children(running.process.pid)
         os.kill(driver, signal.SIGKILL)
@@ -42,21 +45,38 @@ def test_a_killed_driver_is_started_again_and_ends_with_its_supervisor(tmp_path)
         running.process.wait()
         for one in own:
             wait_for_end(one)
-    said = (tmp_path / "told.err").read_text()
-    assert "pipeline orders: the driver was killed by signal 9, and is started again in 1 s" in said
+    (said,) = map(json.loads, (tmp_path / "told.err").read_text().splitlines())
+    assert said["message"] == "pipeline orders: the driver was killed by signal 9, and is started again in 1 s"
+    assert (said["event"], said["pipeline"], said["code"]) == ("driver_replaced", "orders", -9)
     assert delivered(tmp_path) == [1, 2, 3, 4]
     assert json.loads((tmp_path / "told").read_text().splitlines()[-1])["ending"] == "stopped"  # it finished its batch
 
 
-def test_it_is_stopped_by_a_signal(tmp_path):
+def test_it_tells_its_metrics_and_is_stopped_by_a_signal(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "orders.yaml").write_text(FILE)
-    put(tmp_path, "1.json", 1)
-    with started(command("run", "orders.yaml", "--json", "--supervise"), tmp_path, tmp_path / "told") as running:
+    put(tmp_path, "1.json", 1, 3)
+    words = command("run", "orders.yaml", "--json", "--supervise", "--metrics", "127.0.0.1:0")
+    with started(words, tmp_path, tmp_path / "told") as running:
         until(lambda: there(tmp_path) == [1], running.process)
+        told = (tmp_path / "told.err").read_text()
+        address = re.fullmatch(r"metrics are at (http://127\.0\.0\.1:\d+)/metrics\n", told)[1]
+        released = re.compile(r'^seriatim_run_rows_total\{.*disposition="released".*\} 1\.0$', re.MULTILINE)
+        until(
+            lambda: released.search(got(address, "/metrics")[1]), running.process
+        )  # it is told when its batch is committed
+        metrics = got(address, "/metrics")[1]
+        for line in (
+            "seriatim_run_held_messages{",
+            "seriatim_run_holes",
+            "seriatim_run_batch_seconds_count{",
+            "seriatim_run_last_batch",
+        ):
+            assert re.search(rf"^{re.escape(line)}.* [1-9]", metrics, re.MULTILINE), metrics
+        assert got(address, "/readyz")[0] == 200
         running.process.send_signal(signal.SIGINT)
         assert running.wait() == 0
-    assert (tmp_path / "told.err").read_text() == ""
+    assert (tmp_path / "told.err").read_text() == told
     assert running.progress()[-1]["ending"] == "stopped"
 
 

@@ -176,7 +176,20 @@ def test_the_commands_of_the_how_to_about_groups_are_run_in_it():
 
 @pytest.mark.parametrize(
     "name",
-    sorted({"bulk", "dead_letters", "faults", "groups", "instances", "set_aside", "trace", "workers", *MOVED.values()}),
+    sorted(
+        {
+            "bulk",
+            "bulk_operations",
+            "dead_letters",
+            "faults",
+            "groups",
+            "instances",
+            "set_aside",
+            "trace",
+            "workers",
+            *MOVED.values(),
+        }
+    ),
 )
 def test_every_operation_is_documented(name):
     module = importlib.import_module(f"seriatim.operations.{name}")

@@ -58,3 +58,7 @@ def test_a_traceback_is_a_field(logged):
 def test_another_format_is_refused():
     with pytest.raises(sq.UsageError, match="the log can't have the form 'xml'"):
         log_to_stderr("info", "xml")
+
+
+def test_a_line_of_a_library_has_an_event_too(logged):
+    assert json.loads(logged("odd"))["event"] == "other"

@@ -24,7 +24,7 @@ from seriatim.box.pipelines.feed import Feed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.workers.heartbeat import Process, Report, beat
-from seriatim.operations import dead_letters, groups, instances, messages, queues, retention
+from seriatim.operations import bulk_operations, dead_letters, groups, instances, messages, queues, retention
 from tests.box.given_up import given_up
 
 __all__ = ["DEFINED", "ROLES", "SCHEMA", "empty_tables", "filled", "make_roles"]
@@ -118,9 +118,16 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         _pipe(box, numbers)
         _leave_over(box, numbers)
         queues.set_queue(box, "fifo", workers=2, in_flight=3, rate=100, run_length=5, **_BY)
+        _act_on_many(box)
         _beat(box)
         with _waiting(box):
             yield box
+
+
+def _act_on_many(box: sq.MessageBox) -> None:
+    """A bulk operation that waits to be begun."""
+    views = groups.groups(box, "failing", state="faulted")
+    bulk_operations.gather(box, groups.Action.RETRY, views, chosen_by={"queue": "failing"}, **_BY)
 
 
 def make_roles(connection: psycopg.Connection) -> None:

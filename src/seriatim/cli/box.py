@@ -46,7 +46,7 @@ PURGEABLE: Table[Purgeable] = Table(
 PURGED: Table[Purged] = Table(
     "Rows that a purge has deleted",
     *json_only("messages", "message_bytes", "history", "days", "message_ids", "tickets", "places", "waiters"),
-    *json_only("arrivals", "groups", "faults", "events", "complete"),
+    *json_only("arrivals", "groups", "faults", "events", "bulk_operations", "complete"),
     row="seriatim.box.operators.purge:Purged",
 )
 STATUS: Table[BoxStatus] = Table(
@@ -210,6 +210,7 @@ def _gone(done: Purged) -> str:
         (done.groups, ("group forgotten", "groups forgotten")),
         (done.faults, ("fault",)),
         (done.events, ("event",)),
+        (done.bulk_operations, ("bulk operation",)),
     )
     return ", ".join(counted(count, *what) for count, what in counts if count)
 

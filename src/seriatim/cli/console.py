@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from seriatim.cli.which import which_box
+from seriatim.cli.worker_options import log_format as log_format_option
 from seriatim.errors import UsageError
 
 __all__ = ["console"]
@@ -36,10 +37,14 @@ __all__ = ["console"]
               help="With --actor-header: believe only proxies at this address; may be repeated.  [default: loopback]")  # fmt: skip
 @click.option("--roles", metavar="ROLES", help="What users may do who have no line in a users file, or what the new user may do: "
               "see, see-bodies, mend, discard, switch, separated by commas.")  # fmt: skip
+@click.option("--pipelines", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
+              help="Show the pipeline in this file, too; may be repeated.")  # fmt: skip
+@log_format_option
 @which_box
 def console(
     *, listen: str, prefix: str, origins: tuple[str, ...], read_only: bool, users: Path | None, add_user: str | None,
-    actor_header: str | None, proxies: tuple[str, ...], roles: str | None, dsn: str | None, schema: str,
+    actor_header: str | None, proxies: tuple[str, ...], roles: str | None, pipelines: tuple[Path, ...], log_format: str,
+    dsn: str | None, schema: str,
 ) -> None:  # fmt: skip
     """Serve pages that show in a browser why something stands still, and mend it.
 
@@ -52,12 +57,15 @@ def console(
         _add(users, add_user, roles)
         return
     check_here(dsn)
+    from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415 -- likewise
+
+    log_to_stderr("INFO", log_format)
     # The faces don't import each other: this one starts the other by its name, as it would start a program.
     serving = import_module("seriatim.console.serving")
     with serving.opened(dsn, schema, reads_only=read_only) as box:
         server = serving.server_of(
             box, listen=listen, prefix=prefix, origins=origins, reads_only=read_only, users=users, header=actor_header,
-            proxies=proxies, roles=None if roles is None else roles.split(","),
+            proxies=proxies, roles=None if roles is None else roles.split(","), pipelines=pipelines,
         )  # fmt: skip
         click.echo(f"the console is at {server.address}{prefix}/ (Ctrl-C stops it)", err=True)
         server.serve_until_stopped()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from seriatim.cli.bulk import BULK_OPERATIONS, act_in_bulk
 from seriatim.cli.choose import choosing, filter_of
 from seriatim.cli.edits import EDITED, retry_file
 from seriatim.cli.group_help import Commands
@@ -175,6 +176,9 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
                 retry_file(box, edits, chosen["queue"], (actor, reason), dry_run=dry_run, json_=json_)
             return
         further = {"at_once": True} if given.pop("at_once", False) else {}
+        no_wait = given.pop("no_wait")
+        if no_wait and (not all_ or pipeline is not None):
+            raise UsageError("--no-wait needs --all, on a message box", remedy="leave it out")
         own = {name: value for name, value in given.items() if value is not None}
         if "body" in own:
             own["body"] = own["body"].read()
@@ -187,8 +191,9 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
             return
         if all_:
             _many(
-                action, chosen, (actor, reason), further, dry_run=dry_run, yes=yes, dsn=dsn, schema=schema, json_=json_
-            )
+                action, chosen, (actor, reason), further, dry_run=dry_run, yes=yes, waits=not no_wait, dsn=dsn, schema=schema,
+                json_=json_,
+            )  # fmt: skip
             return
         if dry_run or any(chosen[name] for name in _FILTERS if name != "queue"):
             raise UsageError(
@@ -204,7 +209,8 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
     others, dry_run_help, told, tables = _RETRYING if action is Action.RETRY else _NOT_RETRYING
     run.__doc__ = (
         f"{_WORDS[action]}\n\nTakes one GROUP or several. With --all, acts on every group that matches the options and whose "
-        f"state allows the action.{told}"
+        "state allows the action; if these are more than 1,000, or with --no-wait, by a bulk operation, which goes on when "
+        f"this command ends (see `seriatim bulk`).{told}"
     )
     decorators: tuple[Callable[..., Any], ...] = (
         click.argument("keys", metavar="[GROUP…]", nargs=-1),
@@ -215,10 +221,15 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         choosing,
         click.option("--dry-run", is_flag=True, help=dry_run_help),
         click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation."),
+        click.option(
+            "--no-wait",
+            is_flag=True,
+            help="With --all: don't wait for the end; `seriatim serve` and workers do it. See `seriatim bulk`.",
+        ),
         says_why,
         *(() if action is Action.RETRY else (which_pipeline,)),  # a pipeline has no handler, so nothing fails there
         which_box,
-        json_option("Print JSON.", OPERATION, ACTED, *tables),
+        json_option("Print JSON.", OPERATION, ACTED, BULK_OPERATIONS, *tables),
     )
     command: Callable[..., Any] = run
     for one in reversed(decorators):
@@ -307,9 +318,10 @@ def _one(
 
 def _many(
     action: Action, given: dict[str, Any], why: tuple[str | None, str | None], further: dict[str, bool], *,
-    dry_run: bool, yes: bool, dsn: str | None, schema: str, json_: bool,
+    dry_run: bool, yes: bool, waits: bool, dsn: str | None, schema: str, json_: bool,
 ) -> None:  # fmt: skip
     from seriatim.operations import bulk  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.operations.bulk_operations import AT_ONCE  # noqa: PLC0415
 
     where = filter_of(**given)
     with opened(dsn, schema) as box:
@@ -325,8 +337,24 @@ def _many(
             return
         if views:
             confirmed(f"{action.replace('_', '-')} {counted(len(views), 'group')}?", yes=yes)
+        if len(views) > AT_ONCE or (views and not waits):
+            act_in_bulk(
+                box, action, views, _chosen_by(given), said(*why), at_once=bool(further), waits=waits, json_=json_
+            )
+            return
         done = _each(box, action, views, said(*why), further, quiet=json_) if views else []
     _tell_all(action, done, json_=json_)
+
+
+def _chosen_by(given: dict[str, Any]) -> dict[str, str]:
+    """The filter of a bulk operation, for people."""
+    found: dict[str, str] = {}
+    for name, value in given.items():
+        if name == "properties":
+            found |= {f"property {of}": str(one) for of, one in value.items()}
+        elif value:
+            found[name] = value if isinstance(value, str) else ", ".join(map(str, value))
+    return found
 
 
 def _several(

@@ -38,6 +38,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
         "find",
         "groups",
         "group",
+        "bulk",
         "faults",
         "dead-letters",
         "set-aside",

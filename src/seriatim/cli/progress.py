@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-__all__ = ["shown_progress"]
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from seriatim.operations.bulk_operations import BulkOperation
+
+__all__ = ["shown_portions", "shown_progress"]
 
 _Done = TypeVar("_Done")
 #: Fewer than that are done before anybody could read a bar.
@@ -25,6 +30,31 @@ def shown_progress(done: Iterable[_Done], total: int, what: str, *, quiet: bool 
     if quiet or total < _WORTH_A_BAR or not sys.stderr.isatty():
         yield from done
         return
+    with _bar(what) as bar:
+        yield from bar.track(done, total=total)
+
+
+def shown_portions(
+    steps: Iterable[BulkOperation], found: BulkOperation, *, quiet: bool = False
+) -> Iterator[BulkOperation]:
+    """Pass on the steps of a bulk operation, and show how far it is.
+
+    Args:
+        steps: the operation after each step.
+        found: the operation before.
+        quiet: show nothing.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield from steps
+        return
+    with _bar(found.action.replace("_", "-")) as bar:
+        task = bar.add_task("", total=found.groups)
+        for one in steps:
+            bar.update(task, completed=one.groups - one.left)
+            yield one
+
+
+def _bar(what: str) -> Progress:
     from rich.console import Console  # noqa: PLC0415 -- rarely needed
     from rich.progress import (  # noqa: PLC0415
         BarColumn,
@@ -36,5 +66,4 @@ def shown_progress(done: Iterable[_Done], total: int, what: str, *, quiet: bool 
     )
 
     columns = (SpinnerColumn(), TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        yield from bar.track(done, total=total)
+    return Progress(*columns, console=Console(stderr=True), transient=True)

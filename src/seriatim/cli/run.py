@@ -31,6 +31,7 @@ from seriatim.cli.show import (
 )
 from seriatim.cli.table import Column, Table, as_json_line, json_only, json_option
 from seriatim.cli.telling import telling_run
+from seriatim.cli.worker_options import log_format as log_format_option
 from seriatim.cli.worker_options import metrics as metrics_option
 from seriatim.errors import UsageError
 from seriatim.pipeline.text.counted import counted
@@ -152,6 +153,7 @@ _UNDELIVERED = 3
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
 @json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _END)
 @click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
+@log_format_option
 @metrics_option
 @click.option("--verbose", is_flag=True, help="Print Spark's own messages, and errors in full.")
 @click.option(
@@ -172,6 +174,7 @@ def run(
     conf: tuple[str, ...],
     json_: bool,
     quiet: bool,
+    log_format: str,
     metrics: str | None,
     verbose: bool,
     supervised: bool,
@@ -201,18 +204,15 @@ def run(
             raise UsageError(
                 "--supervise goes on until it is stopped", remedy="leave out --once and --finish, or --supervise"
             )
-        context.exit(
-            _supervised(
-                pipeline,
-                file_,
-                conf,
-                abandon,
-                {"--strict": strict, "--json": json_, "--quiet": quiet, "--verbose": verbose},
-            )
-        )
+        flags = {"--strict": strict, "--json": json_, "--quiet": quiet, "--verbose": verbose}
+        context.exit(_supervised(pipeline, file_, conf, abandon, flags, log_format, metrics))
     from seriatim.runtime.pipelines.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
     from seriatim.runtime.pipelines.supervise import follow_supervisor  # noqa: PLC0415 - likewise
+    from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415 - likewise
 
+    log_to_stderr(
+        "WARNING", log_format
+    )  # what a run does is told by its output; Spark's libraries tell much below that
     follow_supervisor()
 
     display = Display(pipeline.name, quiet=quiet) if not json_ else None
@@ -238,18 +238,25 @@ def run(
 
 
 def _supervised(
-    pipeline: Pipeline, file_: Path, conf: Sequence[str], abandon: Sequence[str], flags: Mapping[str, bool]
+    pipeline: Pipeline,
+    file_: Path,
+    conf: Sequence[str],
+    abandon: Sequence[str],
+    flags: Mapping[str, bool],
+    log_format: str,
+    metrics: str | None,
 ) -> int:
     """Run the driver in a process of its own, with the same options."""
     from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 -- what reads Spark's files, when it is needed
     from seriatim.runtime.pipelines.supervise import supervise  # noqa: PLC0415 -- likewise
     from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415 -- likewise
 
-    log_to_stderr("INFO")
-    options = [word for one in conf for word in ("--conf", one)] + [
-        word for one in abandon for word in ("--abandon", one)
+    log_to_stderr("INFO", log_format)
+    options = [
+        word for name, given in (("--conf", conf), ("--abandon", abandon)) for one in given for word in (name, one)
     ]
     options += [flag for flag, is_set in flags.items() if is_set]
+    options += ["--log-format", log_format, *(() if metrics is None else ("--metrics", metrics))]
     command = [sys.executable, "-m", "seriatim", "run", *options, "--", str(file_)]
     return supervise(pipeline.name, Checkpoint(pipeline.checkpoint.absolute()), command, os.environ)
 

@@ -9,12 +9,14 @@ from typing import Any
 from seriatim.box.box import MessageBox
 from seriatim.console.actions import ON_GROUPS
 from seriatim.console.guard import Refusal
-from seriatim.console.seen import MOST_SEEN, seen_group, seen_number, token_of, tokens_in
+from seriatim.console.pipelines import Pipelines
+from seriatim.console.seen import MOST_SEEN, seen_in_pipeline, seen_number, token_of, tokens_in
 from seriatim.console.who import Actor
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.states import refusal
 from seriatim.operations import (
     bulk,
+    bulk_operations,
     dead_letters,
     groups,
     instances,
@@ -26,23 +28,31 @@ from seriatim.operations import (
 )
 from seriatim.operations.groups import Action
 from seriatim.operations.tables.acted import OPERATION
+from seriatim.operations.tables.bulk import BULK_OPERATIONS
+from seriatim.operations.tables.pipelines import OPERATION as OF_PIPELINE
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["Done", "Lot", "Many", "Preview", "act", "lot_of", "many", "preview", "role_of", "told"]
+__all__ = ["Done", "Lot", "Many", "Preview", "act", "gather", "lot_of", "many", "preview", "role_of", "told"]
 
 _LONGEST_REASON = 4096
+#: So long a page waits for the answer of a pipeline; then its command is queued.
+_ANSWER_S = 5.0
 #: What an action on a group takes further, and what it is called in the form.
 _NUMBERS = {"next": "next", "through": "through"}
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What was done: `told`, in words; `back`, the parts of the address of the page that shows it, and its query."""
+    """What was done: `told`, in words; `back`, the parts of the address of the page that shows it, and its query.
+
+    `wakes`: whether there is work on bulk operations now.
+    """
 
     told: str
     back: Sequence[str]
     query: Mapping[str, object]
     twin: object = None
+    wakes: bool = False
 
 
 _ROLES = {
@@ -65,25 +75,92 @@ def role_of(action: str) -> str:
     raise Refusal(400, f"there is no action {shown(action, 60)}")
 
 
-def act(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: bool = False) -> Done:
+def act(
+    box: MessageBox,
+    actor: Actor,
+    form: Mapping[str, str],
+    *,
+    pipelines: Pipelines | None = None,
+    reads_only: bool = False,
+) -> Done:
     """Do what a form says, for an actor. It is one transaction, and written to the operator log.
 
     Args:
         box: the box.
         actor: who asks; their name isn't taken from the form.
-        form: ``action``, ``reason``, what it acts on (``queue`` and ``group``, or ``name``), and for a group ``seen``.
+        form: ``action``, ``reason``, what it acts on (``queue`` and ``group``, also with ``pipeline``, or ``name``), and for a group ``seen``.
+        pipelines: the pipelines of the console.
         reads_only: whether nothing may be changed.
 
     Raises:
-        Refusal: nothing may be changed, or the actor has no such role, or the group has changed since it was seen.
+        Refusal: nothing may be changed, or the actor has no such role.
         UsageError: a value is missing or invalid.
-        ActionRefused: the state doesn't allow it.
+        ActionRefused: the state doesn't allow it, or the group has changed since it was seen.
     """
     action = form.get("action", "")
+    if action in ("bulk.begin", "bulk.cancel"):
+        return _on_bulk(box, actor, action, form, reads_only=reads_only)
     by = _allowed(actor, role_of(action), form, reads_only=reads_only)
     if action in _ROLES:
         return _switch(box, action, form.get("name", ""), by)
+    if "pipeline" in form:
+        return _in_pipeline(pipelines or Pipelines(), Action(action), form, by)
     return _on_group(box, actor, Action(action), form, by)
+
+
+def _in_pipeline(pipelines: Pipelines, action: Action, form: Mapping[str, str], by: dict[str, Any]) -> Done:
+    """Write a command for a group of a pipeline, and wait a moment for the answer."""
+    found = pipelines.find(form["pipeline"])
+    from seriatim.operations.pipelines import groups as of_pipelines  # noqa: PLC0415 -- Spark is slow to import
+
+    queue, group = form.get("queue", ""), form.get("group", "")
+    view = of_pipelines.group_reported(found, queue, group) or of_pipelines.group_view(
+        found, queue, group, wait=_ANSWER_S, starts_spark=False
+    )
+    if form.get("seen") != seen_in_pipeline(view):
+        raise Refusal(
+            409,
+            f"group {group!r} has changed since you looked: it is {str(view.state).replace('_', ' ')} now. Nothing was done",
+            "look at it again",
+        )
+    given: dict[str, Any] = {
+        argument: _number(name, form[name]) for name, argument in _NUMBERS.items() if form.get(name)
+    }
+    done = of_pipelines.act(found, action, queue, group, wait=_ANSWER_S, **given, **by)
+    back = ("pipelines", found.name, "groups", queue, group)
+    return Done(f"{action.replace('_', ' ')}", back, {"done": done.operation_id}, OF_PIPELINE.object_of(done))
+
+
+def gather(box: MessageBox, actor: Actor, form: Mapping[str, str], *, reads_only: bool = False) -> Done:
+    """Gather all groups that a filter finds for a bulk operation, which does nothing before it is begun.
+
+    Raises:
+        Refusal, UsageError: as for `act`; nothing is noted then.
+    """
+    action = form.get("do", "")
+    if form.get("what") != "groups" or action not in bulk.BULK:
+        raise Refusal(400, f"there is no bulk operation {shown(action, 60)} on {shown(form.get('what', ''), 60)}")
+    by = _allowed(actor, role_of(action), form, reads_only=reads_only)
+    given: dict[str, Any] = {name: form[name] for name in _GROUP_FILTERS if form.get(name)}
+    told = dict(given)
+    found = bulk_operations.gather_chosen(box, Action(action), _group_filter(box, given), chosen_by=told, **by)
+    return Done(
+        "gathered", ("bulk-operations", str(found.bulk_id)), {}, BULK_OPERATIONS.object_of(found)
+    )  # fmt: skip
+
+
+def _on_bulk(box: MessageBox, actor: Actor, action: str, form: Mapping[str, str], *, reads_only: bool) -> Done:
+    number = _number("the bulk operation", form.get("name", ""))
+    found = bulk_operations.bulk_operation(box, number)
+    by = _allowed(actor, role_of(found.action), form, reads_only=reads_only)
+    if action == "bulk.begin":
+        if found.actor != actor.name:
+            raise Refusal(403, f"{found.actor} has gathered these groups", "who gathers them begins it")
+        found = bulk_operations.begin(box, number)
+    else:
+        found = bulk_operations.cancel(box, number, **by)
+    back, twin = ("bulk-operations", str(number)), BULK_OPERATIONS.object_of(found)
+    return Done(f"bulk operation {number}: {found.state}", back, {}, twin, wakes=action == "bulk.begin")
 
 
 def _allowed(actor: Actor, role: str, form: Mapping[str, str], *, reads_only: bool) -> dict[str, str]:
@@ -102,13 +179,6 @@ def _allowed(actor: Actor, role: str, form: Mapping[str, str], *, reads_only: bo
 
 def _on_group(box: MessageBox, actor: Actor, action: Action, form: Mapping[str, str], by: dict[str, Any]) -> Done:
     queue, group = form.get("queue", ""), form.get("group", "")
-    view = groups.group_view(box, queue, group)
-    if form.get("seen") != seen_group(view):
-        raise Refusal(
-            409,
-            f"group {group!r} has changed since you looked: it is {str(view.state).replace('_', ' ')} now. Nothing was done",
-            "look at it again",
-        )
     given: dict[str, Any] = {}
     for name, argument in _NUMBERS.items():
         if form.get(name):
@@ -119,7 +189,7 @@ def _on_group(box: MessageBox, actor: Actor, action: Action, form: Mapping[str, 
         given["body"] = form["body"].encode()
     if action is Action.RESET and "next" not in given:
         raise UsageError("the next number is missing", remedy="give the number with which the group goes on")
-    done = groups.act(box, action, queue, group, **(given | by))
+    done = groups.act(box, action, queue, group, seen=form.get("seen", ""), **(given | by))
     told = f"{action.replace('_', ' ')}: {done.before} → {done.after}"
 
     return Done(told, ("groups", queue, group), {"done": done.operation_id}, OPERATION.object_of(done))
@@ -223,7 +293,7 @@ def lot_of(what: str, action: str) -> Lot:
             role,
             _GROUP_FILTERS,
             _find_groups,
-            seen_group,
+            groups.seen_of,
             lambda one: (one.queue, one.group, one.state),
             _act_on_groups,
         )
@@ -280,14 +350,21 @@ def many(
     return Many(now, len(same) - len(refused), refused, changed, len(seen) - len(same))
 
 
-def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
+def _group_filter(box: MessageBox, given: dict[str, Any]) -> groups.GroupFilter:
+    """The filter of a form; its queue is taken out of it."""
     queue = given.pop("queue", None)
     if queue is not None:
         box.definitions().queue(queue)
-    given.setdefault(
-        "state", groups.STOPPED
-    )  # the same as the list, so that the number on a button is that of the list
-    found = bulk.chosen(box, Action(action), groups.group_filter(queue, **given), limit=MOST_SEEN + 1)
+    if given.get("state") == "all":
+        given["state"] = list(groups.GroupState)
+    given.setdefault("state", groups.STOPPED)  # as the list, so that the number on a button is that of the list
+    return groups.group_filter(queue, **given)
+
+
+def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
+    where = _group_filter(box, given)
+    queue = where.queue
+    found = bulk.chosen(box, Action(action), where, limit=MOST_SEEN + 1)
     there = {(one.queue, one.group) for one in found}
     others = groups.groups(box, queue, limit=MOST_SEEN, **given)
     left_out = [(one, refusal(Action(action), one.state)) for one in others if (one.queue, one.group) not in there]

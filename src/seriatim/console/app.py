@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+import re
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -20,11 +22,13 @@ from starlette.routing import Route
 from seriatim.box.box import MessageBox
 from seriatim.console import acting
 from seriatim.console.actions import ON_GROUPS
+from seriatim.console.bulk_work import BulkWork
 from seriatim.console.guard import HEADERS, Refusal, Rules
 from seriatim.console.html import environment
 from seriatim.console.live import Looks, Poller
 from seriatim.console.page import Answer, Asked, Page, address, matched, segments_of
 from seriatim.console.pages import pages
+from seriatim.console.pipelines import Pipelines
 from seriatim.console.told import Told
 from seriatim.console.who import Actor, Identify, Unknown, everybody
 from seriatim.errors import ActionRefused, EnvironmentProblem, SeriatimError, Unavailable, UsageError
@@ -39,6 +43,8 @@ _MOST_BYTES, _MOST_FIELDS = 1024 * 1024, 100
 _LONGEST_QUERY = 16 * 1024
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _SECTIONS = ("Work", "Messages", "Box")
+#: How an error says that something isn't there.
+_NOT_THERE = re.compile(r"^there is no |does not have a group | has no destination ")
 #: What everybody may ask, because it says nothing of the box.
 _HEALTH = (["healthz"], ["readyz"])
 
@@ -51,6 +57,7 @@ def create_app(
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
     reads_only: bool = False,
+    pipelines: Sequence[Path] = (),
 ) -> Starlette:
     """The console of a box.
 
@@ -62,20 +69,27 @@ def create_app(
         hosts: the names by which it is called, besides those of loopback.
         origins: the addresses under which browsers see it, such as ``https://ops.example.org``.
         reads_only: whether it changes nothing.
+        pipelines: files of pipelines, which it shows as well; it needs the extra `spark` for them.
 
     Raises:
-        UsageError: the prefix is invalid.
+        UsageError: the prefix is invalid, or two pipelines have one name.
+        DeclarationError: the file of a pipeline is wrong.
     """
     if prefix and (
         not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix or "?" in prefix or "#" in prefix
     ):
         raise UsageError(f"the prefix can't be {prefix!r}", remedy="such as /seriatim")
-    console = _Console(box, identify or everybody(), prefix, Rules(hosts, origins), reads_only=reads_only)
+    console = _Console(
+        box, identify or everybody(), prefix, Rules(hosts, origins), Pipelines(pipelines), reads_only=reads_only
+    )
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        if not reads_only:
+            console.bulk.wake()  # it goes on with what another process has left
         yield
         console.poller.end()
+        await run_in_threadpool(console.bulk.end)
 
     app = Starlette(
         routes=[
@@ -90,7 +104,9 @@ def create_app(
 class _Console:
     """What answers requests."""
 
-    def __init__(self, box: MessageBox, identify: Identify, prefix: str, rules: Rules, *, reads_only: bool) -> None:
+    def __init__(
+        self, box: MessageBox, identify: Identify, prefix: str, rules: Rules, pipelines: Pipelines, *, reads_only: bool
+    ) -> None:
         self._box = box
         self._identify = identify
         self._prefix = prefix
@@ -98,13 +114,15 @@ class _Console:
         self._reads_only = reads_only
         self._looks = Looks(box)
         self._told = Told(box)
-        self.poller = Poller(box, self._looks)
+        self._pipelines = pipelines
+        self.poller = Poller(box, self._looks, pipelines)
+        self.bulk = BulkWork(box)
         self._pages = pages()
         self._static = _static_files()
         self._templates = self._environment()
 
     def _environment(self) -> Environment:
-        found = environment(self._pages)
+        found = environment(self._pages, self._looks.now)
         version = {name: sha256(body).hexdigest()[:12] for name, (body, _) in self._static.items()}
         found.globals |= {
             "url": lambda *parts, **query: address(self._prefix, [*map(str, parts)], query),
@@ -113,7 +131,8 @@ class _Console:
                 (
                     one,
                     sorted(
-                        (page for page in self._pages if page.section == one), key=lambda page: (page.place, page.title)
+                        (page for page in self._pages if page.section == one and self._is_shown(page)),
+                        key=lambda page: (page.place, page.title),
                     ),
                 )
                 for one in _SECTIONS
@@ -122,6 +141,9 @@ class _Console:
             "place": self._box.access.place,
         }
         return found
+
+    def _is_shown(self, page: Page) -> bool:
+        return bool(self._pipelines.names) or not page.of_pipelines
 
     # ---- a request
 
@@ -147,16 +169,13 @@ class _Console:
         except Refusal as error:
             response = self._failure(error.status, error.what, error.remedy, actor, wants_json=wants_json)
         except SeriatimError as error:
-            response = self._failure(_status_of(error), error.what, error.remedy, actor, wants_json=wants_json)
+            if (status := _status_of(error)) == 500:
+                _log_failure(request)
+            response = self._failure(status, error.what, error.remedy, actor, wants_json=wants_json)
         except ClientDisconnect:
             response = Response(status_code=400)
         except Exception:  # noqa: BLE001 -- the person gets a page, and the log the reason
-            _LOG.exception(
-                "a page failed: %s %s",
-                request.method,
-                request.scope.get("raw_path"),
-                extra=fields("page_failed", path=str(request.scope.get("raw_path"))),
-            )
+            _log_failure(request)
             response = self._failure(
                 500, "the page failed", "the log of the console says why", actor, wants_json=wants_json
             )
@@ -203,7 +222,7 @@ class _Console:
     ) -> Response:  # fmt: skip
         if page.role not in actor.roles:
             raise Refusal(403, f"{actor.name} may not look", f"it needs the role {page.role}")
-        asked = Asked(self._box, actor, named, query, self._reads_only, self._looks)
+        asked = Asked(self._box, actor, named, query, self._reads_only, self._looks, self.bulk, self._pipelines)
         found = page.read(asked)
         if wants_json:
             return _json(found.twin, status)
@@ -213,19 +232,24 @@ class _Console:
 
     def _values(self, page: Page, asked: Asked, found: Answer) -> dict[str, Any]:
         query = {name: value for name, value in asked.query.items() if value}
-        here = self._here(page, asked)
+        at = self._parts_of(page, asked)
+
+        def here(suffix: str = "", query: Mapping[str, str] | None = None) -> str:
+            return address(self._prefix, at, query, suffix=suffix)
+
         return {
-            "page": page, "title": found.title or page.title, "asked": asked, "listing": found.listing,
+            "page": page, "at": at, "title": found.title or page.title, "asked": asked, "listing": found.listing,
             "fields": found.fields, "about": found.about, "twin": here(suffix=".json", query=query),
             "here": here(query=query), "actor": asked.actor, "reads_only": self._reads_only, "is_live": True,
         }  # fmt: skip
 
-    def _here(self, page: Page, asked: Asked) -> Callable[..., str]:
+    @staticmethod
+    def _parts_of(page: Page, asked: Asked) -> list[str]:
+        """The parts of the address at which a page was asked for."""
         for path in page.paths:
             names = [one[1:-1] for one in path.split("/") if one.startswith("{")]
             if set(names) == set(asked.named):
-                parts = [asked.named[one[1:-1]] if one.startswith("{") else one for one in path.split("/")]
-                return lambda suffix="", query=None: address(self._prefix, parts, query, suffix=suffix)
+                return [asked.named[one[1:-1]] if one.startswith("{") else one for one in path.split("/")]
         raise AssertionError(page.paths)
 
     # ---- acting
@@ -233,6 +257,11 @@ class _Console:
     def _posted(self, parts: list[str], form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
         if parts == ["act"]:
             return self._act(form, actor, wants_json=wants_json)
+        if parts == ["bulk"] and form.get("gather"):
+            gathered = acting.gather(self._box, actor, form, reads_only=self._reads_only)
+            if wants_json:
+                return _json(gathered.twin, 200)
+            return RedirectResponse(address(self._prefix, gathered.back), 303)
         if parts == ["bulk"]:
             done = acting.many(
                 self._box, actor, form.get("what", ""), form.get("do", ""), form, reads_only=self._reads_only
@@ -246,7 +275,9 @@ class _Console:
 
     def _act(self, form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
         try:
-            done = acting.act(self._box, actor, form, reads_only=self._reads_only)
+            done = acting.act(self._box, actor, form, pipelines=self._pipelines, reads_only=self._reads_only)
+            if done.wakes:
+                self.bulk.wake()
         except (UsageError, Refusal) as error:
             refused = error if isinstance(error, Refusal) else Refusal(_status_of(error, 422), error.what, error.remedy)
             if wants_json or "group" not in form or refused.status == 403:
@@ -258,8 +289,11 @@ class _Console:
 
     def _again(self, form: dict[str, str], actor: Actor, refused: Refusal) -> Response:
         """The page of the group as it is now, with the reason of the refusal and what was typed."""
-        page = next(one for one in self._pages if one.paths[0] == "groups/{queue}/{group}")
+        of_pipeline = "pipeline" in form
+        path = "pipelines/{pipeline}/groups/{queue}/{group}" if of_pipeline else "groups/{queue}/{group}"
+        page = next(one for one in self._pages if one.paths[0] == path)
         named = {"queue": form.get("queue", ""), "group": form["group"]}
+        named |= {"pipeline": form["pipeline"]} if of_pipeline else {}
         more = {"refusal": refused, "typed": form}
         return self._shown(page, named, {}, actor, wants_json=False, status=refused.status, more=more)
 
@@ -313,11 +347,17 @@ class _Console:
         return response
 
 
+def _log_failure(request: Request) -> None:
+    """Log the exception that is being handled."""
+    path = str(request.scope.get("raw_path"))
+    _LOG.exception("a page failed: %s %s", request.method, path, extra=fields("page_failed", path=path))
+
+
 def _status_of(error: SeriatimError, usual: int = 400) -> int:
     match error:
         case ActionRefused():
             return 409
-        case UsageError() if error.what.startswith("there is no"):
+        case UsageError() if _NOT_THERE.search(error.what):
             return 404
         case UsageError():
             return usual

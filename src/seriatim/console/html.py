@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,13 +22,14 @@ __all__ = ["environment", "pretty", "sparkline"]
 _SIGNS = {
     "faulted": "✖", "timed_out": "◷", "suspended": "‖", "waiting": "…", "locked": "▶", "ready": "●", "closed": "■",
     "on": "●", "off": "‖", "stopped": "‖", "started": "●", "running": "▶", "unenlisted": "■",
+    "gathered": "○", "ended": "■", "cancelled": "✖", "changed": "≠",
 }  # fmt: skip
 #: A cell has at most so many characters.
 _LONGEST = 300
 
 
-def environment(pages: Sequence[Page]) -> Environment:
-    """The templates: those of `templates/`, and that of each page."""
+def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Environment:
+    """The templates: those of `templates/`, and that of each page; `now` is the time from which ages are told."""
     own = DictLoader({page.name: page.template for page in pages if page.template})
     found = Environment(
         loader=ChoiceLoader([own, PackageLoader("seriatim.console", "templates")]),
@@ -38,7 +39,7 @@ def environment(pages: Sequence[Page]) -> Environment:
         lstrip_blocks=True,
     )
     found.filters |= {
-        "cell": _cell, "moment": _moment, "ago": _ago, "plain": in_line, "lines": in_lines, "counted": counted,
+        "cell": _cell, "moment": _moment, "ago": lambda at: _ago(at, now), "plain": in_line, "lines": in_lines, "counted": counted,
         "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found
@@ -63,13 +64,13 @@ def _moment(at: datetime | None) -> Markup | str:
     )
 
 
-def _ago(at: datetime | None) -> Markup | str:
+def _ago(at: datetime | None, now: Callable[[], datetime]) -> Markup | str:
     if at is None:
         return ""
     return Markup('<time class="ago" datetime="{}" title="{}">{}</time>').format(
         at.astimezone(UTC).isoformat(timespec="milliseconds"),
         at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ"),
-        period_of((datetime.now(UTC) - at).total_seconds()),
+        period_of((now() - at).total_seconds()),
     )
 
 

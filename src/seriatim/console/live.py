@@ -11,12 +11,15 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 
 from seriatim.box.box import MessageBox
+from seriatim.console.pipelines import Pipelines
 from seriatim.errors import SeriatimError
 from seriatim.operations import queues
 from seriatim.operations.changes import changes
 from seriatim.operations.invariants import broken_within
+from seriatim.operations.looking import clock_ahead_s
 from seriatim.operations.queues import QueueCounts
 from seriatim.pipeline.text.log_fields import fields
 
@@ -27,6 +30,8 @@ _LOG = logging.getLogger("seriatim.console")
 _ASK_S, _LOOK_S, _LAW_S, _ALIVE_S = 1.0, 10.0, 60.0, 15.0
 #: So long the law is checked at most, and so many looks are kept: a quarter of an hour.
 _LAW_LIMIT_S, _KEPT = 4.0, 90
+#: So often clocks are compared, and less than that is no difference.
+_CLOCK_S, _SAME_CLOCK_S = 60.0, 1.0
 #: So long a page waits for a check: a small box is checked at once.
 _PATIENCE_S = 0.25
 #: A count that takes longer is repeated only after so many times its duration.
@@ -72,7 +77,18 @@ class Looks:
         self._counts: list[QueueCounts] | None = None
         self._why_not = ""
         self._law = Law(None, "it is being checked")
+        self._ahead, self._clock_read = timedelta(), float("-inf")
         self.number = 0
+
+    def now(self) -> datetime:
+        """The time by the database's clock, by which a box goes; this machine's may be another."""
+        if time.monotonic() - self._clock_read >= _CLOCK_S:
+            self._clock_read = time.monotonic()
+            with contextlib.suppress(SeriatimError):
+                ahead_s = clock_ahead_s(self._box)
+                # The time that the question takes is no difference.
+                self._ahead = timedelta(seconds=ahead_s if abs(ahead_s) > _SAME_CLOCK_S else 0)
+        return datetime.now(UTC) + self._ahead
 
     @property
     def law(self) -> Law:
@@ -150,9 +166,10 @@ class Looks:
 class Poller:
     """Asks what has changed, once a second while a page is open, whatever the number of open pages."""
 
-    def __init__(self, box: MessageBox, looks: Looks) -> None:
+    def __init__(self, box: MessageBox, looks: Looks, pipelines: Pipelines | None = None) -> None:
         self._box = box
         self._looks = looks
+        self._pipelines = pipelines or Pipelines()
         self._listeners: set[asyncio.Queue[str | None]] = set()
         self._task: asyncio.Task[None] | None = None
         self._is_over = False
@@ -196,7 +213,7 @@ class Poller:
         is_away, counts = False, self._looks.number
         while self._listeners and not self._is_over:
             try:
-                now = await asyncio.to_thread(changes, self._box)
+                now = {**await asyncio.to_thread(changes, self._box), **self._pipelines.changes()}
                 await asyncio.to_thread(self._looks.look)
             except SeriatimError as error:
                 if not is_away:

@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlencode
 
 from seriatim.box.box import MessageBox
 from seriatim.console.guard import Refusal
+from seriatim.console.pipelines import Pipelines
 from seriatim.console.who import Actor
 from seriatim.errors import UsageError, shown
 from seriatim.operations.tables.table import Table
@@ -34,6 +35,8 @@ class Asked:
         query: the query.
         reads_only: whether nothing can be changed.
         looks: what the console's poller has seen; see `live.Looks`.
+        bulk: works on bulk operations; see `bulk_work.BulkWork`.
+        pipelines: the pipelines that the console was given; see `pipelines.Pipelines`.
     """
 
     box: MessageBox
@@ -42,6 +45,8 @@ class Asked:
     query: Mapping[str, str]
     reads_only: bool = False
     looks: Any = None
+    bulk: Any = None
+    pipelines: Pipelines = field(default_factory=Pipelines)
 
     def may(self, role: str) -> bool:
         """Whether the user has a role, and it can be used; only looking can in a console that reads only."""
@@ -145,6 +150,7 @@ class Page:
         section: the part of the menu in which it stands; empty: it isn't in the menu.
         role: the role that it needs.
         place: its place in its part of the menu; those with the same place are sorted by title.
+        of_pipelines: whether it is in the menu only of a console that was given pipelines.
     """
 
     paths: Sequence[str]
@@ -154,6 +160,7 @@ class Page:
     section: str = ""
     role: str = "see"
     place: int = 1
+    of_pipelines: bool = False
 
     @property
     def name(self) -> str:
@@ -168,7 +175,9 @@ def address(prefix: str, parts: Sequence[str], query: Mapping[str, object] | Non
     they are written: so these stand in the query.
     """
     if any(one in (".", "..") for one in parts):
-        names = {"groups": ("queue", "key"), "messages": ("id",)}.get(parts[0], ("name",))
+        names = {"groups": ("queue", "key"), "messages": ("id",), "pipelines": ("name", "of", "queue", "key")}.get(
+            parts[0], ("name",)
+        )
         query = dict(zip(names, parts[1:], strict=False)) | dict(query or {})
         parts = (parts[0].removesuffix("s"),)
     segments = [quote(one, safe="") for one in parts]

@@ -5,35 +5,27 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable
-from hashlib import sha256
+from typing import Any
 
 from seriatim.console.guard import Refusal
-from seriatim.operations.groups import GroupState, GroupView
+from seriatim.operations.seen import SEEN_BYTES, digest_of
 
-__all__ = ["MOST_SEEN", "seen_group", "seen_number", "token_of", "tokens_in"]
+__all__ = ["MOST_SEEN", "seen_in_pipeline", "seen_number", "token_of", "tokens_in"]
 
 #: So many things are acted on at once: their tokens come and go with the page.
 MOST_SEEN = 1000
-_BYTES = 9
-_LENGTH = _BYTES * 4 // 3
+_LENGTH = SEEN_BYTES * 4 // 3
 
 
-def seen_group(view: GroupView) -> str:
-    """The token of a group as it stands still: its state, since when, at what. Messages that come behind don't change it."""
-    facts: list[object] = [view.queue, view.group, view.incarnation, view.state, view.since, view.error]
-    if view.state in (GroupState.WAITING, GroupState.TIMED_OUT):
-        facts += [view.next, view.hole_through]
-    return _digest(facts)
+def seen_in_pipeline(view: Any) -> str:
+    """The token of a pipeline's group as it stands."""
+    facts = [view.queue, view.group, view.incarnation, view.state, view.by_operator, view.closing]
+    return digest_of([*facts, *((view.next, view.missing_last) if view.missing_first is not None else ())])
 
 
 def seen_number(number: object, *facts: object) -> str:
     """The token of a row that has a number or an id."""
-    return _digest([number, *facts])
-
-
-def _digest(facts: Iterable[object]) -> str:
-    text = "\0".join("" if one is None else str(one) for one in facts)
-    return base64.urlsafe_b64encode(sha256(text.encode("utf-8", "surrogatepass")).digest()[:_BYTES]).decode()
+    return digest_of([number, *facts])
 
 
 def token_of(seen: Iterable[str]) -> str:

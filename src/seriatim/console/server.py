@@ -53,7 +53,7 @@ class Server(uvicorn.Server):
     def __init__(self, app: Starlette, host: str, port: int) -> None:
         super().__init__(
             uvicorn.Config(
-                app, log_level="warning", access_log=False, proxy_headers=False, server_header=False, lifespan="on",
+                app, log_level="warning", log_config=None, access_log=False, proxy_headers=False, server_header=False, lifespan="on",
                 timeout_graceful_shutdown=5, h11_max_incomplete_event_size=64 * 1024, ws="none",
             )
         )  # fmt: skip

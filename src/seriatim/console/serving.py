@@ -51,6 +51,7 @@ def server_of(
     header: str | None = None,
     proxies: Sequence[str] = (),
     roles: Sequence[str] | None = None,
+    pipelines: Sequence[Path] = (),
 ) -> Server:
     """A server of the console, which listens already.
 
@@ -73,5 +74,7 @@ def server_of(
                 f"{shown(one)} is no origin", remedy="scheme, host and port, such as https://ops.example.org"
             )
     names = () if host in ("0.0.0.0", "::") else (host,)  # noqa: S104 -- compared, not listened on
-    app = create_app(box, identify=identify, prefix=prefix, hosts=names, origins=origins, reads_only=reads_only)
+    app = create_app(
+        box, identify=identify, prefix=prefix, hosts=names, origins=origins, reads_only=reads_only, pipelines=pipelines
+    )
     return Server(app, host, port)

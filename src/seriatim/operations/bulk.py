@@ -12,12 +12,13 @@ from typing import Protocol, TypeVar
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.dsn import place_of
-from seriatim.box.operators.actions import Operation
+from seriatim.box.operators.actions import Operation, require_of
 from seriatim.box.operators.operator_log import Operator
+from seriatim.box.operators.seen import seen_of
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
-from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.errors import ActionRefused, GroupChanged, Unavailable, UsageError
 from seriatim.kernel.states import ALLOWED, RETRIED_IN, Action
 from seriatim.operations import groups
 from seriatim.pipeline.text.counted import counted
@@ -84,6 +85,8 @@ def each(
 ) -> Iterator[Operation | Refused]:
     """Perform an action on each group, one after another; yields a result or a refusal for each group.
 
+    A group that has changed since it was seen is refused.
+
     `at_once`: for `close`: whether nothing leaves any more.
 
     Raises:
@@ -92,9 +95,22 @@ def each(
     Operator(actor, reason)
     for view in views:
         try:
-            yield groups.act(box, action, view.queue, view.group, at_once=at_once, actor=actor, reason=reason)
+            yield groups.act(
+                box, action, view.queue, view.group, at_once=at_once, seen=seen_of(view), actor=actor, reason=reason
+            )
+        except GroupChanged as error:
+            yield Refused(view.queue, view.group, _why(_refusal(box, action, view) or error))
         except (ActionRefused, Unavailable) as error:
             yield Refused(view.queue, view.group, _why(error))
+
+
+def _refusal(box: MessageBox, action: Action, view: GroupView) -> ActionRefused | None:
+    """Why the group wouldn't allow the action as it is now; None: it would."""
+    try:
+        require_of(groups.group_view(box, view.queue, view.group), action)
+    except ActionRefused as error:
+        return ActionRefused(error.what, remedy=error.remedy)
+    return None
 
 
 def put_back(

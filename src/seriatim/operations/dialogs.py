@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from uuid import UUID
 
 from seriatim.box.box import MessageBox
@@ -17,6 +18,8 @@ def dialogs(
     service: str | None = None,
     state: str | None = None,
     older_than: float | str | None = None,
+    waits: bool = False,
+    after: tuple[datetime, UUID] | None = None,
     limit: int | None = None,
 ) -> list[DialogView]:
     """List the sides of dialogs, oldest first, without locks.
@@ -27,6 +30,8 @@ def dialogs(
         service: only sides of this service.
         state: only sides in this state: its two letters, or its name.
         older_than: only sides that began at least this many seconds (or ``"7d"``) ago.
+        waits: only sides with messages that can't be delivered yet.
+        after: only sides after the one that began at this time and has this handle, for paging: those of the last row of the previous call.
         limit: the largest number of rows.
 
     Raises:
@@ -39,6 +44,8 @@ def dialogs(
             service=service,
             state=state,
             older_than=older_than,
+            waits=waits,
+            after=after,
             limit=limit,
         )
 

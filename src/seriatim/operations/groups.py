@@ -15,6 +15,7 @@ from seriatim.box.operators import actions
 from seriatim.box.operators.actions import ActionRequest, Operation
 from seriatim.box.operators.forget import forget as forget_group
 from seriatim.box.operators.operator_log import Operator
+from seriatim.box.operators.seen import seen_of
 from seriatim.box.postgres.translate import translated
 from seriatim.box.views.filters import ErrorCount
 from seriatim.box.views.group_standing import Head, OnWay, OpenPlace, Processed, Standing, standing_of
@@ -54,6 +55,7 @@ __all__ = [
     "restart",
     "resume",
     "retry",
+    "seen_of",
     "skip_hole",
     "skip_message",
     "standing",
@@ -274,8 +276,15 @@ def act(
     body: bytes | None = None,
     message: str | None = None,
     at_once: bool = False,
+    seen: str | None = None,
 ) -> Operation:
-    """Perform an action, by its name. The arguments and errors are the same as for the function with this name."""
+    """Perform an action, by its name. The arguments and errors are the same as for the function with this name.
+
+    `seen`: what the operator has seen of the group, as `seen_of` gives it of a view; None: they take it as it is.
+
+    Raises:
+        GroupChanged: the group isn't as it was seen; nothing was done.
+    """
     asked = ActionRequest(
         action,
         queue,
@@ -287,6 +296,7 @@ def act(
         body=body,
         message=message,
         at_once=at_once,
+        seen=seen,
     )
     return _act(box, asked)
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 from seriatim.box import notices
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Connections, Limits
 
-__all__ = ["open_to_look"]
+__all__ = ["clock_ahead_s", "open_to_look"]
 
 
 def open_to_look(
@@ -26,3 +28,10 @@ def open_to_look(
     """
     limits = Limits(reads_only, max(1, round(statement_s * 1000)), wait_s=statement_s)
     return MessageBox(Connections.open(notices.publish, dsn, schema, 10, create=False, limits=limits))
+
+
+def clock_ahead_s(box: MessageBox) -> float:
+    """By how many seconds the database's clock is ahead of this machine's; negative: it is behind."""
+    with box.access.transaction() as transaction:
+        moment: datetime = transaction.value("moment")
+        return (moment - datetime.now(UTC)).total_seconds()

@@ -14,7 +14,12 @@ _MOST = 100_000
 
 
 def operator_log(
-    box: MessageBox, queue: str | None = None, *, group: str | None = None, limit: int = 100
+    box: MessageBox,
+    queue: str | None = None,
+    *,
+    group: str | None = None,
+    before: int | None = None,
+    limit: int = 100,
 ) -> list[Logged]:
     """List entries of the operator log, newest first.
 
@@ -22,6 +27,7 @@ def operator_log(
         box: the box.
         queue: only actions on this queue, or on its groups.
         group: only actions on groups with this key.
+        before: only entries with lower numbers, for paging: the last `operation_id` of the previous call.
         limit: the largest number of rows.
 
     Raises:
@@ -30,4 +36,4 @@ def operator_log(
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} actions", remedy=f"an integer from 1 to {_MOST:,}")
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return logged(tx.transaction, queue=queue, group=group, limit=limit)
+        return logged(tx.transaction, queue=queue, group=group, before=before, limit=limit)

@@ -12,7 +12,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import set_aside as aside
 from seriatim.box.operators.operator_log import Operator
-from seriatim.box.operators.set_aside import REQUEUED, SET_ASIDE, PutBack, SetAside, SetAsideFilter
+from seriatim.box.operators.set_aside import REQUEUED, SET_ASIDE, ListPlace, PutBack, SetAside, SetAsideFilter
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.errors import UsageError, shown
@@ -20,7 +20,18 @@ from seriatim.kernel.requeue import Place
 from seriatim.kernel.time import micros
 from seriatim.operations.bulk import Refused, put_back
 
-__all__ = ["REQUEUED", "SET_ASIDE", "Place", "PutBack", "Refused", "SetAside", "delete", "requeue_each", "set_aside"]
+__all__ = [
+    "REQUEUED",
+    "SET_ASIDE",
+    "ListPlace",
+    "Place",
+    "PutBack",
+    "Refused",
+    "SetAside",
+    "delete",
+    "requeue_each",
+    "set_aside",
+]
 
 _MOST = 100_000
 #: The most messages deleted in one transaction.
@@ -37,6 +48,7 @@ def set_aside(
     message_type: str | None = None,
     older_than: float | str | None = None,
     message_ids: Sequence[str] | None = None,
+    after: ListPlace | None = None,
     limit: int = 100,
 ) -> list[SetAside]:
     """List messages that were set aside, except dead letters, and unrouted messages, oldest first.
@@ -49,6 +61,7 @@ def set_aside(
         message_type: only messages of this type.
         older_than: only messages set aside, or found to be unrouted, more than this many seconds (or ``"5m"``) ago.
         message_ids: only these messages.
+        after: only messages after this `place`, for paging: that of the last row of the previous call.
         limit: the largest number of rows.
 
     Raises:
@@ -65,7 +78,7 @@ def set_aside(
     queue_id = None if queue is None else box.definitions().queue(queue).queue_id
     chosen = SetAsideFilter(statuses, queue_id, group, message_type, age, message_ids)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        return aside.set_aside_of(tx.transaction, chosen, limit=limit)
+        return aside.set_aside_of(tx.transaction, chosen, after=after, limit=limit)
 
 
 def requeue_each(box: MessageBox, found: Sequence[SetAside], *, actor: str, reason: str) -> Iterator[PutBack | Refused]:

@@ -11,12 +11,13 @@ import shlex
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 
 from seriatim.box.box import MessageBox
 from seriatim.box.views import needs
 from seriatim.box.views.at_work import ReadyWork, ready_work
+from seriatim.box.views.bulk_operations import bulk_operations_of
 from seriatim.box.views.needs import OpenTransaction, StoppedGroups
 from seriatim.box.views.queue_counts import QueueCounts, counts_of
 from seriatim.box.views.workers import WorkerView, workers_of
@@ -351,6 +352,24 @@ def _pipelines(work: Work) -> Finding:
     return Finding("pipelines", State.WRONG, _listed(told), remedy)
 
 
+def _bulk_operations(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        running = [one for one in bulk_operations_of(transaction, is_open=True) if one.state == "running"]
+        now = transaction.value("moment")
+    if not running:
+        return Finding("bulk", State.OK, "no bulk operation is running")
+    still = [one for one in running if now - (one.moved_at or one.begun_at or now) > timedelta(seconds=PATIENCE_S)]
+    told = [
+        f"number {one.bulk_id} ({one.action.replace('_', '-')}, {counted(one.groups, 'group')}) has {one.left:,} left"
+        + (", and nobody works on it" if one in still else "")
+        for one in still + [one for one in running if one not in still]
+    ]
+    if not still:
+        return Finding("bulk", State.OK, _listed(told))
+    remedy = f"{_command('bulk', 'follow', str(still[0].bulk_id))}, or start seriatim serve or a worker"
+    return Finding("bulk", State.WRONG, _listed(told), remedy)
+
+
 def _there(one: QueueCounts) -> int:
     return one.arrived + one.held + one.queued + one.in_hand + one.faulted
 
@@ -393,4 +412,5 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "subscriptions": _subscriptions,
     "transactions": _transactions,
     "pipelines": _pipelines,
+    "bulk": _bulk_operations,
 }

@@ -12,7 +12,8 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.postgres.statements import SEEN, right_of_look, template
 from seriatim.cli.main import main
-from seriatim.operations import dead_letters, events, faults, find, groups, messages, queues, trace
+from seriatim.operations import bulk_operations, dead_letters, events, faults, find, groups, messages, queues, trace
+from seriatim.operations.groups import Action
 from tests.box.roles import as_role, dsn_of, in_sql, make, rows
 from tests.databases import box_with
 from tests.runtime.workers.test_worker import work
@@ -258,3 +259,40 @@ def test_by_command(box):
     assert run("box", "revoke", "watcher", *owner).exit_code == 0
     assert run("groups", *role).exit_code != 0
     assert "permission denied for schema" in run("groups", *role).output
+
+
+def test_an_operator_does_a_bulk_operation_on_its_own_queues_only(box):
+    def gathered(own, *queues):
+        views = [one for queue in queues for one in groups.groups(box, queue, state=list(groups.GroupState))]
+        return bulk_operations.gather(own, Action.SUSPEND, views, chosen_by={}, actor="ann", reason="r")
+
+    of_all = gathered(box, "shop", "vault")
+    with as_role(box, "mender") as own:
+        mine = gathered(own, "shop")
+        assert [one.bulk_id for one in bulk_operations.bulk_operations(own)] == [mine.bulk_id]
+        for refused in (
+            lambda: gathered(own, "vault"),
+            lambda: bulk_operations.begin(own, of_all.bulk_id),
+            lambda: bulk_operations.cancel(own, of_all.bulk_id, actor="ann", reason="r"),
+        ):
+            with pytest.raises(sq.EnvironmentProblem, match='may not operate on the queue "vault"'):
+                refused()
+        bulk_operations.begin(box, of_all.bulk_id)
+        assert bulk_operations.work(own) is None
+        bulk_operations.begin(own, mine.bulk_id)
+        assert bulk_operations.work(own).bulk_id == mine.bulk_id
+        queue_id = rows(box, "SELECT queue_id FROM box.queues WHERE queue = 'shop'")[0][0]
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            in_sql(
+                box,
+                "mender",
+                "SELECT box.settle_bulk(%s, %s, '{c1}', '{done}', '{NULL}', '{1}')",
+                [of_all.bulk_id, queue_id],
+            )
+    for role in ("watcher", "stranger"):
+        with as_role(box, role) as own, pytest.raises(sq.EnvironmentProblem, match="may not operate"):
+            bulk_operations.work(own)
+    assert (bulk_operations.bulk_operation(box, of_all.bulk_id).done, groups.group_view(box, "vault", "v1").state) == (
+        0,
+        "ready",
+    )

@@ -20,6 +20,7 @@ from seriatim.box.notice import EntriesSetAside
 from seriatim.box.operators.failed_message import edit, failed, see_now, set_dead
 from seriatim.box.operators.gate_groups import check_passed, refuse_own
 from seriatim.box.operators.operator_log import Operator, log, log_each
+from seriatim.box.operators.seen import seen_of
 from seriatim.box.operators.stopped_messages import StoppedMessage, retry_now, stopped_messages
 from seriatim.box.operators.take_out import (
     TAKE_OUT,
@@ -32,7 +33,7 @@ from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turn_result import ActionResult
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of
-from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
+from seriatim.errors import ActionRefused, GroupChanged, Unavailable, UsageError, shown
 from seriatim.kernel import actions
 from seriatim.kernel.outcome import EventKind, Events, no_events, no_messages
 from seriatim.kernel.policy import Policy, Standard
@@ -41,7 +42,20 @@ from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import TRIED_AGAIN, Action, GroupState, require
 
-__all__ = ["ActionRequest", "Operation", "act", "require_of", "retry_messages", "take_out", "unlocked"]
+__all__ = [
+    "FREEING",
+    "OF_ALL_HELD",
+    "REQUESTED",
+    "ActionRequest",
+    "Operation",
+    "act",
+    "effect_of",
+    "noticed_holes",
+    "require_of",
+    "retry_messages",
+    "take_out",
+    "unlocked",
+]
 
 #: A turn that only judges ends within that; a handler may take as long as it likes.
 _BRIEFLY_MS = 250
@@ -50,11 +64,11 @@ _STOPPED_MS = 10_000
 #: A group goes on at no number beyond that, or below its negative.
 _LAST_NEXT = 2**62
 #: Obeyed at the end of the turn of a group that is locked.
-_REQUESTED = (Action.SUSPEND, Action.RESUME)
+REQUESTED = (Action.SUSPEND, Action.RESUME)
 #: The actions that need all held messages of a group.
-_OF_ALL_HELD = (Action.ABORT, Action.RESET, Action.CLOSE, Action.RESTART)
+OF_ALL_HELD = (Action.ABORT, Action.RESET, Action.CLOSE, Action.RESTART)
 #: After these actions messages may be ready of which no receiver was notified.
-_FREEING = frozenset(Action) - {Action.SUSPEND, Action.ABORT, Action.CLOSE}
+FREEING = frozenset(Action) - {Action.SUSPEND, Action.ABORT, Action.CLOSE}
 _PLAIN: Mapping[Action, Callable[[Policy, State, int, str], Outcome]] = {
     Action.SUSPEND: actions.suspend,
     Action.RESUME: actions.resume,
@@ -81,6 +95,7 @@ class ActionRequest:
         message: for `skip_message`: the id of the message to take out; None: the message that stopped the group. In an
             `Unordered` queue with a gate, for `retry` and `skip_message`: the id of the message.
         at_once: for `close`: whether nothing leaves any more.
+        seen: what the operator has seen of the group, as `seen_of` gives it; None: they take it as it is.
 
     Raises:
         UsageError: the actor or the reason is missing, a text can't be stored, or the next number is out of range.
@@ -96,6 +111,7 @@ class ActionRequest:
     body: bytes | None = field(default=None, repr=False)
     message: str | None = None
     at_once: bool = False
+    seen: str | None = None
 
     def __post_init__(self) -> None:
         Operator(self.actor, self.reason)
@@ -146,6 +162,7 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
     Raises:
         UsageError: there is no such queue or group.
         ActionRefused: the state of the group doesn't allow it; the remedy lists the allowed actions.
+        GroupChanged: the group isn't as the operator has seen it.
         Unavailable: another transaction judges the stopped group, and doesn't end.
     """
     queue = read_definitions(transaction).queue(asked.queue)
@@ -156,10 +173,11 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
     if not locked.keys and asked.action is Action.ABORT and fence_off(transaction, queue, asked.group):
         locked = turns.lock(queue, 1, asked.group, _BRIEFLY_MS)
     found = group_of(transaction, asked.queue, asked.group)
+    _check_seen(asked, found)
     if not locked.keys:
         # Somebody had it a moment ago: a state that doesn't say so is younger than that, or stops the group as well.
         require_of(found, asked.action, named=asked.message is not None)
-        if asked.action in _REQUESTED:
+        if asked.action in REQUESTED:
             return _requested(transaction, queue, asked, found)
         locked = turns.lock(queue, 1, asked.group, _STOPPED_MS)
         if not locked.keys:
@@ -169,6 +187,7 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
                 remedy="try again after that session has ended",
             )
         found = group_of(transaction, asked.queue, asked.group)  # as that session has left it
+        _check_seen(asked, found)
     return _done(transaction, turns, queue, locked, asked, found)
 
 
@@ -286,6 +305,15 @@ def _of_message(transaction: Transaction, queue: BoxQueue, asked: ActionRequest)
     return _taken_out(transaction, queue, found, asked.message, by)
 
 
+def _check_seen(asked: ActionRequest, found: GroupView) -> None:
+    if asked.seen is not None and asked.seen != seen_of(found):
+        raise GroupChanged(
+            f"group {asked.group!r} has changed since you looked: it is {unlocked(found).replace('_', ' ')} now. Nothing was done",
+            where=f"queue {asked.queue!r}",
+            remedy="look at it again",
+        )
+
+
 def require_of(found: GroupView, action: Action, *, named: bool = False) -> None:
     """Refuse an action that the group doesn't allow.
 
@@ -331,24 +359,24 @@ def _done(
     elif mended.early is not None:
         acted = replace(turns.act(queue, locked, _nothing), before=mended.early)
     else:
-        effect = _at_gate(turns, queue, locked, asked) or _effect(asked, policy, locked.now_us)
+        effect = _at_gate(turns, queue, locked, asked) or effect_of(asked, policy, locked.now_us)
         try:
             acted = turns.act(
                 queue,
                 locked,
                 effect,
                 empties=asked.action is Action.ABORT,
-                all_arrived=asked.action not in _REQUESTED and not restarts,
+                all_arrived=asked.action not in REQUESTED and not restarts,
                 none_arrived=restarts,
-                all_held=asked.action in _OF_ALL_HELD,
+                all_held=asked.action in OF_ALL_HELD,
             )
         except ActionRefused as error:
             where = f"queue {asked.queue!r}, {error.where}"
             raise ActionRefused(error.what, where=where, remedy=error.remedy) from None
-    transaction.notice(*acted.judged.notices(queue, [asked.group], _noticed_holes(asked.action)))
+    transaction.notice(*acted.judged.notices(queue, [asked.group], noticed_holes(asked.action)))
     if mended.entry_ids:
         transaction.notice(EntriesSetAside(mended.entry_ids))
-    if asked.action in _FREEING:
+    if asked.action in FREEING:
         transaction.do("call_all_waiters", of_queues=[queue.queue_id])
     details = {
         "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,
@@ -444,7 +472,7 @@ def _mended(
     return _Mended(early=state if waits else None, details=details)
 
 
-def _noticed_holes(action: Action) -> tuple[EventKind, ...]:
+def noticed_holes(action: Action) -> tuple[EventKind, ...]:
     """The holes to notice after an action, except holes that the operator has skipped."""
     passed_over = action in (Action.SKIP_HOLE, Action.RESET)
     return (EventKind.TIMED_OUT,) if passed_over else (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED)
@@ -466,7 +494,7 @@ def _nothing(state: State) -> Outcome:
     return Outcome(state, no_messages(), no_events())
 
 
-def _effect(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State], Outcome]:
+def effect_of(asked: ActionRequest, policy: Policy, now: int) -> Callable[[State], Outcome]:
     """The kernel's action."""
     group, following = asked.group, asked.following
     if asked.action is Action.SKIP_HOLE:

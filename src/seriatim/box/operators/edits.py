@@ -258,6 +258,7 @@ def _done(
         for key, one in fine.items()
     ]
     numbers = log_each(transaction, by, Action.RETRY, queue=queue.declared.name, groups=list(fine), details=details)
+    turns.record_caused(queue, fine, numbers)
     return refused | {
         key: Retried(queue.declared.name, key, "", (), number, one.before, one.after, one.released, one.more)
         for (key, one), number in zip(fine.items(), numbers, strict=True)

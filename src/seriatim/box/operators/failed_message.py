@@ -47,10 +47,11 @@ class FailedMessage:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """What stops a group: its entries, and whether the first of them waits for the time of its retry."""
+    """What stops a group: its entries, whether the first of them waits for the time of its retry, and the id of its message."""
 
     entry_ids: list[int]
     waits: bool
+    message_id: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +84,7 @@ def failed_of(transaction: Transaction, queue: BoxQueue, groups: Sequence[str]) 
     parameters = {"queue_id": queue.queue_id, "group_keys": list(groups), "at_most": queue.at_most(1)}
     found: dict[str, Stopping] = {}
     for row in transaction.rows("failed_of_groups", **parameters):
-        found.setdefault(row.group, Stopping([], row.waits)).entry_ids.append(row.entry_id)
+        found.setdefault(row.group, Stopping([], row.waits, row.message_id)).entry_ids.append(row.entry_id)
     return found
 
 

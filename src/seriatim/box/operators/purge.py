@@ -58,6 +58,7 @@ class Purged:
         arrivals: messages that got a number now, because their publishing transactions gave none.
         faults: faults older than their keeping time.
         events: events older than their keeping time.
+        bulk_operations: bulk operations that ended, or were gathered and never begun, longer ago than events are kept.
         complete: whether the clean-up finished; False if its time was over before.
     """
 
@@ -73,6 +74,7 @@ class Purged:
     groups: int = 0
     faults: int = 0
     events: int = 0
+    bulk_operations: int = 0
     complete: bool = True
 
 
@@ -223,6 +225,7 @@ class _CleanUp:
             lambda: self._groups(expired),
             lambda: self._faults(moment - kept),
             lambda: self._events(moment - told),
+            lambda: self._bulk_operations(moment - told),
             self._rest,
         )
         for step in steps:
@@ -316,6 +319,13 @@ class _CleanUp:
             looked, after, events = self._row("purge_events", after=after, before=before)
             self._count(events=events)
             if looked < _BATCH:
+                return
+
+    def _bulk_operations(self, before: datetime) -> None:
+        while self._goes_on():
+            looked, operations = self._row("purge_bulk_operations", before=before)
+            self._count(bulk_operations=operations)
+            if not looked:
                 return
 
     def _rest(self) -> None:

@@ -15,6 +15,7 @@ from seriatim.kernel.requeue import Place
 __all__ = [
     "REQUEUED",
     "SET_ASIDE",
+    "ListPlace",
     "PutBack",
     "SetAside",
     "SetAsideFilter",
@@ -28,6 +29,10 @@ __all__ = [
 SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "unrouted")
 #: What can be put back: the others never were in a group.
 REQUEUED = ("late", "duplicate", "rejected")
+
+
+#: A place in the list of what was set aside: when that was, the message's arrival and position, and the number of its entry, or 0.
+ListPlace = tuple[datetime, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,11 @@ class SetAside:
     entry_id: int | None
     arrival_id: int
     position: int
+
+    @property
+    def place(self) -> ListPlace:
+        """Its place in the list."""
+        return self.since, self.arrival_id, self.position, self.entry_id or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +111,11 @@ class PutBack:
     status: str
 
 
-def set_aside_of(transaction: Transaction, chosen: SetAsideFilter, *, limit: int = 100) -> list[SetAside]:
-    """List at most `limit` unrouted and set-aside messages, except dead letters, oldest first."""
+def set_aside_of(
+    transaction: Transaction, chosen: SetAsideFilter, *, after: ListPlace | None = None, limit: int = 100
+) -> list[SetAside]:
+    """List at most `limit` unrouted and set-aside messages, except dead letters, oldest first: after the one at a place."""
+    since, arrival_id, position, entry_id = after or (None, None, None, None)
     parameters: dict[str, Any] = {
         "statuses": list(chosen.statuses),
         "queue_id": chosen.queue_id,
@@ -110,6 +123,10 @@ def set_aside_of(transaction: Transaction, chosen: SetAsideFilter, *, limit: int
         "type": chosen.message_type,
         "older_than": chosen.older_than,
         "message_ids": None if chosen.message_ids is None else list(chosen.message_ids),
+        "after_at": since,
+        "after_arrival": arrival_id,
+        "after_position": position,
+        "after_entry": entry_id,
         "limit": limit,
     }
     return transaction.rows("set_aside", SetAside, **parameters)

@@ -233,14 +233,15 @@ class Turn:
 
     def act_each(
         self, action_of: Sequence[Callable[[State], kernel.Outcome] | None]
-    ) -> tuple[TurnResult, list[ActedGroup | ActionRefused]]:
+    ) -> tuple[TurnResult, Events, list[ActedGroup | ActionRefused]]:
         """Perform an operator's action on each group of the turn, after judging as in `judge`.
 
         Args:
             action_of: for each group the function that changes its state; None: the group is only judged.
 
         Returns:
-            all decisions; and for each group the effect, or the refusal of the kernel, with which it is only judged.
+            all decisions; the events before the actions; and for each group the effect, or the refusal of the kernel, with which it
+            is only judged.
         """
         first = self._called()
         parts: list[kernel.Outcome] = []
@@ -255,7 +256,8 @@ class Turn:
                 done.append(error)
             else:
                 released = int(np.count_nonzero(part.decided.disposition == Disposition.RELEASED))
-                done.append(ActedGroup(before, actions.state_of(self._policy, part.state), released, more=False))
+                after, aside = actions.state_of(self._policy, part.state), len(part.decided) - released
+                done.append(ActedGroup(before, after, released, more=False, set_aside=aside))
             decided = part.decided.with_columns(group=np.full(len(part.decided), place, np.int64))
             events = part.events.with_columns(group=np.full(len(part.events), place, np.int64))
             parts.append(kernel.Outcome(part.state, decided, events))
@@ -267,10 +269,12 @@ class Turn:
         then = self._marked(whole, first.state)
         leaving = then.state.groups.has(Flag.LEAVING).tolist()
         told = [
-            replace(one, more=more) if isinstance(one, ActedGroup) else one
-            for one, more in zip(done, leaving, strict=True)
+            replace(one, more=leaving[place], caused=then.events.take(then.events.group == place))
+            if isinstance(one, ActedGroup)
+            else one
+            for place, one in enumerate(done)
         ]
-        return self._written(one_after(first, then)), told
+        return self._written(one_after(first, then)), first.events, told
 
     def _emptied(self, first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:
         """The result of an action with which queued messages become dead: their numbers count as skipped."""

@@ -99,12 +99,14 @@ class ActionResult:
 
 @dataclass(frozen=True, slots=True)
 class ActedGroup:
-    """The effect of an action on one of several groups: its state before and after, and what was released.
+    """The effect of an action on one of several groups: its state before and after, and what was released and set aside.
 
-    `more`: whether a long run has begun to leave, and goes on in the next turns.
+    `more`: whether a long run has begun to leave, and goes on in the next turns. `caused`: events that the action caused.
     """
 
     before: GroupState
     after: GroupState
     released: int
     more: bool
+    set_aside: int = 0
+    caused: Events = field(default_factory=no_events)

@@ -24,7 +24,7 @@ from seriatim.box.turns.turn_reading import FRESH, MOST_PLACES, TurnReading, Tur
 from seriatim.box.turns.turn_result import ActedGroup, ActionResult, HandedMessages, TurnResult
 from seriatim.errors import ActionRefused
 from seriatim.kernel.columns import Ints
-from seriatim.kernel.outcome import REASONS, Events, Reason
+from seriatim.kernel.outcome import REASONS, EventKind, Events, Reason
 from seriatim.kernel.policy import Standard
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
@@ -330,16 +330,27 @@ class Turns:
         return acted
 
     def act_each(
-        self, queue: BoxQueue, locked: LockedGroups, action_of: Mapping[str, Callable[[State], Outcome] | None]
+        self,
+        queue: BoxQueue,
+        locked: LockedGroups,
+        action_of: Mapping[str, Callable[[State], Outcome] | None],
+        *,
+        all_arrived: bool = True,
+        all_held: bool = False,
+        noticed: Sequence[EventKind] = (EventKind.TIMED_OUT, EventKind.HOLE_SKIPPED),
     ) -> dict[str, ActedGroup | ActionRefused]:
         """Perform an operator's action on each of some locked groups, after judging them; nothing is handed out.
 
-        The number of statements doesn't depend on the number of groups.
+        The events that it causes are left to the caller to `record`, or `record_caused`. The number of statements doesn't depend on the
+        number of groups.
 
         Args:
             queue: the queue of the groups.
             locked: the groups.
             action_of: for each group the function that changes its state; None: the group is only judged.
+            all_arrived: judge all arrivals before, not only as many as a usual turn.
+            all_held: the action needs all held messages.
+            noticed: the events of holes of which notices are published.
 
         Returns:
             for each group the effect, or the refusal of the kernel.
@@ -347,17 +358,45 @@ class Turns:
         done: dict[str, ActedGroup | ActionRefused] = {}
         for one in locked.by_policy(queue) if locked.keys else ():
             policy = queue.declared.policy_of(one.keys[0])
-            reads = partial(self._reading.read, queue, one, 0, all_arrived=True)
+            reads = partial(self._reading.read, queue, one, 0, all_arrived=all_arrived)
             # A capacity counts what a group holds, read or not.
-            turn, _ = reads(all_held=isinstance(policy, Standard) and policy.capacity is not None)
+            turn, _ = reads(all_held=all_held or (isinstance(policy, Standard) and policy.capacity is not None))
             if turn.is_short(acts=True):
                 turn, _ = reads(all_held=True)
-            judged, effects = turn.act_each([action_of[key] for key in one.keys])
-            self._decide(queue, one.keys, judged, [])
+            judged, due, effects = turn.act_each([action_of[key] for key in one.keys])
+            self._written(queue, judged, [])
+            self.record(queue, one.keys, due)
             self._look_again(queue, one)
-            self._transaction.notice(*judged.notices(queue, one.keys))
+            self._transaction.notice(*judged.notices(queue, one.keys, noticed))
             done |= dict(zip(one.keys, effects, strict=True))
         return done
+
+    def record_caused(
+        self, queue: BoxQueue, acted: Mapping[str, ActedGroup], numbers: Sequence[int | None] | None = None
+    ) -> None:
+        """Put events on record that operators' actions on several groups caused, in one statement, or in none.
+
+        Args:
+            queue: the queue of the groups.
+            acted: the effect on each group.
+            numbers: the numbers of the actions in the operator log, in the same order; None: they have none.
+        """
+        rows = []
+        for (key, one), number in zip(acted.items(), numbers or [None] * len(acted), strict=True):
+            kept = one.caused if queue.declared.events == "all" else one.caused.take(one.caused.kept)
+            rows += [(key, number, event) for event in kept.rows()]
+        if rows:
+            self._transaction.do(
+                "record_caused_events",
+                of_queue=queue.queue_id,
+                of_groups=[key for key, _, _ in rows],
+                its_kinds=[event.kind.word for *_, event in rows],
+                its_firsts=[event.first for *_, event in rows],
+                its_lasts=[event.last for *_, event in rows],
+                its_counts=[event.count for *_, event in rows],
+                its_times=[event.at for *_, event in rows],
+                of_operations=[number for _, number, _ in rows],
+            )
 
     def force_places(self, queue: BoxQueue, locked: LockedGroups, through: int | None) -> tuple[int, Ints] | None:
         """Close the places of the hole of a gate's one group by force, before an operator skips it.

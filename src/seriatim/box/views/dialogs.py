@@ -75,9 +75,11 @@ def dialogs_of(
     service: str | None = None,
     state: str | None = None,
     older_than: float | str | None = None,
+    waits: bool = False,
+    after: tuple[datetime, UUID] | None = None,
     limit: int | None = None,
 ) -> list[DialogView]:
-    """The sides of dialogs, oldest first.
+    """The sides of dialogs, oldest first: after the one that began at a time and has a handle.
 
     Raises:
         UsageError: there is no such state, or the handle or the limit is invalid.
@@ -92,6 +94,9 @@ def dialogs_of(
         "service": service,
         "state": None if state is None else names[state],
         "older_than": None if older_than is None else timedelta(microseconds=micros(older_than)),
+        "waits": waits,
+        "after_at": None if after is None else after[0],
+        "after_handle": None if after is None else after[1],
         "most": limit,
     }
     return [DialogView(*row) for row in transaction.rows("dialogs", **parameters)]

@@ -252,7 +252,7 @@ def _what_stops(
             missing = f"{view.next}" if view.next == view.hole_through else f"{view.next}..{view.hole_through}"
             over = ", and its time is over" if view.state is GroupState.TIMED_OUT else ""
             over += f"; {view.clock_was_ahead}" if view.clock_was_ahead else ""
-            return f"{missing} is missing{over}"
+            return f"{missing} {'is' if view.next == view.hole_through else 'are'} missing{over}"
     assert_never(state)
 
 

@@ -40,8 +40,13 @@ class Logged:
 
 
 def logged(
-    transaction: Transaction, *, queue: str | None = None, group: str | None = None, limit: int = 100
+    transaction: Transaction,
+    *,
+    queue: str | None = None,
+    group: str | None = None,
+    before: int | None = None,
+    limit: int = 100,
 ) -> list[Logged]:
-    """List at most `limit` entries, newest first; filters: queue, group."""
-    parameters = {"queue": queue, "group_key": group, "limit": limit}
+    """List at most `limit` entries, newest first: with lower numbers than `before`; filters: queue, group."""
+    parameters = {"queue": queue, "group_key": group, "before": before, "limit": limit}
     return transaction.rows("operator_log", Logged, **parameters)

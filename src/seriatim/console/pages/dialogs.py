@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.errors import UsageError, shown
 from seriatim.kernel.dialog import DialogState
 from seriatim.operations import dialogs
 from seriatim.operations.tables.dialogs import DIALOGS
@@ -22,9 +25,9 @@ _FIELDS = (
 
 def _read(asked: Asked) -> Answer:
     given: dict[str, Any] = asked.chosen("service", "state", "older_than", "handle")
-    rows = dialogs.dialogs(asked.box, limit=asked.limit, **given)
-    if asked.text("waiting"):
-        rows = [one for one in rows if one.waiting]
+    rows = dialogs.dialogs(
+        asked.box, waits=asked.text("waiting") is not None, after=_after(asked), limit=asked.limit, **given
+    )
     table = DIALOGS if not any(one.waiting for one in rows) else _WITH_STATUS
     return Answer(
         DIALOGS.objects_of(rows),
@@ -37,9 +40,25 @@ def _read(asked: Asked) -> Answer:
             nothing="There are no dialogs.",
             following=None
             if len(rows) < asked.limit
-            else dict(asked.query) | {"limit": str(min(asked.limit * 4, 1000))},
+            else dict(asked.query) | {"after": f"{rows[-1].began_at.isoformat()},{rows[-1].handle}"},
         ),
     )
+
+
+def _after(asked: Asked) -> tuple[datetime, UUID] | None:
+    """The side behind which the page begins.
+
+    Raises:
+        UsageError: it is none.
+    """
+    text = asked.text("after")
+    if text is None:
+        return None
+    try:
+        at, _, handle = text.partition(",")
+        return datetime.fromisoformat(at), UUID(handle)
+    except ValueError:
+        raise UsageError(f"after can't be {shown(text, 60)}", remedy="begin the list anew") from None
 
 
 _WITH_STATUS = DIALOGS.extended("A side", text_only("why they wait", lambda one: one.transmission_status, "why"))

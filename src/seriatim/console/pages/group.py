@@ -8,7 +8,6 @@ from typing import Any
 from seriatim.console.actions import ON_GROUPS
 from seriatim.console.html import pretty
 from seriatim.console.page import Answer, Asked, Page
-from seriatim.console.seen import seen_group
 from seriatim.errors import EnvironmentProblem
 from seriatim.kernel.states import ALLOWED, refusal
 from seriatim.operations import edits, groups, messages, trace
@@ -84,7 +83,7 @@ def _values(asked: Asked, it: Standing) -> dict[str, Any]:
         "best": best,
         "more": [one for one in ON_GROUPS if one in able and one is not best],
         "refusals": _refusals(it) if asked.may("mend") else [],
-        "seen": seen_group(view),
+        "seen": groups.seen_of(view),
         "holes": _holes(asked, view),
         "steps": steps[-_STEPS:],
         "cut": len(steps) > _STEPS,

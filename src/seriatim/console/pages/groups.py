@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from seriatim.console.page import Answer, Asked, Field, Listing, Page
@@ -75,7 +75,8 @@ def _read(asked: Asked) -> Answer:
     if len(rows) == asked.limit:
         following = dict(asked.query) | {"after_queue": rows[-1].queue, "after_key": rows[-1].group}
     every = bool(state or asked.text("all") or given)
-    shown = rows if every else [one for one in rows if not _is_young(one)]
+    now = asked.looks.now()
+    shown = rows if every else [one for one in rows if not _is_young(one, now)]
     listing = Listing(
         GROUPS.without("touched", "arrived"),
         shown,
@@ -114,9 +115,9 @@ def _after(asked: Asked) -> tuple[str, str] | None:
     return None
 
 
-def _is_young(one: GroupView) -> bool:
+def _is_young(one: GroupView, now: datetime) -> bool:
     waits = one.state is GroupState.WAITING and not one.restart_suspected
-    return waits and one.since is not None and datetime.now(UTC) - one.since < _YOUNG
+    return waits and one.since is not None and now - one.since < _YOUNG
 
 
 def _causes(asked: Asked, queue: str | None, given: dict[str, Any], *, every: bool) -> list[ErrorCount]:
@@ -146,4 +147,4 @@ def _actions_of(one: ErrorCount) -> list[Action]:
             return [Action.RETRY]
 
 
-PAGE = Page(("groups",), "Groups that stand still", _read, _TEMPLATE, section="Work")
+PAGE = Page(("groups",), "Groups that stand still", _read, _TEMPLATE, section="Work", place=0)

@@ -20,7 +20,9 @@ _TABLE = LOG.extended(
 
 
 def _read(asked: Asked) -> Answer:
-    rows = operator_log.operator_log(asked.box, asked.text("queue"), group=asked.text("group"), limit=asked.limit)
+    rows = operator_log.operator_log(
+        asked.box, asked.text("queue"), group=asked.text("group"), before=asked.number("before"), limit=asked.limit
+    )
     return Answer(
         LOG.objects_of(rows),
         fields=_FIELDS,
@@ -33,9 +35,7 @@ def _read(asked: Asked) -> Answer:
                 "group": lambda one: ("groups", one.queue, one.group) if one.queue and one.group is not None else None
             },
             nothing="No operator has done anything.",
-            following=None
-            if len(rows) < asked.limit
-            else dict(asked.query) | {"limit": str(min(asked.limit * 4, 1000))},
+            following=None if len(rows) < asked.limit else dict(asked.query) | {"before": str(rows[-1].operation_id)},
         ),
     )
 

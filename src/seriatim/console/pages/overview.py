@@ -68,4 +68,4 @@ def _read(asked: Asked) -> Answer:
     return Answer(twin, values=values)
 
 
-PAGE = Page(("",), "Overview", _read, _TEMPLATE, section="Work", place=0)
+PAGE = Page(("",), "Overview", _read, _TEMPLATE, section="Work", place=-1)

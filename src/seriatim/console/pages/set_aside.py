@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.errors import UsageError, shown
 from seriatim.operations import set_aside
 from seriatim.operations.tables.messages import SET_ASIDE
 
@@ -36,7 +38,9 @@ _TEMPLATE = """
 
 def _read(asked: Asked) -> Answer:
     given: dict[str, Any] = asked.chosen("queue", "group", "status", "older_than")
-    rows = set_aside.set_aside(asked.box, message_type=asked.text("type"), limit=asked.limit, **given)
+    rows = set_aside.set_aside(
+        asked.box, message_type=asked.text("type"), after=_place(asked), limit=asked.limit, **given
+    )
     return Answer(
         SET_ASIDE.objects_of(rows),
         fields=_FIELDS,
@@ -51,12 +55,32 @@ def _read(asked: Asked) -> Answer:
                 ),
             },
             nothing="Nothing was set aside.",
-            following=None
-            if len(rows) < asked.limit
-            else dict(asked.query) | {"limit": str(min(asked.limit * 4, 1000))},
+            following=None if len(rows) < asked.limit else dict(asked.query) | {"after": _text_of(rows[-1].place)},
         ),
         values={"where": asked.chosen(*_FILTERS)},
     )
+
+
+def _place(asked: Asked) -> set_aside.ListPlace | None:
+    """The place behind which the page begins.
+
+    Raises:
+        UsageError: it is none.
+    """
+    text = asked.text("after")
+    if text is None:
+        return None
+    try:
+        since, *numbers = text.split(",")
+        arrival_id, position, entry_id = (int(one) for one in numbers if len(one) < 20)
+        return datetime.fromisoformat(since), arrival_id, position, entry_id
+    except ValueError:
+        raise UsageError(f"after can't be {shown(text, 60)}", remedy="begin the list anew") from None
+
+
+def _text_of(place: set_aside.ListPlace) -> str:
+    since, *numbers = place
+    return ",".join([since.isoformat(), *map(str, numbers)])
 
 
 PAGE = Page(("set-aside",), "Set aside", _read, _TEMPLATE, section="Messages")

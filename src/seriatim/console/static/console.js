@@ -12,7 +12,9 @@
 
   const told = () => document.getElementById("live");
   const button = () => document.getElementById("pause");
-  let paused = false, due = false, timer = null, state = "live";
+  let paused = false, due = false, timer = null, state = "live", next = 0;
+  // In a busy box something changes all the time: a page that is costly is loaded anew more rarely, every five seconds at least.
+  const share = 30, longest = 5000;
 
   const show = () => {
     const text = paused ? "paused" : state;
@@ -39,15 +41,21 @@
     timer = null;
     if (busy()) { due = true; return; }
     due = false;
-    const opened = open();
+    const opened = open(), began = performance.now();
     try {
       await window.htmx.ajax("GET", location.href, { target: "#main", select: "#main", swap: "outerMorph" });
-    } catch { due = true; return; }
+    } catch { due = true; return; } finally {
+      const now = performance.now();
+      next = now + Math.min((now - began) * share, longest);
+    }
     [...document.querySelectorAll("main details")].forEach((one, at) => { if (at < opened.length) one.open = opened[at]; });
     local(document.getElementById("main"));
     show();
   };
-  const soon = () => { due = true; if (timer === null) timer = setTimeout(refresh, 250); };
+  const soon = () => {
+    due = true;
+    if (timer === null) timer = setTimeout(refresh, Math.max(250, next - performance.now()));
+  };
 
   const source = new EventSource(pages);
   source.onopen = () => { state = "live"; show(); };

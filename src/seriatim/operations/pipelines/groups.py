@@ -35,6 +35,7 @@ __all__ = [
     "chosen",
     "close",
     "each",
+    "group_reported",
     "group_view",
     "groups",
     "reset",
@@ -162,6 +163,7 @@ def groups(
     older_than: float | str | None = None,
     limit: int = 1000,
     wait: float = WAIT_S,
+    starts_spark: bool = True,
 ) -> list[Group]:
     """List the groups of a pipeline, by queue and key, as its last batch left them.
 
@@ -177,10 +179,11 @@ def groups(
         older_than: only groups that have waited for more than this many seconds (or ``"5m"``).
         limit: the largest number of rows.
         wait: seconds to wait for the answer of a run.
+        starts_spark: whether Spark may be started for it.
 
     Raises:
         UsageError: there is no such pipeline, destination or state.
-        ActionRefused: the run hasn't answered in time.
+        ActionRefused: the run hasn't answered in time; or Spark would have to be started.
         CheckpointMismatch: the checkpoint is another pipeline's, or damaged.
     """
     found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
@@ -193,7 +196,7 @@ def groups(
     if told_ is None:
         filter_: dict[str, Any] = {"key": key, "waits": waits}
         filter_["states"] = None if states is None else [str(one) for one in sorted(states)]
-        told_ = _asked(found, of, filter_, wait)
+        told_ = _asked(found, of, filter_, wait, starts_spark=starts_spark)
     oldest = None if older_than is None else datetime.now(UTC) - timedelta(microseconds=micros(older_than))
     fits = compile_pattern(translate("*" if key is None else key.replace("[", "[[]")))
     chosen_ = [
@@ -207,38 +210,73 @@ def groups(
     return sorted(chosen_, key=lambda one: (one.queue, one.group))[:limit]
 
 
-def group_view(pipeline: str | Path | FoundPipeline, queue: str | None, group: str, *, wait: float = WAIT_S) -> Group:
+def group_view(
+    pipeline: str | Path | FoundPipeline,
+    queue: str | None,
+    group: str,
+    *,
+    wait: float = WAIT_S,
+    starts_spark: bool = True,
+) -> Group:
     """The state of a group, as the last batch left it.
+
+    Args:
+        pipeline: its name, or its file.
+        queue: the destination; None: the only one with groups.
+        group: the group's key.
+        wait: seconds to wait for the answer of a run.
+        starts_spark: whether Spark may be started for it, if no run has the pipeline.
 
     Raises:
         UsageError: there is no such pipeline, destination or group.
-        ActionRefused: the run hasn't answered in time.
+        ActionRefused: the run hasn't answered in time; or Spark would have to be started.
     """
     found = pipeline if isinstance(pipeline, FoundPipeline) else find(pipeline)
     of = found.queue(queue)
-    views = [one for one in _asked(found, of, {"group": group}, wait) if (one["queue"], one["group"]) == (of, group)]
+    views = _only(_asked(found, of, {"group": group}, wait, starts_spark=starts_spark), of, group)
     if not views:
         raise _unknown(found, of, group)
     return Group.of(views[0])
 
 
+def group_reported(pipeline: FoundPipeline, queue: str, group: str) -> Group | None:
+    """A group that stands still, from the report of the last batch; None: that doesn't name it. No run is asked for it."""
+    views = _only([one for told_ in _reports(pipeline) or () for one in told_["first"]], queue, group)
+    return Group.of(views[0]) if views else None
+
+
+def _only(told_: Sequence[dict[str, Any]], queue: str, group: str) -> list[dict[str, Any]]:
+    return [one for one in told_ if (one["queue"], one["group"]) == (queue, group)]
+
+
 def _reported(found: FoundPipeline) -> list[dict[str, Any]] | None:
     """The groups that aren't ready, from the report of the last batch; None: it doesn't name them all."""
-    try:
-        reports = json.loads((found.place.root / "tally.json").read_bytes())["standing"]["reports"].values()
-        told_ = [one["stopped"] for one in reports]  # earlier versions reported none
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    if any(one["groups"] > len(one["first"]) for one in told_):
+    told_ = _reports(found)
+    if told_ is None or any(one["groups"] > len(one["first"]) for one in told_):
         return None
     return [view for one in told_ for view in one["first"]]
 
 
-def _asked(found: FoundPipeline, queue: str | None, filter_: Mapping[str, Any], wait: float) -> list[dict[str, Any]]:
+def _reports(found: FoundPipeline) -> list[dict[str, Any]] | None:
+    try:
+        reports = json.loads((found.place.root / "tally.json").read_bytes())["standing"]["reports"].values()
+        return [one["stopped"] for one in reports]  # earlier versions reported none
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _asked(
+    found: FoundPipeline, queue: str | None, filter_: Mapping[str, Any], wait: float, *, starts_spark: bool
+) -> list[dict[str, Any]]:
     """The groups that fit a filter: from a run of the pipeline, or else from its state."""
     if found.place.is_running():
         look = Command(LOOK, queue, None, getuser(), "to list groups", filter_)
         return [group for answer in ask(found, look, wait=wait) for group in answer.groups]
+    if not starts_spark:
+        raise ActionRefused(
+            f"pipeline {found.name!r} isn't running, and its report doesn't tell of that",
+            remedy="start it; or `seriatim groups --pipeline` starts Spark to read its state",
+        )
     from seriatim.spark.resequence.groups_in_state import groups_in_state  # noqa: PLC0415 -- Spark is slow to import
     from seriatim.spark.session.builder import is_running, open_session  # noqa: PLC0415
 

@@ -15,7 +15,7 @@ from seriatim.spark.control.commands import LOOK, Answer, Command
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pipeline_place import PipelinePlace, log_position
 
-__all__ = ["LogEntry", "operator_log", "operator_logs_here"]
+__all__ = ["LogEntry", "operator_log", "operator_log_of", "operator_logs_here"]
 
 _MOST = 100_000
 
@@ -35,9 +35,15 @@ def operator_log(
         UsageError: there is no such pipeline, or the limit is invalid.
         CheckpointMismatch: its checkpoint, or a file of the log, is damaged.
     """
+    return operator_log_of(find(pipeline), queue, group=group, limit=limit)
+
+
+def operator_log_of(
+    found: FoundPipeline, queue: str | None = None, *, group: str | None = None, limit: int = 100
+) -> list[LogEntry]:
+    """The same of a pipeline that was found."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
         raise UsageError(f"cannot list {shown(limit)} actions", remedy=f"an integer from 1 to {_MOST:,}")
-    found: FoundPipeline = find(pipeline)
     return list(islice(_entries(found.place, queue, group), limit))
 
 

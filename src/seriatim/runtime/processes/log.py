@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 
 from seriatim.errors import UsageError, shown
 
-__all__ = ["FORMATS", "JsonLines", "log_to_stderr"]
+__all__ = ["FORMATS", "OTHER", "JsonLines", "log_to_stderr"]
 
 FORMATS = ("text", "json")
+#: The event of a line of a library's, or of users' code.
+OTHER = "other"
 _TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 #: What every record has; the rest are the fields of its line.
 _OWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -31,6 +33,7 @@ class JsonLines(logging.Formatter):
             "message": record.getMessage(),
         }
         told |= {name: value for name, value in vars(record).items() if name not in _OWN and name not in told}
+        told.setdefault("event", OTHER)
         if record.exc_info:
             told["exception"] = self.formatException(record.exc_info)
         # By ASCII: a half of a surrogate pair in a text would be no UTF-8.

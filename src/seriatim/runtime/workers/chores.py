@@ -1,13 +1,15 @@
-"""The chores of a worker beside its turns: once a minute, one worker does due work and the clean-up."""
+"""The chores of a worker beside its turns: once a minute, one worker does due work and the clean-up; and bulk operations go on."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
+from collections.abc import Callable
 
 from seriatim.box.box import MessageBox
 from seriatim.box.operators import purge
+from seriatim.box.operators.bulk_operations import work_for
 from seriatim.box.postgres.translate import translated
 from seriatim.box.tick import tick
 from seriatim.box.workers.chore import ChoreTaken, alone
@@ -18,6 +20,8 @@ __all__ = ["Chores"]
 
 _LOG = logging.getLogger("seriatim.worker")
 _PERIOD_S = 60.0
+#: So often a process looks for bulk operations on which nobody works.
+_BULK_S = 5.0
 #: A step takes at most that long; the next one goes on where it ended.
 _STEP_S = 3.0
 
@@ -32,21 +36,42 @@ class Chores:
     def __init__(self, box: MessageBox) -> None:
         self._box = box
         self._due = time.monotonic() + _PERIOD_S
+        self._bulk_due = time.monotonic() + _BULK_S
         self._thread: threading.Thread | None = None
-        self._told = ""
+        self._ends = threading.Event()
+        self._told: dict[str, str] = {}
 
     def look(self) -> None:
         """Begin a step, if one is due and none is running."""
-        at_work = self._thread is not None and self._thread.is_alive()
-        if time.monotonic() >= self._due and not at_work:
-            self._due = time.monotonic() + _PERIOD_S
-            self._thread = threading.Thread(target=self._step, name="seriatim-chores", daemon=True)
-            self._thread.start()
+        now = time.monotonic()
+        if self._thread is not None and self._thread.is_alive():
+            return
+        if now >= self._due:
+            self._due = now + _PERIOD_S
+            self._begin(self._step)
+        elif now >= self._bulk_due:
+            self._bulk_due = now + _BULK_S
+            self._begin(self._bulk_step)
 
     def end(self) -> None:
         """Wait until the running step has ended."""
+        self._ends.set()
         if self._thread is not None:
             self._thread.join(2 * _STEP_S)
+
+    def _begin(self, step: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=step, name="seriatim-chores", daemon=True)
+        self._thread.start()
+
+    def _bulk_step(self) -> None:
+        try:
+            if work_for(self._box.access, _STEP_S, self._ends.is_set):
+                self._bulk_due = time.monotonic()
+            self._told.pop("bulk", None)
+        except EnvironmentProblem:  # the role may not operate, as a rule
+            self._bulk_due = time.monotonic() + _PERIOD_S
+        except SeriatimError as error:
+            self._tell("bulk", logging.WARNING, f"bulk operations stand still: {error}")
 
     def _step(self) -> None:
         try:
@@ -54,15 +79,15 @@ class Chores:
             with translated(access.place):
                 tick(access)
             purge.run(access, seconds=_STEP_S)
-            self._told = ""
+            self._told.pop("clean-up", None)
         except ChoreTaken:
             pass
         except EnvironmentProblem as error:  # the role may not, as a rule; or the server takes no writes for a while
-            self._tell(logging.INFO, f"no clean-up: {error}")
+            self._tell("clean-up", logging.INFO, f"no clean-up: {error}")
         except SeriatimError as error:
-            self._tell(logging.WARNING, f"the clean-up failed: {error}")
+            self._tell("clean-up", logging.WARNING, f"the clean-up failed: {error}")
 
-    def _tell(self, level: int, text: str) -> None:
-        if text != self._told:
+    def _tell(self, chore: str, level: int, text: str) -> None:
+        if text != self._told.get(chore):
             _LOG.log(level, "%s", text, extra=fields("chore_failed", error=text))
-        self._told = text
+        self._told[chore] = text

@@ -1,11 +1,15 @@
 -- Purpose: the messages that stop each of some groups, as failed.sql has them of one.
 -- Caller: failed_message.py.
 -- Locks: none.
--- Index: entries_of_group, faults_of_group.
-SELECT wanted.group_key AS "group", found.entry_id, found.waits
+-- Index: entries_of_group, faults_of_group, spool_pkey.
+SELECT
+    wanted.group_key AS "group", found.entry_id, found.waits, (
+        SELECT stored.message_id FROM {schema}.spool AS stored
+        WHERE stored.arrival_id = found.arrival_id AND stored.position = found.position
+    ) AS message_id
 FROM unnest(%(group_keys)s::text[]) AS wanted (group_key)
 CROSS JOIN LATERAL (
-    SELECT entry.entry_id, (entry.attempt > 0 OR coalesce(entry.postponed_until = entry.visible_at, FALSE))
+    SELECT entry.entry_id, entry.arrival_id, entry.position, (entry.attempt > 0 OR coalesce(entry.postponed_until = entry.visible_at, FALSE))
         AND coalesce(entry.visible_at > clock_timestamp(), FALSE) AS waits
     FROM {schema}.entries AS entry
     WHERE entry.queue_id = %(queue_id)s AND entry.group_key = wanted.group_key AND entry.status = 'queued'

@@ -1,0 +1,130 @@
+"""List bulk operations, and what became of each group. Reads without locks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from seriatim.box.connection.access import Transaction
+from seriatim.errors import UsageError
+
+__all__ = ["RESULTS", "BulkGroup", "BulkOperation", "bulk_groups_of", "bulk_operation_of", "bulk_operations_of"]
+
+#: The results of a group by which groups are listed; `not done` are those that were refused or had changed.
+RESULTS = ("done", "refused", "changed", "left", "not done")
+
+
+@dataclass(frozen=True, slots=True)
+class BulkOperation:
+    """An action on many groups.
+
+    Args:
+        bulk_id: its number.
+        action: the action.
+        at_once: for `close`: whether nothing leaves any more.
+        queues: the queues of its groups.
+        filter: what its groups were chosen by.
+        actor: the actor, as the caller gave it.
+        reason: the actor's reason.
+        role: the PostgreSQL role that had logged in (`session_user`).
+        gathered_at: when its groups were seen.
+        begun_at: when it was begun; None: it waits for that, and nothing is done.
+        moved_at: when its last portion was done; None: none is.
+        ended_at: when it was over; None: it isn't.
+        cancelled_by: who cancelled it; None: nobody.
+        cancelled_because: the reason for that.
+        groups: how many groups it has.
+        done: to how many it was done.
+        refused: of how many it was refused.
+        changed: how many were left out because they had changed since they were seen.
+    """
+
+    bulk_id: int
+    action: str
+    at_once: bool
+    queues: list[str]
+    filter: Mapping[str, str]
+    actor: str
+    reason: str
+    role: str
+    gathered_at: datetime
+    begun_at: datetime | None
+    moved_at: datetime | None
+    ended_at: datetime | None
+    cancelled_by: str | None
+    cancelled_because: str | None
+    groups: int
+    done: int
+    refused: int
+    changed: int
+
+    @property
+    def state(self) -> str:
+        """`gathered`, `running`, `ended` or `cancelled`."""
+        if self.cancelled_by is not None:
+            return "cancelled"
+        if self.ended_at is not None:
+            return "ended"
+        return "gathered" if self.begun_at is None else "running"
+
+    @property
+    def left(self) -> int:
+        """How many groups have no result."""
+        return self.groups - self.done - self.refused - self.changed
+
+
+@dataclass(frozen=True, slots=True)
+class BulkGroup:
+    """A group of a bulk operation.
+
+    Args:
+        queue_id: the queue's number.
+        queue: the queue's name; None: it was dropped.
+        group: the group's key.
+        result: `done`, `refused`, or `changed`; None: nothing yet.
+        why: why it was refused, or what has changed.
+        operation_id: its number in the operator log.
+    """
+
+    queue_id: int
+    queue: str | None
+    group: str
+    result: str | None
+    why: str | None
+    operation_id: int | None
+
+
+def bulk_operations_of(
+    transaction: Transaction, *, before: int | None = None, is_open: bool = False, limit: int = 100
+) -> list[BulkOperation]:
+    """List at most `limit` operations, newest first: with lower numbers than `before`; only those that aren't over."""
+    parameters = {"bulk_id": None, "before": before, "is_open": is_open, "limit": limit}
+    return transaction.rows("bulk_operations", BulkOperation, **parameters)
+
+
+def bulk_operation_of(transaction: Transaction, bulk_id: int) -> BulkOperation:
+    """One operation.
+
+    Raises:
+        UsageError: there is none with this number.
+    """
+    parameters = {"bulk_id": bulk_id, "before": None, "is_open": False, "limit": 1}
+    found = transaction.maybe("bulk_operations", BulkOperation, **parameters)
+    if found is None:
+        raise UsageError(f"there is no bulk operation {bulk_id}", remedy="see seriatim bulk list")
+    return found
+
+
+def bulk_groups_of(
+    transaction: Transaction,
+    bulk_id: int,
+    *,
+    result: str | None = None,
+    after: tuple[int, str] | None = None,
+    limit: int = 100,
+) -> list[BulkGroup]:
+    """List at most `limit` groups of an operation, by the queue's number and the key: after those, with one of `RESULTS`."""
+    queue_id, group = after or (-(2**31), "")
+    parameters = {"bulk_id": bulk_id, "result": result, "after_queue": queue_id, "after_group": group, "limit": limit}
+    return transaction.rows("bulk_groups", BulkGroup, **parameters)

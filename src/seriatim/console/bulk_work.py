@@ -1,0 +1,62 @@
+"""Work on bulk operations beside the pages: one thread a process, while there is something to do."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from seriatim.box.box import MessageBox
+from seriatim.errors import SeriatimError
+from seriatim.operations.bulk_operations import work
+from seriatim.pipeline.text.log_fields import fields
+
+__all__ = ["BulkWork"]
+
+_LOG = logging.getLogger("seriatim.console")
+#: So long the end waits for the portion in hand; without it nothing is lost.
+_END_S = 4.0
+
+
+class BulkWork:
+    """Works on bulk operations that this process may work on, those of others too, where nobody does.
+
+    Args:
+        box: the box.
+    """
+
+    def __init__(self, box: MessageBox) -> None:
+        self._box = box
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._is_due = False
+        self._ends = threading.Event()
+
+    def wake(self) -> None:
+        """Begin, if there is something to do; returns at once."""
+        with self._lock:
+            self._is_due = True
+            if self._thread is None and not self._ends.is_set():
+                self._thread = threading.Thread(target=self._run, name="seriatim-bulk", daemon=True)
+                self._thread.start()
+
+    def end(self) -> None:
+        """Do nothing more; waits for the portion in hand."""
+        self._ends.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join(_END_S)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._is_due or self._ends.is_set():
+                    self._thread = None
+                    return
+                self._is_due = False
+            try:
+                while not self._ends.is_set() and work(self._box) is not None:
+                    pass
+            except SeriatimError as error:  # it is done by others, or when somebody looks at it again
+                _LOG.warning(
+                    "bulk operations don't go on here: %s", error, extra=fields("bulk_interrupted", error=str(error))
+                )

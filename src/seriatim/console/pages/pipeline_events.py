@@ -1,0 +1,38 @@
+"""Events of a pipeline's groups, newest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.kernel.outcome import EventKind
+from seriatim.operations.tables.pipelines import EVENTS
+
+__all__ = ["PAGE"]
+
+_FIELDS = (
+    Field("queue", "Destination"),
+    Field("group", "Group"),
+    Field("kinds", "Event", tuple(one.word for one in EventKind)),
+    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
+    Field("until", "Until"),
+)
+
+
+def _read(asked: Asked) -> Answer:
+    found = asked.pipelines.find(asked.named["pipeline"])
+    from seriatim.operations.pipelines.events import events  # noqa: PLC0415 -- Spark is slow to import
+
+    given: dict[str, Any] = asked.chosen("queue", "group", "key", "kinds", "since", "until")
+    rows = events(found, limit=asked.limit, **given)
+    links = {"group": lambda one: ("pipelines", found.name, "groups", one.queue, one.group)}
+    return Answer(
+        EVENTS.objects_of(rows),
+        title=f"Events of pipeline {found.name}",
+        fields=_FIELDS,
+        about="Newest first. The filter leads to older ones.",
+        listing=Listing(EVENTS, rows, "Events", links, nothing="There are no events."),
+    )
+
+
+PAGE = Page(("pipelines/{pipeline}/events",), "Events of a pipeline", _read)

@@ -1,0 +1,30 @@
+"""The operator log of a pipeline: commands that it has obeyed or refused, and those that wait for it; newest first."""
+
+from __future__ import annotations
+
+from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.operations.tables.pipelines import LOGGED
+
+__all__ = ["PAGE"]
+
+_FIELDS = (Field("queue", "Destination"), Field("group", "Group"))
+
+
+def _read(asked: Asked) -> Answer:
+    found = asked.pipelines.find(asked.named["pipeline"])
+    from seriatim.operations.pipelines.log import operator_log_of  # noqa: PLC0415 -- Spark is slow to import
+
+    rows = operator_log_of(found, asked.text("queue"), group=asked.text("group"), limit=asked.limit)
+    links = {"group": lambda one: ("pipelines", found.name, "groups", one.queue, one.group) if one.queue and one.group is not None else None}  # fmt: skip
+    return Answer(
+        LOGGED.objects_of(rows),
+        title=f"Operator log of pipeline {found.name}",
+        fields=_FIELDS,
+        about="Newest first. A command that the pipeline hasn't obeyed yet is queued.",
+        listing=Listing(
+            LOGGED.without("pipeline"), rows, "Operator log", links, nothing="No operator has done anything."
+        ),
+    )
+
+
+PAGE = Page(("pipelines/{pipeline}/log",), "Operator log of a pipeline", _read)

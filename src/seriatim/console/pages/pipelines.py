@@ -1,0 +1,44 @@
+"""The pipelines of the console: whether each runs, its last batch, and what it holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.operations.tables.pipelines import COUNTS
+
+__all__ = ["PAGE"]
+
+_TEMPLATE = """
+{% extends "base.html" %}
+{% from "parts.html" import listed with context %}
+{% block main %}
+<h1>Pipelines</h1>
+<p class="about">As the last batch of each left it.</p>
+{{ listed(listing) }}
+{% for name, why in unknown %}<p class="law"><strong>{{ name | plain }}</strong>: {{ why | plain }}.</p>{% endfor %}
+{% endblock %}
+"""
+
+
+def _read(asked: Asked) -> Answer:
+    rows: list[Any] = []
+    unknown: list[tuple[str, str]] = []
+    there = asked.pipelines.all()
+    if there:
+        from seriatim.operations.pipelines.pipelines import counts_of  # noqa: PLC0415 -- Spark is slow to import
+
+        for name, one in there:
+            if isinstance(one, str):
+                unknown.append((name, one))
+            else:
+                rows.append(counts_of(one))
+    links = {"pipeline": lambda one: ("pipelines", one.pipeline)}
+    listing = Listing(
+        COUNTS, rows, "Pipelines", links,
+        nothing="None of them has run yet." if unknown else "The console was started without --pipelines.",
+    )  # fmt: skip
+    return Answer(COUNTS.objects_of(rows), listing=listing, values={"unknown": unknown})
+
+
+PAGE = Page(("pipelines",), "Pipelines", _read, _TEMPLATE, section="Work", of_pipelines=True)
