@@ -33,6 +33,13 @@ def report(folder, since_us=HOLE["since"]):
     tally.write_text(json.dumps(found))
 
 
+def steady(found):
+    """What a twin says, without what the clock changes between two looks."""
+    if isinstance(found, list):
+        return [steady(one) for one in found]
+    return {name: value for name, value in found.items() if not name.endswith(("age_s", "per_s"))}
+
+
 def console(box, file, monkeypatch):
     """A console that waits for the answers of a run as long as that takes here."""
     for name in ("acting._ANSWER_S", "pages.pipeline.WAIT_S", "pages.pipeline_group.WAIT_S"):
@@ -83,7 +90,7 @@ def see_a_running_pipeline(client, invoked, file):
         "pipelines/orders/events": ["events", "--pipeline", file],
         "pipelines/orders/log": ["log", "--pipeline", file],
     }.items():
-        assert client.get(f"/{path}.json").json() == json.loads(invoked(*words, "--json").output), path
+        assert steady(client.get(f"/{path}.json").json()) == steady(json.loads(invoked(*words, "--json").output)), path
     for path in ("none", "orders/groups/ordered/none", "orders/groups/none/two"):
         assert client.get(f"/pipelines/{path}").status_code == 404, path
 

@@ -16,7 +16,7 @@ from seriatim.console.serving import server_of
 from seriatim.console.who import Actor
 from seriatim.errors import DeclarationError, UsageError
 from tests.console.conftest import Client
-from tests.console.of_pipelines import report, unpacked
+from tests.console.of_pipelines import report, steady, unpacked
 from tests.upgrade.checkpoint import declare
 
 ADA = Actor("ada", frozenset({"see", "mend"}))
@@ -47,8 +47,9 @@ def test_what_the_last_batch_left_is_shown_and_the_twins_are_those_of_the_comman
     assert 'href="/pipelines/stored"' in page
     page = client.get("/pipelines/stored").text
     assert "stopped" in page
-    assert client.get("/pipelines.json").json() == [told("pipeline", "show", stored)]
-    assert client.get("/pipelines/stored.json").json() == told("pipeline", "show", stored)
+    shown = steady(told("pipeline", "show", stored))
+    assert steady(client.get("/pipelines.json").json()) == [shown]
+    assert steady(client.get("/pipelines/stored.json").json()) == shown
     assert client.get("/pipelines/stored/events.json").json() == told("events", "--pipeline", stored)
     assert client.get("/pipelines/stored/log.json").json() == told("log", "--pipeline", stored) == []
     assert "starts Spark to read its state" in client.get("/pipelines/stored?all=yes").text

@@ -32,6 +32,9 @@ _TEMPLATE = """
 <div><dt>Groups that hold some</dt><dd class="big">{{ one.held_groups | number }}</dd></div>
 <div><dt>Groups with a hole</dt><dd class="big">{{ one.holes | number }}</dd></div>
 {% if one.oldest %}<div><dt>Oldest wait</dt><dd class="big">{{ one.oldest | ago }}</dd></div>{% endif %}
+{% if one.received_per_s is not none %}<div><dt>Received a second</dt><dd class="big">{{ "{:,.1f}".format(one.received_per_s) }}</dd></div>
+<div><dt>Released a second</dt><dd class="big">{{ "{:,.1f}".format(one.released_per_s) }}</dd></div>{% endif %}
+{% if one.behind is not none %}<div><dt>Behind its source</dt><dd class="big">{{ one.behind | counted("record") }}</dd></div>{% endif %}
 <div><dt>Set aside</dt><dd class="big">{{ one.set_aside | number }}</dd></div>
 <div><dt>State on disk</dt><dd>{{ "%.1f" | format(one.state_bytes / 1000000) }} MB</dd></div>
 <div><dt>Checkpoint</dt><dd><code>{{ one.checkpoint | plain }}</code></dd></div>

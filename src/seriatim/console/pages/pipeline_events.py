@@ -24,14 +24,21 @@ def _read(asked: Asked) -> Answer:
     from seriatim.operations.pipelines.events import events  # noqa: PLC0415 -- Spark is slow to import
 
     given: dict[str, Any] = asked.chosen("queue", "group", "key", "kinds", "since", "until")
-    rows = events(found, limit=asked.limit, **given)
+    rows = events(found, before=asked.number("before"), limit=asked.limit, **given)
     links = {"group": lambda one: ("pipelines", found.name, "groups", one.queue, one.group)}
     return Answer(
         EVENTS.objects_of(rows),
         title=f"Events of pipeline {found.name}",
         fields=_FIELDS,
-        about="Newest first. The filter leads to older ones.",
-        listing=Listing(EVENTS, rows, "Events", links, nothing="There are no events."),
+        about="Newest first.",
+        listing=Listing(
+            EVENTS,
+            rows,
+            "Events",
+            links,
+            nothing="There are no events.",
+            following=None if len(rows) < asked.limit else dict(asked.query) | {"before": str(rows[-1].event_id)},
+        ),
     )
 
 
