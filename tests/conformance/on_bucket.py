@@ -24,7 +24,7 @@ from seriatim.spark.resequence import bucket as names
 from seriatim.spark.resequence.bucket import Bucket, Plan
 from seriatim.spark.resequence.group_views import views
 from seriatim.spark.resequence.operator import START_KEY, START_NEXT, START_QUEUE, enrol_first
-from seriatim.spark.resequence.stage import _judged_here
+from seriatim.spark.resequence.stage import judged_here
 from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
@@ -45,7 +45,7 @@ class OnBucket:
     def __init__(self, case: Case, *, rests: bool = False) -> None:
         self._case = case
         self._rests = rests
-        queue = _judged_here(on_spark.queue_of(case))
+        queue = judged_here(on_spark.queue_of(case))
         self.plan = Plan(
             queues=(replace(queue, expire_after=1e-6) if rests else queue,),
             destination=None,

@@ -346,8 +346,8 @@ def test_the_command_refuses_the_checkpoint_of_another_pipeline(folder: Path) ->
     for old, new, told in [
         ("name: orders", "name: parcels", "its pipeline is orders, yours is parcels"),
         ("buckets: 2", "buckets: 4", "its buckets are 2, yours are 4"),
-        ("policy: standard", "policy: best_effort", "strict (standard by customer)"),
-        ("group: customer", "group: location", "strict (standard by customer)"),
+        ("policy: standard", "policy: best_effort", "it is standard by customer, yours is best_effort by customer"),
+        ("group: customer", "group: location", "it is standard by customer, yours is standard by location"),
     ]:
         declared(folder).write_text(file.read_text().replace(old, new, 1))
         done = CliRunner().invoke(main, ["run", str(file), "--once"])

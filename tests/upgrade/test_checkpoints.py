@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -56,15 +57,16 @@ def test_a_start_on_an_older_layout_is_refused_and_changes_nothing(layout, tmp_p
     assert released(tmp_path, "standard")["hole"] == [1]
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(layout, tmp_path):
+@pytest.mark.parametrize(("layout", "buckets"), [*((layout, 2) for layout in LAYOUTS), (LAYOUT, 5), (2, 1)])
+def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(layout, buckets, tmp_path):
     unpack(STORED / f"{layout}.tar.xz", tmp_path)
-    pipeline = load(tmp_path / "pipeline.yaml")
-    if layout != LAYOUT:
+    pipeline = in_buckets(tmp_path, buckets)
+    if (layout, buckets) != (LAYOUT, 2):
         finish_batch(tmp_path)
         done = CliRunner().invoke(main, ["pipeline", "move", str(tmp_path / "pipeline.yaml")])
         assert (done.exit_code, done.stderr) == (0, "")
-        assert f"converted {tmp_path}/checkpoint from layout {layout}" in done.stdout
+        assert (f"converted {tmp_path}/checkpoint from layout {layout}" in done.stdout) is (layout != LAYOUT)
+        assert (f"moved {tmp_path}/checkpoint from 2 buckets to {buckets}" in done.stdout) is (buckets != 2)
     assert released(tmp_path, "standard")["hole"] == [1]
     nothing = run(pipeline, once=True)
     assert {account.arrived for account in nothing.accounts} == {0}
@@ -89,6 +91,7 @@ def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(la
     assert released(tmp_path, "loose") == {"a": [1, 2]}
     tickets = [row["ticket"]["number"] for row in table_of(tmp_path / "out" / "fifo", "json").to_pylist()]
     assert sorted(tickets) == list(range(1, len(tickets) + 1))
+    assert not list((tmp_path / "checkpoint").glob("moved-*"))
 
 
 def test_a_run_goes_on_where_a_damaged_last_commit_was_deleted(tmp_path):
@@ -182,16 +185,24 @@ def test_a_move_that_cannot_be_done_changes_nothing(name, damage, what, tmp_path
     assert content(tmp_path / "checkpoint" / "query") == before
 
 
-def test_a_move_to_another_number_of_buckets_is_refused_and_changes_nothing(tmp_path):
-    unpack(STORED / "2.tar.xz", tmp_path)
+def in_buckets(folder, buckets):
+    """The stored pipeline, which has 2 buckets, with another number."""
+    file = folder / "pipeline.yaml"
+    file.write_text(file.read_text().replace("buckets: 2", f"buckets: {buckets}"))
+    return load(file)
+
+
+def test_a_move_to_another_number_of_buckets_needs_the_destinations_of_the_checkpoint(tmp_path):
+    unpack(STORED / f"{LAYOUT}.tar.xz", tmp_path)
     finish_batch(tmp_path)
-    file = tmp_path / "pipeline.yaml"
-    file.write_text(file.read_text().replace("buckets: 2", "buckets: 4"))
-    before = content(tmp_path / "checkpoint" / "query")
-    done = CliRunner().invoke(main, ["pipeline", "move", str(file)])
-    assert done.exit_code != 0
-    assert "the state has 2 buckets, and the pipeline file says 4" in done.stderr
-    assert content(tmp_path / "checkpoint" / "query") == before
+    pipeline = in_buckets(tmp_path, 4)
+    with pytest.raises(CheckpointMismatch, match="its buckets are 2, yours are 4") as caught:
+        run(pipeline, once=True)
+    assert f"seriatim pipeline move {tmp_path}/pipeline.yaml" in caught.value.remedy
+    before = content(tmp_path / "checkpoint")
+    with pytest.raises(CheckpointMismatch, match="other destinations than the checkpoint: destination 'fifo'"):
+        move(replace(pipeline, route=pipeline.route[1:]))
+    assert content(tmp_path / "checkpoint") == before
 
 
 def test_a_move_tells_as_json_what_it_did(tmp_path):
@@ -203,10 +214,10 @@ def test_a_move_tells_as_json_what_it_did(tmp_path):
         assert done.exit_code == 0
         told.append(json.loads(done.stdout))
     root = str(tmp_path / "checkpoint")
-    former = f"{root}/query-of-layout-2"
+    former, buckets = f"{root}/query-of-layout-2", {"from_buckets": 2, "buckets": 2}
     assert told == [
-        {"checkpoint": root, "from_layout": 2, "layout": LAYOUT, "converted": True, "former": former},
-        {"checkpoint": root, "from_layout": LAYOUT, "layout": LAYOUT, "converted": False, "former": None},
+        {"checkpoint": root, "from_layout": 2, "layout": LAYOUT, **buckets, "converted": True, "former": former},
+        {"checkpoint": root, "from_layout": LAYOUT, "layout": LAYOUT, **buckets, "converted": False, "former": None},
     ]
 
 

@@ -45,6 +45,7 @@ _CHANGE: Table[Change] = Table(
         after="its value in the file",
         effect="`refused`: the pipeline doesn't start; `from the next batch on`",
         reason="why it is refused; empty if it isn't",
+        remedy="what helps where it is refused; empty: a checkpoint of its own, or to change it back",
     ),
 )
 CHECKED: Table[dict[str, object]] = Table(
@@ -124,7 +125,7 @@ def _compared(pipeline: Pipeline) -> tuple[list[Change], list[SeriatimError]]:
         CheckpointMismatch(
             f"a start would be refused: {one.reason}",
             where=f"{pipeline.checkpoint}: {one.where}" if one.where else str(pipeline.checkpoint),
-            remedy="give the pipeline a checkpoint of its own, or change it back",
+            remedy=one.remedy or "give the pipeline a checkpoint of its own, or change it back",
         )
         for one in changes
         if one.effect == "refused"

@@ -21,8 +21,10 @@ MOVED: Table[dict[str, object]] = Table(
     Column("checkpoint", None, kind="str", meaning="the folder of the checkpoint"),
     Column("from_layout", None, kind="int", meaning="the layout that it had"),
     Column("layout", None, kind="int", meaning="the layout that it has now"),
-    Column("converted", None, kind="bool", meaning="false: it had the present layout, and nothing was done"),
-    Column("former", None, kind="str", meaning="Spark's part as it was; null: nothing was done"),
+    Column("from_buckets", None, kind="int", meaning="the number of buckets that it had"),
+    Column("buckets", None, kind="int", meaning="the number that it has now"),
+    Column("converted", None, kind="bool", meaning="false: nothing was done"),
+    Column("former", None, kind="str", meaning="Spark's part as it was; null: it had the present layout"),
 )
 
 
@@ -79,10 +81,10 @@ def show(name: str, *, json_: bool) -> None:
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
 @json_option("Print one JSON object.", MOVED)
 def move(file_: Path, *, json_: bool) -> None:
-    """Convert the checkpoint of the pipeline in FILE to the layout of this version.
+    """Convert the checkpoint of the pipeline in FILE to the layout of this version, and to the buckets that FILE says.
 
     The pipeline must be stopped, and its last batch finished. What it holds, its counters and its place in the
-    sources stay. Spark's part of the checkpoint is kept as it was, under another name.
+    sources stay. With another layout, Spark's part of the checkpoint is kept as it was, under another name.
     """
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
@@ -94,13 +96,17 @@ def move(file_: Path, *, json_: bool) -> None:
     if json_:
         told = {"checkpoint": str(done.checkpoint), "from_layout": done.layout, "layout": LAYOUT}
         former = None if done.former is None else str(done.former)
-        MOVED.print_object({**told, "converted": done.former is not None, "former": former})
+        told |= {"from_buckets": done.former_buckets, "buckets": done.buckets}
+        MOVED.print_object({**told, "converted": done.is_moved, "former": former})
         return
-    if done.former is None:
-        click.echo(f"nothing to do: {done.checkpoint} has layout {done.layout}, which this version reads")
-        return
-    click.echo(f"converted {done.checkpoint} from layout {done.layout}")
-    click.echo(f"the former state is {done.former}: delete it when the pipeline has run")
+    if not done.is_moved:
+        many = counted(done.buckets, "bucket")
+        click.echo(f"nothing to do: {done.checkpoint} has layout {done.layout}, which this version reads, and {many}")
+    if done.former is not None:
+        click.echo(f"converted {done.checkpoint} from layout {done.layout}")
+        click.echo(f"the former state is {done.former}: delete it when the pipeline has run")
+    if done.buckets != done.former_buckets:
+        click.echo(f"moved {done.checkpoint} from {counted(done.former_buckets, 'bucket')} to {done.buckets:,}")
 
 
 @pipeline.command("stop")

@@ -143,6 +143,12 @@ _UNDELIVERED = 3
     is_flag=True,
     help="Exit with 1 if a message was set aside or unrouted, or waits, or a hole was skipped.",
 )
+@click.option(
+    "--abandon",
+    multiple=True,
+    metavar="DESTINATION",
+    help="Set aside as dead what is held, or waits for a port, of a destination that isn't in FILE any more; may be repeated.",
+)
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
 @json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _END)
 @click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
@@ -162,6 +168,7 @@ def run(
     once: bool,
     finish: bool,
     strict: bool,
+    abandon: tuple[str, ...],
     conf: tuple[str, ...],
     json_: bool,
     quiet: bool,
@@ -196,7 +203,11 @@ def run(
             )
         context.exit(
             _supervised(
-                pipeline, file_, conf, {"--strict": strict, "--json": json_, "--quiet": quiet, "--verbose": verbose}
+                pipeline,
+                file_,
+                conf,
+                abandon,
+                {"--strict": strict, "--json": json_, "--quiet": quiet, "--verbose": verbose},
             )
         )
     from seriatim.runtime.pipelines.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
@@ -211,7 +222,8 @@ def run(
     try:
         with showing, telling_run(metrics, pipeline.name, report, tell) as (report, tell, looked):
             summary = run_pipeline(
-                pipeline, once=once, finish=finish, progress=report, tell=tell, looked=looked, conf=settings, verbose=verbose
+                pipeline, once=once, finish=finish, abandon=abandon, progress=report, tell=tell, looked=looked, conf=settings,
+                verbose=verbose,
             )  # fmt: skip
     except Exception as error:
         if verbose and error.__cause__ is not None:
@@ -225,14 +237,19 @@ def run(
     context.exit(code)
 
 
-def _supervised(pipeline: Pipeline, file_: Path, conf: Sequence[str], flags: Mapping[str, bool]) -> int:
+def _supervised(
+    pipeline: Pipeline, file_: Path, conf: Sequence[str], abandon: Sequence[str], flags: Mapping[str, bool]
+) -> int:
     """Run the driver in a process of its own, with the same options."""
     from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 -- what reads Spark's files, when it is needed
     from seriatim.runtime.pipelines.supervise import supervise  # noqa: PLC0415 -- likewise
     from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415 -- likewise
 
     log_to_stderr("INFO")
-    options = [word for one in conf for word in ("--conf", one)] + [flag for flag, is_set in flags.items() if is_set]
+    options = [word for one in conf for word in ("--conf", one)] + [
+        word for one in abandon for word in ("--abandon", one)
+    ]
+    options += [flag for flag, is_set in flags.items() if is_set]
     command = [sys.executable, "-m", "seriatim", "run", *options, "--", str(file_)]
     return supervise(pipeline.name, Checkpoint(pipeline.checkpoint.absolute()), command, os.environ)
 

@@ -18,22 +18,31 @@ from seriatim.pipeline.declared.pipeline import Destination, Pipeline, StartFrom
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.control.clock import control_offset, rows_of
-from seriatim.spark.control.log import FINISH, ControlLog
+from seriatim.spark.control.log import FINISH, WAKE, ControlLog
 from seriatim.spark.process.stage import process
 from seriatim.spark.receive.stage import ARRIVAL, arrival, receive
+from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.decided_packets import NOWHERE
-from seriatim.spark.resequence.stage import resequence
+from seriatim.spark.resequence.first_numbers import first_numbers, keep_first_numbers
+from seriatim.spark.resequence.held import operators
+from seriatim.spark.resequence.moved_buckets import move_buckets
+from seriatim.spark.resequence.stage import judged_here, resequence
 from seriatim.spark.route.stage import destinations_of
 from seriatim.spark.stamp.stage import stamp_locations
+from seriatim.spark.state.destination_history import DestinationHistory
+from seriatim.spark.state.manifest import fingerprint
 
 __all__ = [
     "arrived_in",
     "behind_in",
+    "cut_state",
     "decided",
     "is_idle",
+    "keep_first_numbers_of",
     "let_time_run_out",
     "received_in",
     "rows_read",
+    "wake",
     "was_commanded",
 ]
 
@@ -43,7 +52,16 @@ _UNNOTED = Calling()
 
 
 def decided(
-    spark: SparkSession, pipeline: Pipeline, *, buckets: int, control: Path, calling: Calling = _UNNOTED
+    spark: SparkSession,
+    pipeline: Pipeline,
+    *,
+    buckets: int,
+    control: Path,
+    calling: Calling = _UNNOTED,
+    history: DestinationHistory | None = None,
+    by_key: bool = False,
+    moved: Path | None = None,
+    stamp_buckets: int | None = None,
 ) -> DataFrame:
     """Every message of a pipeline, once for each destination, when it is decided; and the operator's reports.
 
@@ -53,6 +71,10 @@ def decided(
         buckets: the number of parts of the state.
         control: the folder of the control log; see `let_time_run_out`.
         calling: how workers call the user's code.
+        history: how the destinations have come and gone.
+        by_key: whether groups of several destinations with one key are in one bucket.
+        moved: the folder with the state from before the number of buckets was changed.
+        stamp_buckets: the number of parts of the state of tickets; default: `buckets`.
 
     Returns:
         The messages with the columns of `resequence`, in packets; see `resequence/decided_packets.py`.
@@ -60,8 +82,12 @@ def decided(
     Raises:
         UsageError: a source, a column or a file of first numbers is wrong.
     """
-    start_from = [_first_numbers(spark, one, one.start_from) for one in pipeline.route if one.start_from is not None]
-    stamped = stamp_locations(receive(spark, pipeline, calling=calling), pipeline.receive, buckets=buckets)
+    later = () if history is None else history.first_numbers
+    begin = [one for one in pipeline.route if one.queue.name not in later]
+    start_from = [_first_numbers(spark, one, one.start_from) for one in begin if one.start_from is not None]
+    stamped = stamp_locations(
+        receive(spark, pipeline, calling=calling), pipeline.receive, buckets=stamp_buckets or buckets
+    )
     worked_on = process(stamped, pipeline, calling=calling)
     entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calling=calling)
     order = _arrival(pipeline)
@@ -81,7 +107,78 @@ def decided(
         buckets=buckets,
         packed=True,
         control=control,
+        history=history,
+        by_key=by_key,
+        moved=moved,
     )
+
+
+def keep_first_numbers_of(
+    spark: SparkSession, destination: Destination, buckets: int, folder: Path, *, by_key: bool
+) -> None:
+    """Keep the first numbers of the groups of a destination that is added now; without `start_from` there are none.
+
+    Args:
+        spark: the session.
+        destination: the destination.
+        buckets: the number of parts of the state.
+        folder: the folder for them, which the workers reach.
+        by_key: see `decided`.
+
+    Raises:
+        UsageError: the file lacks a column, or a row has no group or no number.
+    """
+    if destination.start_from is None:
+        return
+    numbers = _first_numbers(spark, destination, destination.start_from)
+    keep_first_numbers(first_numbers(numbers, [destination.queue], buckets, several=True, by_key=by_key), folder)
+
+
+def _plan_of_state(pipeline: Pipeline, buckets: int, history: DestinationHistory, *, by_key: bool) -> Plan:
+    """The plan of a pipeline's operator, as far as its state goes."""
+    queues = [*(one.queue for one in pipeline.route), NOWHERE]
+    told = fingerprint(queues, buckets, pipeline.clock, by_key=by_key)
+    judged = tuple(map(judged_here, queues))
+    return Plan(
+        judged, "destination", None, (), pipeline.clock, (), "all", reports=True, fingerprint=told, buckets=buckets,
+        history=history, by_key=by_key,
+    )  # fmt: skip
+
+
+def cut_state(
+    spark: SparkSession,
+    query: Path,
+    pipeline: Pipeline,
+    buckets: int,
+    to: int,
+    history: DestinationHistory,
+    folder: Path,
+    *,
+    by_key: bool,
+) -> None:
+    """Write the groups of a stopped pipeline, cut into another number of buckets, which take them over in the next batch.
+
+    Args:
+        spark: the session.
+        query: Spark's part of the checkpoint.
+        pipeline: the pipeline.
+        buckets: the number of parts of the state.
+        to: the other number.
+        history: how the destinations have come and gone.
+        folder: an empty folder of the checkpoint.
+        by_key: see `decided`.
+
+    Raises:
+        CheckpointMismatch: the state belongs to another declaration.
+        UsageError: the checkpoint can't be read.
+    """
+    before = _plan_of_state(pipeline, buckets, history, by_key=by_key)
+    after = _plan_of_state(pipeline, to, history, by_key=True)
+    found = operators(spark, str(query.absolute()))
+    if not found:
+        raise UsageError("the checkpoint has no state of resequence", where=str(query))
+    for operator in found:
+        move_buckets(spark, str(query.absolute()), operator, before, after, folder)
 
 
 def _arrival(pipeline: Pipeline) -> list[str]:
@@ -102,6 +199,19 @@ def let_time_run_out(control: Path) -> int:
         The number of the command in the control log; see `was_commanded`.
     """
     return ControlLog.of_checkpoint(control).append([{"kind": FINISH}])
+
+
+def wake(control: Path, former_buckets: int = 0) -> int:
+    """Let the next batch call every bucket, whether anything arrives for it or not.
+
+    Args:
+        control: the folder of the control log.
+        former_buckets: the number of buckets before it was changed: they are called, too, to be emptied.
+
+    Returns:
+        The number of the entry in the control log.
+    """
+    return ControlLog.of_checkpoint(control).append([{"kind": WAKE, "former": former_buckets}])
 
 
 def was_commanded(progress: Mapping[str, Any], number: int) -> bool:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from seriatim import Fifo, Queue
-from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+from seriatim.errors import CheckpointMismatch, EnvironmentProblem, UsageError
 from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.checkpoint import LAYOUT, Checkpoint
@@ -92,7 +92,7 @@ def test_other_locations_are_refused_because_offsets_go_by_their_place(tmp_path,
     [
         ({"clock": "event", "time": "at"}, "its clock is processing, yours is event"),
         ({"buckets": 8}, "its buckets are 16, yours are 8"),
-        ({"route": ()}, r"its queues are a \(fifo by g\), yours are "),
+        ({"route": (Destination(Queue("a", Fifo(), "h"), Deliver("json")),)}, "it is fifo by g, yours is fifo by h"),
     ],
 )
 def test_state_of_another_kind_is_refused(tmp_path, pipeline, change, message):
@@ -302,3 +302,125 @@ def test_what_counts_from_the_next_batch_on_is_listed(declared):
         "destination 'all': hole_timeout 30 → 60: from the next batch on"
     ]
     assert checkpoint.changes(declared()) == []
+
+
+# ---- destinations that come and go
+
+SECOND = """\
+  - to: {name}
+    resequence: {{policy: standard, group: key, sequence: number{start}}}
+    deliver: {{{port}}}
+"""
+
+
+@pytest.fixture
+def with_second(tmp_path, declared):
+    """The pipeline of `declared`, with a second destination unless `name` is empty."""
+
+    def make(name="", start="", port=None):
+        file = declared().source_file
+        port = port or f"format: json, path: {tmp_path}/{name}"
+        file.write_text(file.read_text() + (SECOND.format(name=name, start=start, port=port) if name else ""))
+        return load(file)
+
+    return make
+
+
+@pytest.fixture
+def running(with_second):
+    """The checkpoint of a pipeline with one destination."""
+    pipeline = with_second()
+    pipeline.checkpoint.mkdir()
+    checkpoint = Checkpoint(pipeline.checkpoint)
+    checkpoint.identify(pipeline, {})
+    checkpoint.remember(pipeline)
+    return checkpoint
+
+
+def started(checkpoint, pipeline, *abandon):
+    """The history with which a start goes on."""
+    checkpoint.identify(pipeline, {}, abandon=abandon)
+    return checkpoint.remember(pipeline, abandon=abandon).history
+
+
+def holding(checkpoint, **held):
+    """As the tally tells it after a batch."""
+    standing = {"batch": 0, "counts": {}, "reports": {"0": {"bucket": 0, "held": held}}}
+    checkpoint.tally.write_text(json.dumps({"standing": standing, "before": standing}))
+
+
+def test_a_destination_that_is_added_says_where_its_numbers_begin(running, with_second):
+    with pytest.raises(CheckpointMismatch, match=r"destination 'more'.*a group whose next number isn't 1") as caught:
+        started(running, with_second("more"))
+    assert "start: first, start_from with a file, or start: 1" in caught.value.remedy
+    for start in (", start: first", ", start: 1", ", start: 7"):
+        pipeline = with_second("more", start)
+        assert [str(one) for one in running.changes(pipeline)] == [
+            "destination 'more': destination none → standard by key: from the next batch on"
+        ]
+    assert dict(started(running, with_second("more", ", start: 1")).incarnations) == {"all": 1, "more": 1}
+    assert running.changes(with_second("more")) == []  # it is there: it needn't say it any more
+
+
+def test_a_destination_that_comes_again_is_the_next_incarnation(running, with_second):
+    started(running, with_second("more", ", start: 1"))
+    pipeline = with_second()
+    assert [str(one) for one in running.changes(pipeline)] == [
+        "destination 'more': destination standard by key → none: from the next batch on"
+    ]
+    assert dict(started(running, pipeline).incarnations) == {"all": 1, "more": 1}
+    pipeline = with_second("more", ", start: first")  # as another one, which may be ordered otherwise
+    assert [str(one) for one in running.changes(pipeline)] == [
+        "destination 'more': destination taken away → standard by key, incarnation 1: from the next batch on"
+    ]
+    assert dict(started(running, pipeline).incarnations) == {"all": 1, "more": 2}
+    assert dict(started(running, pipeline).incarnations) == {"all": 1, "more": 2}
+
+
+def test_a_destination_that_holds_messages_is_not_taken_away_unless_it_is_abandoned(running, with_second):
+    started(running, with_second("more", ", start: 1"))
+    holding(running, all=1, more=2)
+    pipeline = with_second()
+    with pytest.raises(CheckpointMismatch, match=r"destination 'more'.*: 2 messages are held") as caught:
+        started(running, pipeline)
+    assert "--abandon more" in caught.value.remedy
+    (change,) = running.changes(pipeline)
+    assert (change.effect, change.reason) == ("refused", "2 messages are held")
+    history = started(running, pipeline, "more")
+    assert (history.abandoned, history.gone) == ({"more": 1}, ["more"])
+    assert started(running, pipeline, "more") == history  # as a supervised run says it again
+    assert started(running, with_second("more", ", start: 1")).gone == []
+
+
+def test_a_destination_that_is_renamed_is_another_one(running, with_second):
+    started(running, with_second("more", ", start: 1"))
+    holding(running, more=1)
+    pipeline = with_second("other", ", start: 1")
+    with pytest.raises(CheckpointMismatch, match=r"destination 'more'.*: 1 message is held"):
+        started(running, pipeline)
+    assert dict(started(running, pipeline, "more").incarnations) == {"all": 1, "more": 1, "other": 1}
+
+
+@pytest.mark.parametrize(("name", "told"), [("all", "is in the pipeline file"), ("mor", "has no destination 'mor'")])
+def test_only_what_is_gone_can_be_abandoned(running, with_second, name, told):
+    with pytest.raises(UsageError, match=told):
+        started(running, with_second(), name)
+
+
+def test_a_queue_of_a_box_gets_the_ordinals_of_one_destination_only(running, with_second):
+    started(running, with_second("more", ", start: 1", "queue: orders"))
+    pipeline = with_second("other", ", start: 1", "queue: orders")
+    with pytest.raises(CheckpointMismatch, match="queue 'orders' of the message box has got ordinals"):
+        started(running, pipeline)
+    started(running, with_second())
+    with pytest.raises(CheckpointMismatch, match="queue 'orders' of the message box has got ordinals"):
+        started(running, with_second("more", ", start: 1", "queue: orders"))
+    started(running, with_second("more", ", start: 1", "queue: others"))
+
+
+def test_a_batch_in_flight_is_finished_before_it_is_known_what_is_held(begun, pipeline):
+    holding(begun, a=1)
+    other = replace(pipeline, route=(Destination(Queue("b", Fifo(), "g"), Deliver("json")),))
+    begun.identify(other, {})
+    with pytest.raises(CheckpointMismatch, match="1 message is held"):
+        begun.remember(other)

@@ -223,3 +223,88 @@ def test_a_backup_is_restored_whole_or_refused(folder):
     summary = run(pipeline(folder), once=True)
     assert delivered(folder) == whole
     assert (account(summary).held, account(summary).duplicate) == (0, 0)
+
+
+CHANGED = """
+name: orders
+checkpoint: {folder}/checkpoint
+buckets: 2
+trigger: 0s
+receive:
+  - location: crm
+    source: {{format: json, path: {folder}/in, options: {{maxFilesPerTrigger: 1}}}}
+    promote: {{customer: $.customer, version: {{path: $.version, type: long}}{more}}}
+route:
+{route}
+"""
+ORDERED = "resequence: {{policy: standard, group: customer, sequence: version{start}}}, deliver: {{format: json, path: {folder}/out/{name}}}"
+
+
+def declared(folder, *names, start="", more="", archive=False):
+    """The pipeline with destinations of these names: ordered, and with `archive` as in `FILE`."""
+    start_from = f", start_from: {{format: csv, path: {folder}/first.csv, group: customer, next: first}}"
+    routes = [
+        f"  - {{to: {name}, {ORDERED.format(folder=folder, name=name, start=start_from if name == 'seeded' else start)}}}"
+        for name in names
+    ]
+    if archive:
+        routes.append(
+            f"  - {{to: archive, resequence: {{policy: fifo, group: customer}}, deliver: {{format: parquet, path: {folder}/out/archive}}}}"
+        )
+    file = folder / "pipeline.yaml"
+    file.write_text(CHANGED.format(folder=folder, more=more, route="\n".join(routes)))
+    return load(file)
+
+
+def test_destinations_come_and_go(folder):
+    keys = [f"k{n}" for n in range(9)]  # in both buckets
+    port = folder / "out" / "archive"
+    port.parent.mkdir()
+    port.write_text("no folder")  # so what is released for it waits
+    put(folder, "1", [*((key, 1) for key in keys), *((key, 3) for key in keys)])
+    first = run(declared(folder, "ordered", archive=True), once=True)
+    assert (account(first).held, first.waiting[0].rows) == (9, 18)
+
+    # One is added, with first numbers and without; the batch in flight is finished as it was begun.
+    commits = folder / "checkpoint" / "query" / "commits"
+    last = max(int(file.name) for file in commits.iterdir() if file.name.isdecimal())
+    (commits / str(last)).unlink()
+    (commits / f".{last}.crc").unlink(missing_ok=True)
+    (folder / "first.csv").write_text("customer,first\nk0,5\nk1,5\nk8,6\n")
+    put(folder, "2", [("k0", 5), ("k1", 5), ("k8", 5), ("k2", 4), ("new", 7)])
+    more = ", note: $.note"
+    second = run(declared(folder, "ordered", "seeded", "later", start=", start: 1", more=more, archive=True), once=True)
+    assert account(second, "seeded").arrived == account(second, "later").arrived == 5
+    assert delivered(folder, "seeded") == {"k0": numbered(5), "k1": numbered(5)}
+    assert account(second, "seeded").held == 2  # k2 and new, which have no first number in the file
+    assert account(second, "seeded").invalid == 1
+    assert not list((folder / "out" / "later").glob("batch=*"))
+    assert not (folder / "checkpoint" / "first-numbers" / "later-1").exists()
+
+    # Two are taken away, which still hold messages, or whose port has some waiting.
+    gone = declared(folder, "seeded", "later", start=", start: 1", more=more)
+    with pytest.raises(CheckpointMismatch, match=r"destination 'ordered'.*: 14 messages are held"):
+        run(gone, once=True)
+    with pytest.raises(CheckpointMismatch, match=r"destination 'archive'.*: 23 messages wait for its port"):
+        run(gone, once=True, abandon=["ordered"])
+    third = run(gone, once=True, abandon=["ordered", "archive"])
+    assert (account(third).held_before, account(third).dead, account(third).held) == (14, 14, 0)
+    aside = list(read_set_aside(folder / "checkpoint" / "set-aside", "dead"))
+    of_ordered = [one for one in aside if one.destination == "ordered"]
+    assert {one.reason for one in of_ordered} == {"its destination was taken away"}
+    assert sorted((one.group, one.sequence) for one in of_ordered) == sorted(
+        [*((key, 3) for key in keys), ("k0", 5), ("k1", 5), ("k8", 5), ("k2", 4), ("new", 7)]
+    )
+    of_archive = [one for one in aside if one.destination == "archive"]
+    assert {one.reason for one in of_archive} == {"its destination was taken away before its port took it"}
+    assert len({one.message_id for one in of_archive}) == len(of_archive) == 23
+    assert {one.fields["body"] for one in of_archive if one.group == "new"} == {'{"customer": "new", "version": 7}'}
+    assert not (folder / "checkpoint" / "waiting" / "archive").exists()
+
+    # One comes again: as another one, with ordinals from 1 and an incarnation.
+    put(folder, "3", [("k0", 1), ("k0", 6)])
+    fourth = run(declared(folder, "seeded", "later", "ordered", start=", start: 1", more=more), once=True)
+    assert (account(fourth).arrived, account(fourth).released, account(fourth).held) == (2, 1, 1)
+    rows = table_of(folder / "out" / "ordered", "json").to_pylist()
+    assert [(row["ordinal"], row["incarnation"]) for row in rows if row["group"] == "k0"] == [(1, None), (1, 1)]
+    assert delivered(folder, "seeded")["k0"] == numbered(5, 6)

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from seriatim import CheckpointMismatch, Standard
+from seriatim import CheckpointMismatch, Queue, Standard
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.policy import with_stays
 from seriatim.kernel.state import State
 from seriatim.kernel.time import NEVER
+from seriatim.spark.resequence.bucket import KEY, SEQUENCE, Bucket, Plan
 from seriatim.spark.state import group_index
+from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.group_index import Index, QueueState
+from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
+from seriatim.spark.state.packets import EACH, from_bytes, to_bytes
 
 KEYS = pa.array([b"a", b"b", b"c"], pa.binary())
 PLAIN = Standard(remember=0, hole_timeout=5, on_hole="skip")
@@ -108,7 +113,7 @@ def test_what_an_earlier_version_wrote_is_read():
     ("header", "what"),
     [
         ({"layout": 9}, "the state has layout 9, this version of seriatim reads 1 and 2"),
-        ({"parts": {**group_index.PARTS, "held": 9}}, "part 'held' of the state has layout 9, .* reads 1 to 2"),
+        ({"parts": {**group_index.PARTS, "held": 9}}, "part 'held' of the state has layout 9, .* reads 1 to 3"),
         (
             {"parts": {**group_index.PARTS, "seen": 1}},
             "the state has a part 'seen', which this version .* doesn't know",
@@ -129,3 +134,126 @@ def test_a_part_that_is_missing_is_empty():
     parts = {name: layout for name, layout in group_index.PARTS.items() if name != "remembered"}
     found = Index.from_bytes(with_header(value, gone, parts=parts), "of this test")
     assert len(found.queues["q"].state.remembered) == 0
+
+
+# ---- destinations that come and go
+
+KIND = {"policy": "standard", "group": "g"}
+BODY = pa.schema([("body", pa.string())])
+
+
+def fingerprint(buckets: int = 4, **queues: Any) -> str:
+    return json.dumps({"buckets": buckets, "clock": "processing", "queues": queues})
+
+
+def written(fingerprint_: str, *, holds: bool = True, incarnation: int = 1) -> bytes:
+    """A state with the groups of two queues."""
+    state = state_of(PLAIN, (0, 1, 1, 0), *([(1, 2, 1, 0)] if holds else []))
+    queues = {name: QueueState(KEYS, state, incarnation) for name in ("stays", "goes")}
+    return Index(fingerprint_, queues).to_bytes()
+
+
+def test_a_queue_that_is_not_declared_any_more_is_taken_out():
+    value = written(fingerprint(stays=KIND, goes=KIND), holds=False)
+    now = fingerprint(stays=KIND, comes=KIND)
+    found = Index.from_bytes(value, now, DestinationHistory({"stays": 1, "goes": 1, "comes": 1}))
+    assert (list(found.queues), list(found.departed), found.fingerprint) == (["stays"], ["goes"], now)
+    again = Index.from_bytes(found.to_bytes(), now, DestinationHistory())
+    assert (list(again.queues), list(again.departed)) == (["stays"], [])
+    with pytest.raises(CheckpointMismatch, match="but the declaration now is"):  # of a query without a history
+        Index.from_bytes(value, now)
+
+
+def test_a_queue_that_holds_messages_is_taken_out_only_if_it_was_abandoned():
+    value, now = written(fingerprint(stays=KIND, goes=KIND)), fingerprint(stays=KIND)
+    with pytest.raises(CheckpointMismatch, match="destination 'goes' holds messages"):
+        Index.from_bytes(value, now, DestinationHistory({"stays": 1, "goes": 1}))
+    found = Index.from_bytes(value, now, DestinationHistory({"stays": 1, "goes": 1}, {"goes": 1}))
+    assert len(found.departed["goes"].state.held) == 1
+
+
+def test_a_queue_that_came_again_begins_anew_and_may_be_another_one():
+    value = written(fingerprint(stays=KIND, goes=KIND), holds=False)
+    now = fingerprint(stays=KIND, goes={"policy": "fifo", "group": "g"})
+    found = Index.from_bytes(value, now, DestinationHistory({"stays": 1, "goes": 2}))
+    assert (list(found.queues), list(found.departed)) == (["stays"], ["goes"])
+    with pytest.raises(CheckpointMismatch, match=r"queue 'goes' .*standard.* but the declaration now is .*fifo"):
+        Index.from_bytes(value, now, DestinationHistory())
+    with pytest.raises(CheckpointMismatch, match="is of incarnation 3, the manifest knows 2"):
+        Index.from_bytes(written(now, incarnation=3), now, DestinationHistory({"stays": 3, "goes": 2}))
+
+
+@pytest.mark.parametrize(
+    "other", [fingerprint(8, stays=KIND, goes=KIND), fingerprint(stays=KIND, goes=KIND).replace("processing", "event")]
+)
+def test_buckets_and_clock_stay_whatever_comes_and_goes(other):
+    with pytest.raises(CheckpointMismatch, match="the state was written with"):
+        Index.from_bytes(written(fingerprint(stays=KIND, goes=KIND)), other, DestinationHistory())
+
+
+def test_what_an_abandoned_queue_held_is_dead():
+    queues = (Queue("stays", PLAIN, "g", "n"), Queue("goes", PLAIN, "g", "n"))
+    plan = Plan(queues, "destination", None, ("destination", "body"), "processing", (("body",),), "all", reports=True,
+                fingerprint=fingerprint(stays=KIND, goes=KIND), buckets=4)  # fmt: skip
+    index, chunks = Index(plan.fingerprint), MemoryChunks({})
+    rows = [("stays", 2, "s2"), ("goes", 3, "g3"), ("goes", 2, "g2"), ("goes", 1, "other"), ("goes", 5, "other5")]
+    keys = [b"k", b"k", b"k", b"done", b"done"]
+    packet = pa.table({
+        "destination": pa.array([name for name, _, _ in rows]), "body": pa.array([body for _, _, body in rows]),
+        KEY: pa.array(keys, pa.binary()), SEQUENCE: pa.array([number for _, number, _ in rows], pa.int64()),
+    })  # fmt: skip
+    list(Bucket(plan, index, Bodies(chunks, index.chunks, BODY), [packet]).take(1))
+
+    after = replace(plan, queues=queues[:1], fingerprint=fingerprint(stays=KIND),
+                    history=DestinationHistory({"stays": 1, "goes": 1}, {"goes": 1}))  # fmt: skip
+    index = Index.from_bytes(index.to_bytes(), after.fingerprint, after.history)
+    bucket = Bucket(after, index, Bodies(chunks, index.chunks, BODY), [])
+    told = [row for table in bucket.take(2) for row in table.to_pylist()]
+    assert sorted((one["destination"], one["body"], one["disposition"], one["ordinal"]) for one in told) == [
+        ("goes", body, "dead", None) for body in ("g2", "g3", "other5")
+    ]
+    assert {one["reason"] for one in told} == {"its destination was taken away"}
+    report = json.loads(bucket.report(0))
+    assert (report["held"], report["groups"]) == ({"stays": 1}, {"stays": 1})
+    again = Index.from_bytes(index.to_bytes(), after.fingerprint, after.history)
+    assert (list(again.queues), again.departed) == (["stays"], {})
+
+
+def test_what_is_held_has_the_present_columns():
+    held = pa.table({"number": ["7", "x", None, "8"], "gone": [1, 2, 3, 4], "amount": [1, 2, 3, 4]})
+    chunks = MemoryChunks({1: to_bytes(held).to_pybytes()})
+    schema = pa.schema([("number", pa.int64()), ("new", pa.string()), ("amount", pa.float64())])
+    found = Bodies(chunks, {1: 4}, schema).table(1).to_pydict()
+    assert found == {"number": [7, None, None, 8], "new": [None] * 4, "amount": [1.0, 2.0, 3.0, 4.0]}
+
+
+def test_a_message_that_several_queues_hold_has_one_body():
+    queues = tuple(Queue(name, PLAIN, "g", "n") for name in "ab")
+    plan = Plan(queues, "destination", None, ("body", "destination"), "processing", (("body",),), "all", reports=True,
+                fingerprint="f", buckets=4)  # fmt: skip
+    index, chunks = Index(plan.fingerprint), MemoryChunks({})
+
+    def call(now: int, *messages: tuple[str, int, str]) -> list[tuple[str, str]]:
+        """Messages (queues, number, body) of one group; which bodies leave from which queue."""
+        to = [[{"destination": name, KEY: b"k", SEQUENCE: number} for name in names] for names, number, _ in messages]
+        told = pa.list_(pa.struct([("destination", pa.string()), (KEY, pa.binary()), (SEQUENCE, pa.int64())]))
+        packet = pa.table({"body": pa.array([body for _, _, body in messages]), EACH: pa.array(to, told)})
+        again = Index.from_bytes(index.to_bytes(), plan.fingerprint)
+        index.queues, index.chunk, index.chunks = again.queues, again.chunk, again.chunks
+        bucket = Bucket(plan, index, Bodies(chunks, index.chunks, BODY), [packet] if messages else [])
+        return [(row["destination"], row["body"]) for table in bucket.take(now) for row in table.to_pylist()]
+
+    def kept() -> list[str]:
+        return sorted(
+            body for packet in chunks.packets.values() for body in from_bytes(packet).column("body").to_pylist()
+        )
+
+    assert call(1, ("ab", 3, "c"), ("a", 4, "d"), ("ab", 2, "b"), ("ba", 5, "e")) == []
+    assert kept() == ["b", "c", "d", "e"]
+    assert call(1, ("b", 4, "other d"), ("a", 7, "g")) == []  # a small chunk is merged with the former
+    assert kept() == ["b", "c", "d", "e", "g", "other d"]
+    assert call(2, ("a", 1, "a")) == [("a", body) for body in "abcde"]
+    assert kept() == ["b", "c", "d", "e", "g", "other d"]  # the other queue holds most of them
+    assert call(2, ("b", 1, "a")) == [("b", body) for body in ("a", "b", "c", "other d", "e")]
+    assert call(3, ("a", 6, "f")) == [("a", "f"), ("a", "g")]
+    assert kept() == []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from seriatim.kernel.policy import Standard
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.queue import Queue
 
@@ -161,13 +162,23 @@ class StartFrom:
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """One entry of ``route``. A message passes the filter, the user's code, the queue's order and the port, in this sequence."""
+    """One entry of ``route``. A message passes the filter, the user's code, the queue's order and the port, in this sequence.
+
+    `start_said`: whether the file says at which number groups start, where it starts at the default.
+    """
 
     queue: Queue
     deliver: Deliver
     where: str = "TRUE"
     process: Process | None = None
     start_from: StartFrom | None = None
+    start_said: bool = False
+
+    @property
+    def says_its_start(self) -> bool:
+        """Whether it is said where the numbers of a group begin, as far as its policy has contiguous numbers."""
+        policy = self.queue.policy
+        return not isinstance(policy, Standard) or self.start_said or self.start_from is not None or policy.start != 1
 
 
 @dataclass(frozen=True, slots=True)

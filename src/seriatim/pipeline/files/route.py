@@ -59,9 +59,9 @@ def route(
         port = _deliver(section, paths, found, ordering[0] if ordering is not None else None)
         section.finish(LATER)
         if ordering is not None and port is not None:
-            queue, start_from = ordering
+            queue, start_from, start_said = ordering
             _check_expiry(section, queue, port)
-            destinations.append(Destination(queue, port, filtered, step, start_from))
+            destinations.append(Destination(queue, port, filtered, step, start_from, start_said))
     return tuple(destinations)
 
 
@@ -163,12 +163,12 @@ _CONTENT = ("compare", "opens", "closes", "unopened_timeout", "expire_after", "e
 
 def _resequence(
     destination: Section, name: str | None, properties: Properties, paths: Paths
-) -> tuple[Queue, StartFrom | None] | None:
+) -> tuple[Queue, StartFrom | None, bool] | None:
     dropped = _is_dropped(destination)
     section = destination.section("resequence", required=not dropped)
     if section is None:
         none = dropped and name is not None and not destination.has("resequence")
-        return (Queue(name or "", Unordered()), None) if none else None
+        return (Queue(name or "", Unordered()), None, False) if none else None
     kind, policy = read_policy(section)
     group, sequence, default_group = section.text("group"), section.text("sequence"), section.text("default_group")
     start_from = _start_from(section, paths)
@@ -196,7 +196,7 @@ def _resequence(
         return None
     given = {key: value for key, value in content.items() if value is not None}
     try:
-        return Queue(name, policy, group, sequence, default_group, **given), start_from
+        return Queue(name, policy, group, sequence, default_group, **given), start_from, section.has("start")
     except UsageError as error:
         words = re.findall(r"\w+", error.what.removeprefix(f"queue {name!r}: "))
         section.fault(next((word for word in words if word in given), "policy"), error.what, error.remedy)

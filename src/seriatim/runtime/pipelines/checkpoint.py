@@ -15,6 +15,7 @@
     ├── set-aside/        messages that were not released, unless the pipeline names a folder
     ├── unrouted/         messages that matched no destination, unless the pipeline names a folder
     ├── waiting/          released batches that wait for a port that fails, by destination
+    ├── first-numbers/    of destinations that were added later: the first numbers of their groups
     ├── calls/            running calls of the user's code, and messages at which a call ended its process
     └── spark.log         Spark's standard error in the last run
 
@@ -31,30 +32,49 @@ import json
 import logging
 import os
 import re
+import shutil
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seriatim.errors import CheckpointMismatch, EnvironmentProblem
-from seriatim.pipeline.declared.pipeline import Pipeline, Receive
+from seriatim.errors import CheckpointMismatch, EnvironmentProblem, UsageError
+from seriatim.pipeline.declared.pipeline import BOX, Destination, Pipeline, Receive
 from seriatim.pipeline.files.pipeline_file import examine, load
 from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.section import likely
 from seriatim.runtime.pipelines.spark_logs import check_spark_logs
-from seriatim.runtime.pipelines.start_changes import Change, later_changes, ordering, ordering_changes
-from seriatim.spark.control.pipeline_place import LAYOUT
+from seriatim.runtime.pipelines.start_changes import (
+    Change,
+    KnownDestination,
+    destination_changes,
+    later_changes,
+    ordering,
+    ordering_changes,
+)
+from seriatim.runtime.pipelines.tally import Tally
+from seriatim.spark.control.pipeline_place import LAYOUT, log_position
+from seriatim.spark.deliver.layout import DepartedQueue
+from seriatim.spark.deliver.outbox import folder_name, kept_in
 from seriatim.spark.deliver.port import sync_folder, write_synced
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
-from seriatim.spark.state.manifest import identity
+from seriatim.spark.state.destination_history import DestinationHistory
+from seriatim.spark.state.manifest import BY_KEY, identity
 
-__all__ = ["LAYOUT", "Checkpoint", "Identity"]
+__all__ = ["LAYOUT", "Checkpoint", "Identity", "feeds_of", "ordered_in_words"]
 
 _LOG = logging.getLogger("seriatim.pipeline")
 #: The entry of `pipeline.json` with the parameters by which the state was written; see `start_changes.py`.
 _ORDERING = "ordering"
+#: Its entry that says how groups are spread over buckets.
+_SPREAD = "spread"
+#: Its entries after a move to another number of buckets: how many parts tickets have, and where the state is that buckets take over.
+_STAMP_BUCKETS, _MOVED_STATE = "stamp_buckets", "moved"
+#: Its entry with what stays of each destination, also of one that was taken away.
+_DESTINATIONS = "destinations"
 #: How the files of Spark's logs begin.
 _VERSION = re.compile(rb"v\d+")
 #: The layouts that `seriatim pipeline move` converts.
@@ -70,11 +90,23 @@ class Identity:
         id: a unique id, also different from earlier checkpoints in the same folder.
         buckets: the number of parts of its state.
         splitting: Spark's settings for cutting files, so that a replay names rows alike.
+        history: how its destinations have come and gone.
+        departed: the destinations that were taken away, as far as their rows have to be written.
+        by_key: whether a group's bucket goes by its key alone; in a checkpoint of an older version it goes by its destination, too.
+        stamp_buckets: the number of parts of the state of tickets, if it is another one.
+        moved: the folder with the state from before the number of buckets was changed, as long as it is needed.
+        former_buckets: the number of buckets before that.
     """
 
     id: str
     buckets: int
     splitting: Mapping[str, str]
+    history: DestinationHistory = field(default_factory=DestinationHistory)
+    departed: tuple[DepartedQueue, ...] = ()
+    by_key: bool = False
+    stamp_buckets: int | None = None
+    moved: Path | None = None
+    former_buckets: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +208,98 @@ class Checkpoint:
             return None
         return load(file, original=pipeline.source_file)
 
-    def remember(self, pipeline: Pipeline) -> None:
-        """Note the declaration under which batches are begun from now on. A pipeline without a file can't be noted."""
+    def remember(
+        self,
+        pipeline: Pipeline,
+        *,
+        abandon: Collection[str] = (),
+        begin: Callable[[Destination, Path], None] = lambda _, __: None,
+    ) -> Identity:
+        """Note the declaration under which batches are begun from now on. The file of a pipeline without one can't be noted.
+
+        Args:
+            pipeline: the pipeline; its checkpoint has an identity.
+            abandon: the destinations that are taken away whatever they hold.
+            begin: keeps the first numbers of a destination that is added to a checkpoint with batches, in a folder.
+
+        Returns:
+            The identity with which the run goes on.
+
+        Raises:
+            CheckpointMismatch: a destination that is taken away holds messages now.
+            EnvironmentProblem: the checkpoint can't be written.
+        """
+        file = self.root / "pipeline.json"
+        found, known = self._found(file, pipeline)
+        self._refuse(found, known, pipeline, abandon)
+        noted = self._noted(found, pipeline, abandon, begin)
+        if noted != found:
+            write_synced(file, json.dumps(noted, indent=2).encode())
         if pipeline.source_file is not None:
             write_synced(self.root / "declaration.yaml", pipeline.source_file.read_bytes())
+        return self._found(file, pipeline)[1]
+
+    def note_wake(self, number: int) -> None:
+        """Note the entry of the control log with which all buckets take over what a move has written, if one has."""
+        file = self.root / "pipeline.json"
+        found = json.loads(file.read_bytes())
+        if found.get(_MOVED_STATE):
+            found[_MOVED_STATE]["entry"] = number
+            write_synced(file, json.dumps(found, indent=2).encode())
+
+    def _forget_moved(self) -> None:
+        """Delete what a move has written when all buckets have taken it over."""
+        file = self.root / "pipeline.json"
+        found = json.loads(file.read_bytes())
+        moved = found.get(_MOVED_STATE)
+        if moved and moved.get("entry") and log_position(self.query, done=True) >= moved["entry"]:
+            write_synced(file, json.dumps({**found, _MOVED_STATE: None}, indent=2).encode())
+            shutil.rmtree(self.root / moved["folder"], ignore_errors=True)
+
+    def note_move(self, pipeline: Pipeline, buckets: int, folder: str) -> None:
+        """Note another number of buckets, whose state lies in a folder of the checkpoint."""
+        file = self.root / "pipeline.json"
+        found = json.loads(file.read_bytes())
+        histories = {name: {**one, "first_numbers": None} for name, one in _histories(found).items()}
+        stamped = found.get(_STAMP_BUCKETS) or found["buckets"]
+        noted = {**found, "buckets": buckets, _SPREAD: BY_KEY, _STAMP_BUCKETS: stamped, _DESTINATIONS: histories}
+        noted[_MOVED_STATE] = {"folder": folder, "buckets": found["buckets"]} if folder else None
+        write_synced(file, json.dumps(noted, indent=2).encode())
+
+    def _noted(
+        self,
+        found: Mapping[str, Any],
+        pipeline: Pipeline,
+        abandon: Collection[str],
+        begin: Callable[[Destination, Path], None],
+    ) -> dict[str, Any]:
+        """What the checkpoint says of itself from now on."""
+        queues, histories = ordered_in_words(pipeline), _histories(found)
+        for one in pipeline.route:
+            name = one.queue.name
+            if name not in found["queues"]:
+                # Before the first batch Spark hands the first numbers in itself.
+                incarnation = histories[name]["incarnation"] + 1 if name in histories else 1
+                histories[name] = {**histories.get(name, {}), "incarnation": incarnation, "first_numbers": None}
+                if one.start_from is not None and self.last_begun() >= 0:
+                    folder = self.root / "first-numbers" / f"{folder_name(name)}-{incarnation}"
+                    begin(one, folder)
+                    histories[name]["first_numbers"] = folder.name
+            told = {"group": one.queue.group, "sequence": one.queue.sequence, "default_group": one.queue.default_group}
+            histories[name] |= {**told, "feeds": feeds_of(pipeline).get(name, histories[name].get("feeds"))}
+        for name in found["queues"]:
+            if name not in queues and name in abandon:
+                histories[name]["abandoned"] = histories[name]["incarnation"]
+        order = ordering([one.queue for one in pipeline.route])
+        return {**found, "queues": queues, _ORDERING: order, _DESTINATIONS: histories}
+
+    def _refuse(self, found: Mapping[str, Any], known: Identity, pipeline: Pipeline, abandon: Collection[str]) -> None:
+        for change in self._refused(found, known, pipeline, abandon):
+            raise CheckpointMismatch(
+                f"the checkpoint belongs to another declaration: {change.reason}",
+                where=str(self.root) if not change.where else f"{self.root}: {change.where}",
+                remedy=change.remedy or "give the pipeline a checkpoint of its own, or change it back",
+            )
 
     @contextmanager
     def held(self) -> Iterator[int]:
@@ -249,35 +369,37 @@ class Checkpoint:
                 (self.root / f"fence.{one}").unlink(missing_ok=True)
             return fence
 
-    def identify(self, pipeline: Pipeline, splitting: Mapping[str, str]) -> Identity:
+    def identify(self, pipeline: Pipeline, splitting: Mapping[str, str], *, abandon: Collection[str] = ()) -> Identity:
         """The identity of this checkpoint, made at the first start; later the pipeline is compared with it.
 
         Args:
             pipeline: the pipeline that uses this checkpoint.
             splitting: the settings for a checkpoint that starts now.
+            abandon: the destinations that are taken away whatever they hold.
 
         Raises:
-            CheckpointMismatch: it belongs to another pipeline, or to other locations, queues, clock or buckets; or
-                a file that a run begins with is damaged.
+            CheckpointMismatch: it belongs to another pipeline, or to other locations, clock or buckets; a destination is ordered
+                otherwise, can't be added so, or can't be taken away yet; or a file that a run begins with is damaged.
+            UsageError: a destination that is to be abandoned is declared, or unknown.
         """
         file = self.root / "pipeline.json"
+        _check_abandoned(abandon, pipeline, _histories(json.loads(file.read_bytes())) if _is_json(file) else {})
         if not file.exists():
             if self.query.exists():
                 what = "the checkpoint doesn't say of which pipeline it is"
                 remedy = "restore its pipeline.json, or start in a new folder"
                 raise CheckpointMismatch(what, where=str(self.root), remedy=remedy)
             made = Identity(str(uuid.uuid4()), pipeline.buckets or DEFAULT_BUCKETS, dict(splitting))
-            content = {**_facts(pipeline, made.buckets), "id": made.id, "splitting": made.splitting}
-            content[_ORDERING] = ordering([one.queue for one in pipeline.route])
+            content = {**_facts(pipeline, made.buckets), "id": made.id, "splitting": made.splitting, _SPREAD: BY_KEY}
+            content = self._noted({**content, "queues": {}}, pipeline, (), lambda _, __: None)
             write_synced(file, json.dumps(content, indent=2).encode())
-            return made
+            return self._found(file, pipeline)[1]
         found, known = self._found(file, pipeline)
-        for change in self._refused(found, known, pipeline):
-            raise CheckpointMismatch(
-                f"the checkpoint belongs to another declaration: {change.reason}",
-                where=str(self.root) if not change.where else f"{self.root}: {change.where}",
-                remedy="give the pipeline a checkpoint of its own, or change it back",
-            )
+        if known.moved is not None:
+            self._forget_moved()
+            found, known = self._found(file, pipeline)
+        # What a batch that was begun has left is known when it is finished; `remember` looks again.
+        self._refuse(found, known, pipeline, found["queues"] if self.in_flight() else abandon)
         if _ORDERING not in found:  # of a version that didn't note it
             file_ = self.root / "declaration.yaml"
             what = "it is taken from the pipeline file under which the last batch was begun"
@@ -287,7 +409,9 @@ class Checkpoint:
                 "%s doesn't say how its state was written: %s", file, what,
                 extra=fields("ordering_not_noted", pipeline=pipeline.name),
             )  # fmt: skip
-            noted = found | {_ORDERING: ordering([one.queue for one in pipeline.route])}
+            noted = found | {
+                _ORDERING: ordering([one.queue for one in pipeline.route if one.queue.name in found["queues"]])
+            }
             write_synced(file, json.dumps(noted, indent=2).encode())
         self._check_logs()
         check_spark_logs(self.query)
@@ -301,8 +425,16 @@ class Checkpoint:
         """
         try:
             found = json.loads(file.read_bytes())
-            known = Identity(*_known(found))
-        except (ValueError, KeyError, TypeError) as error:
+            known = Identity(
+                *_known(found),
+                self._history(found),
+                _departed(found),
+                by_key=found.get(_SPREAD) == BY_KEY,
+                stamp_buckets=found.get(_STAMP_BUCKETS),
+                moved=self.root.absolute() / found[_MOVED_STATE]["folder"] if found.get(_MOVED_STATE) else None,
+                former_buckets=found[_MOVED_STATE]["buckets"] if found.get(_MOVED_STATE) else 0,
+            )
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
         if found.get("layout") != LAYOUT:
             remedy = "run the version that wrote it, or give the pipeline a new checkpoint"
@@ -314,6 +446,46 @@ class Checkpoint:
                 remedy=remedy,
             )
         return found, known
+
+    def _history(self, found: Mapping[str, Any]) -> DestinationHistory:
+        histories = _histories(found)
+        incarnations = {name: one["incarnation"] for name, one in histories.items()}
+        abandoned = {name: one["abandoned"] for name, one in histories.items() if one.get("abandoned")}
+        folder = (self.root / "first-numbers").absolute()
+        first = {
+            name: str(folder / one["first_numbers"])
+            for name, one in histories.items()
+            if name in found["queues"] and one.get("first_numbers")
+        }
+        return DestinationHistory(incarnations, abandoned, first)
+
+    def _known_destinations(self, found: Mapping[str, Any]) -> dict[str, KnownDestination]:
+        """The destinations that the checkpoint has had."""
+        standing = Tally(self.tally).standing
+        known = {}
+        for name, history in _histories(found).items():
+            ordered = found["queues"].get(name)
+            rows = 0 if ordered is None else sum(one.rows for one in kept_in(self.waiting / folder_name(name))[1])
+            held = 0 if ordered is None else standing.held(name)
+            known[name] = KnownDestination(history["incarnation"], ordered, history.get("feeds"), held, rows)
+        return known
+
+    def check_as_it_is(self, pipeline: Pipeline) -> Identity:
+        """The identity of a checkpoint whose state is to be read with a declaration.
+
+        Raises:
+            CheckpointMismatch: the declaration would change something that the state depends on; but the number of buckets may be another one.
+        """
+        found, known = self._found(self.root / "pipeline.json", pipeline)
+        pipeline = replace(pipeline, buckets=known.buckets)
+        self._refuse(found, known, pipeline, ())
+        for change in self._other_destinations(found, pipeline):
+            raise CheckpointMismatch(
+                f"the pipeline file has other destinations than the checkpoint: {change}",
+                where=str(self.root),
+                remedy="run the pipeline once before, or move it with the former file",
+            )
+        return known
 
     def changes(self, pipeline: Pipeline) -> list[Change]:
         """What a start with this declaration would change: first what would be refused, then what would count from the next batch on.
@@ -328,26 +500,43 @@ class Checkpoint:
             return []
         found, known = self._found(file, pipeline)
         changes = list(self._refused(found, known, pipeline))
-        former = self._declared(pipeline)
+        changes += [one for one in self._other_destinations(found, pipeline) if one.effect != "refused"]
+        former = self.declared(pipeline)
         return changes if former is None else [*changes, *later_changes(former, pipeline)]
 
-    def _declared(self, pipeline: Pipeline) -> Pipeline | None:
+    def declared(self, pipeline: Pipeline) -> Pipeline | None:
         """The pipeline under which the last batch was begun, which may not fit the present folders; None: it isn't known."""
         file = self.root / "declaration.yaml"
         return examine(file, original=pipeline.source_file)[0] if file.exists() else None
 
-    def _refused(self, found: Mapping[str, Any], known: Identity, pipeline: Pipeline) -> Iterator[Change]:
+    def _refused(
+        self, found: Mapping[str, Any], known: Identity, pipeline: Pipeline, abandon: Collection[str] = ()
+    ) -> Iterator[Change]:
         """The changes with which the pipeline doesn't start."""
+        yield from (one for one in self._other_facts(found, known, pipeline) if one.effect == "refused")
+        yield from (one for one in self._other_destinations(found, pipeline, abandon) if one.effect == "refused")
+        queues = [one.queue for one in pipeline.route if one.queue.name in found["queues"]]
+        written = found.get(_ORDERING)
+        if written is None:
+            former = self.declared(pipeline)
+            written = {} if former is None else ordering([one.queue for one in former.route])
+        yield from ordering_changes(written, queues)
+
+    def _other_destinations(
+        self, found: Mapping[str, Any], pipeline: Pipeline, abandon: Collection[str] = ()
+    ) -> Iterator[Change]:
+        before = self._known_destinations(found)
+        yield from destination_changes(before, pipeline.route, ordered_in_words(pipeline), feeds_of(pipeline), abandon)
+
+    def _other_facts(self, found: Mapping[str, Any], known: Identity, pipeline: Pipeline) -> Iterator[Change]:
         for fact, wanted in _facts(pipeline, pipeline.buckets or known.buckets).items():
             if found.get(fact) != wanted:
                 before, after, verb = _told(found.get(fact)), _told(wanted), "are" if fact.endswith("s") else "is"
-                yield Change("", fact, before, after, "refused", f"its {fact} {verb} {before}, yours {verb} {after}")
-        queues = [one.queue for one in pipeline.route]
-        written = found.get(_ORDERING)
-        if written is None:
-            former = self._declared(pipeline)
-            written = {} if former is None else ordering([one.queue for one in former.route])
-        yield from ordering_changes(written, queues)
+                remedy = ""
+                if fact == "buckets":
+                    remedy = f"move it to that number: seriatim pipeline move {pipeline.source_file or 'FILE'}; or change it back"
+                reason = f"its {fact} {verb} {before}, yours {verb} {after}"
+                yield Change("", fact, before, after, "refused", reason, remedy)
 
 
 def _is_log(text: bytes, *, least: int) -> bool:
@@ -369,16 +558,60 @@ def _known(found: dict[str, object]) -> tuple[str, int, dict[str, str]]:
 
 
 def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
-    """The properties that must not change during the life of a checkpoint; the parameters of policies may."""
-    facts = identity([destination.queue for destination in pipeline.route], buckets, pipeline.clock)
+    """The properties that must not change during the life of a checkpoint, beside those of its destinations."""
     locations = {entry.location: _origin(entry) for entry in pipeline.receive}
     tickets = {entry.location: f"1 to {entry.stamp.last_number}" for entry in pipeline.receive if entry.stamp}
-    queues = {name: _ordered(queue) for name, queue in facts["queues"].items()}
     # Spark's offsets go by the place of a location, so their order counts.
-    told = {"layout": LAYOUT, "pipeline": pipeline.name, "locations": list(locations.items()), "queues": queues}
-    told |= {"tickets": tickets, "buckets": buckets, "clock": facts["clock"]}
+    told = {"layout": LAYOUT, "pipeline": pipeline.name, "locations": list(locations.items())}
+    told |= {"tickets": tickets, "buckets": buckets, "clock": pipeline.clock}
     plain: dict[str, object] = json.loads(json.dumps(told))
     return plain
+
+
+def ordered_in_words(pipeline: Pipeline) -> dict[str, str]:
+    """By destination how it is ordered: the kind of its policy, its group, and whether messages open and close groups."""
+    facts = identity([one.queue for one in pipeline.route], 1, pipeline.clock)
+    return {name: _ordered(queue) for name, queue in facts["queues"].items()}
+
+
+def feeds_of(pipeline: Pipeline) -> dict[str, str]:
+    """The queues of the message box that get the ordinals of destinations, by destination."""
+    delivered = {one.queue.name: one.deliver.options for one in pipeline.route if one.deliver.format == BOX}
+    return {name: options["queue"] for name, options in delivered.items() if options.get("sequence") == "ordinal"}
+
+
+def _histories(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """By destination what the checkpoint keeps of it for ever; an older one has only those that it was begun with."""
+    known = {name: dict(one) for name, one in found.get(_DESTINATIONS, {}).items()}
+    return {name: {"incarnation": 1} for name in found["queues"]} | known
+
+
+def _departed(found: Mapping[str, Any]) -> tuple[DepartedQueue, ...]:
+    return tuple(
+        DepartedQueue(name, one.get("group"), one.get("sequence"), one.get("default_group"))
+        for name, one in _histories(found).items()
+        if name not in found["queues"] and one.get("abandoned")
+    )
+
+
+def _check_abandoned(names: Collection[str], pipeline: Pipeline, known: Collection[str]) -> None:
+    declared = {one.queue.name for one in pipeline.route}
+    for name in names:
+        if name in declared:
+            what = f"destination {name!r} is in the pipeline file"
+            raise UsageError(what, where="--abandon", remedy="take it out of the file, or leave out --abandon")
+        if name not in known:
+            raise UsageError(
+                f"the checkpoint has no destination {name!r}", where="--abandon", remedy=likely(name, known)
+            )
+
+
+def _is_json(file: Path) -> bool:
+    try:
+        found = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and isinstance(found.get("queues"), dict)
 
 
 def _ordered(queue: Mapping[str, Any]) -> str:

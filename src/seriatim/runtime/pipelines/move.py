@@ -1,4 +1,4 @@
-"""Convert a stopped checkpoint of layout 2 to the present layout.
+"""Convert a stopped checkpoint of layout 2 to the present layout, and a checkpoint to another number of buckets.
 
 Layout 2 had Spark's processing-time timers, and commands as files of text. In Spark's part of the checkpoint three things name
 them: the offsets of the last source, the metadata of the operator, and the state variable of its timers. The states
@@ -6,6 +6,9 @@ themselves name their layout, and are read by the operator.
 
 The converted part is built beside the former one, of links to the same files; then the two change places, and last
 `pipeline.json` says the new layout. So a conversion that was killed is done again by the next one. The former part stays.
+
+To another number of buckets, the groups are read from Spark's state and written into a folder of the checkpoint, and then
+`pipeline.json` says the new number. The first batch of the next run takes them over, bucket by bucket.
 """
 
 from __future__ import annotations
@@ -16,13 +19,18 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.pipelines.checkpoint import LAYOUT, Checkpoint
+from seriatim.runtime.pipelines.run import pipeline_session
+from seriatim.runtime.pipelines.tally import Tally
 from seriatim.spark.control.source import FIRST_OFFSET
 from seriatim.spark.deliver.port import write_synced
+from seriatim.spark.query import cut_state
+from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["Moved", "move"]
 
@@ -38,57 +46,95 @@ class Moved:
     Args:
         checkpoint: the folder of the checkpoint.
         layout: the layout that it had.
-        former: Spark's part as it was; None: the checkpoint has the present layout, and nothing was done.
+        former: Spark's part as it was; None: the checkpoint had the present layout.
+        former_buckets: the number of buckets that it had.
+        buckets: the number that it has now.
     """
 
     checkpoint: Path
     layout: int
     former: Path | None
+    former_buckets: int
+    buckets: int
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether anything was done."""
+        return self.former is not None or self.buckets != self.former_buckets
 
 
 def move(pipeline: Pipeline) -> Moved:
-    """Convert the checkpoint of a pipeline to the present layout.
+    """Convert the checkpoint of a pipeline to the present layout, and to the number of buckets that the pipeline has.
 
     Raises:
         UsageError: there is no checkpoint.
-        EnvironmentProblem: a run uses it, or it can't be written.
-        CheckpointMismatch: it has another layout or another number of buckets than the pipeline, a batch was begun and not finished, or a file is damaged.
+        EnvironmentProblem: a run uses it, or it can't be written; or, for another number of buckets, Spark doesn't start.
+        CheckpointMismatch: it has another layout, or belongs to another declaration; a batch was begun and not finished, or a file is damaged.
     """
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     file = checkpoint.root / "pipeline.json"
     if not file.exists():
         raise UsageError("there is no checkpoint", where=str(checkpoint.root), remedy="seriatim run makes one")
-    with checkpoint.held():
+    with checkpoint.held() as lock:
         try:
             identity = json.loads(file.read_bytes())
             layout, buckets = identity["layout"], identity["buckets"]
         except (ValueError, KeyError, TypeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
-        if pipeline.buckets not in (None, buckets):
-            raise CheckpointMismatch(
-                f"the state has {counted(buckets, 'bucket')}, and the pipeline file says {pipeline.buckets:,}; their number can't be changed",
-                where=str(checkpoint.root),
-                remedy=f"write buckets: {buckets}, or leave it out; for another number give the pipeline a new checkpoint",
+        former = _to_present_layout(pipeline, checkpoint, identity)
+        wanted = pipeline.buckets or buckets
+        if wanted != buckets:
+            _to_buckets(pipeline, checkpoint, wanted, lock)
+        return Moved(checkpoint.root, layout, former, buckets, wanted)
+
+
+def _to_present_layout(pipeline: Pipeline, checkpoint: Checkpoint, identity: dict[str, Any]) -> Path | None:
+    """Spark's part as it was; None: the layout is the present one."""
+    layout = identity["layout"]
+    if layout == LAYOUT:
+        return None
+    if layout != _FORMER:
+        raise CheckpointMismatch(
+            f"the checkpoint has layout {layout}, and layout {_FORMER} is what can be converted",
+            where=str(checkpoint.root),
+            remedy="run the version that wrote it, or give the pipeline a new checkpoint",
+        )
+    former = checkpoint.root / f"query-of-layout-{_FORMER}"
+    _undo(checkpoint.query, former)
+    _check_finished(checkpoint, "let the version that wrote the checkpoint finish it: seriatim run --once")
+    _convert(checkpoint, former, sources=len(pipeline.receive) + 1)
+    write_synced(checkpoint.root / "pipeline.json", json.dumps({**identity, "layout": LAYOUT}, indent=2).encode())
+    return former
+
+
+def _check_finished(checkpoint: Checkpoint, remedy: str) -> None:
+    if checkpoint.in_flight():
+        what = f"batch {checkpoint.last_begun()} was begun and not finished"
+        raise CheckpointMismatch(what, where=str(checkpoint.root), remedy=remedy)
+
+
+def _to_buckets(pipeline: Pipeline, checkpoint: Checkpoint, buckets: int, lock: int) -> None:
+    """Cut the state into another number of buckets."""
+    known = checkpoint.check_as_it_is(pipeline)
+    _check_finished(checkpoint, "finish it with the former number of buckets: seriatim run --once")
+    if known.moved is not None:
+        raise CheckpointMismatch(
+            f"the state isn't in its {counted(known.buckets, 'bucket')} yet to which it was moved before",
+            where=str(checkpoint.root),
+            remedy="run the pipeline once with that number: seriatim run --once",
+        )
+    folder = ""
+    if checkpoint.last_begun() >= 0:
+        folder = f"moved-to-{buckets}"
+        made = checkpoint.root.absolute() / folder
+        shutil.rmtree(made, ignore_errors=True)
+        made.mkdir()
+        with pipeline_session({**pipeline.spark, **known.splitting}, checkpoint, lock, verbose=False) as session:
+            cut_state(
+                session, checkpoint.query, pipeline, known.buckets, buckets, known.history, made, by_key=known.by_key
             )
-        if layout == LAYOUT:
-            return Moved(checkpoint.root, layout, None)
-        if layout != _FORMER:
-            raise CheckpointMismatch(
-                f"the checkpoint has layout {layout}, and layout {_FORMER} is what can be converted",
-                where=str(checkpoint.root),
-                remedy="run the version that wrote it, or give the pipeline a new checkpoint",
-            )
-        former = checkpoint.root / f"query-of-layout-{_FORMER}"
-        _undo(checkpoint.query, former)
-        if checkpoint.in_flight():
-            raise CheckpointMismatch(
-                f"batch {checkpoint.last_begun()} was begun and not finished",
-                where=str(checkpoint.root),
-                remedy="let the version that wrote the checkpoint finish it: seriatim run --once",
-            )
-        _convert(checkpoint, former, sources=len(pipeline.receive) + 1)
-        write_synced(file, json.dumps({**identity, "layout": LAYOUT}, indent=2).encode())
-        return Moved(checkpoint.root, layout, former)
+        Tally(checkpoint.tally).gather(bucket_ids(buckets)[0])
+    checkpoint.note_move(pipeline, buckets, folder)
 
 
 def _undo(query: Path, former: Path) -> None:

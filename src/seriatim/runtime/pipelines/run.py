@@ -7,13 +7,14 @@ after each micro-batch and a `RunSummary` at the end.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
-from seriatim.pipeline.declared.pipeline import Pipeline
+from seriatim.pipeline.declared.pipeline import Destination, Pipeline
 from seriatim.runtime.pipelines.answers import keeping
 from seriatim.runtime.pipelines.attempts import Attempts
 from seriatim.runtime.pipelines.box_format import boxed
@@ -39,6 +40,7 @@ from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forge
 from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.pace import Pace
 from seriatim.spark.control.pipeline_place import log_position
+from seriatim.spark.deliver.abandoned import set_aside_waiting
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequency, merged
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
 from seriatim.spark.query import (
@@ -46,16 +48,18 @@ from seriatim.spark.query import (
     behind_in,
     decided,
     is_idle,
+    keep_first_numbers_of,
     let_time_run_out,
     received_in,
     rows_read,
+    wake,
     was_commanded,
 )
 from seriatim.spark.receive.listed_files import check_files
 from seriatim.spark.receive.row_sizes import check_row_sizes
 from seriatim.spark.session.builder import SPLITTING, has_ended, is_running, open_session
 
-__all__ = ["run"]
+__all__ = ["pipeline_session", "run"]
 
 _LOOK_S = 0.1
 # How often ports that fail are looked after, and a batch that takes long is told of.
@@ -71,6 +75,7 @@ def run(
     once: bool = False,
     finish: bool = False,
     drain: bool = False,
+    abandon: Collection[str] = (),
     progress: Report | None = None,
     tell: Tell | None = None,
     looked: Callable[[], None] | None = None,
@@ -86,6 +91,7 @@ def run(
         once: end when all present messages are processed.
         finish: after that let time run out, so that no message waits for a time-out; implies `once`.
         drain: take in what is there when it begins, also where more comes all the time, and end.
+        abandon: destinations that were taken away, which may still hold messages: these are dead.
         progress: called after each micro-batch that read or decided messages, and when the held messages changed.
         tell: called in between: every second of a batch that takes longer, and when a port fails or works again.
         looked: called several times a second while the query runs.
@@ -105,7 +111,7 @@ def run(
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     with stop.listening(), checkpoint.held() as lock:
         checkpoint.stop_request.unlink(missing_ok=True)  # it was for a run before this one
-        identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}))
+        identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}), abandon=abandon)
         ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
         fence = checkpoint.take_over()
         tally = Tally(checkpoint.tally, begun=checkpoint.last_begun() >= 0)
@@ -113,16 +119,28 @@ def run(
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
         with (
-            _session(settings, checkpoint, lock, verbose=verbose) as session,
+            pipeline_session(settings, checkpoint, lock, verbose=verbose) as session,
             boxed(pipeline, session),
             stop.listening(),
         ):
-            begin = partial(_start, session, checkpoint, identity, fence, tally)
             attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
             former = checkpoint.former(pipeline)
             if former is not None:
-                _finish_batch(_Query(partial(begin, former, trigger_s=None), attempts()), watch)
-            checkpoint.remember(pipeline)
+                unfinished = partial(_start, session, checkpoint, identity, fence, tally, former, trigger_s=None)
+                # Its box may be needed by what is not in the file any more.
+                own: AbstractContextManager[None] = nullcontext() if pipeline.needs_box else boxed(former, session)
+                with own, watch.under(former):
+                    _finish_batch(_Query(unfinished, attempts()), watch)
+            if abandon:
+                had = checkpoint.declared(pipeline) or pipeline
+                set_aside_waiting(session, identity.id, _folders(pipeline, checkpoint), fence, had, abandon)
+            keep_first = partial(_keep_first_numbers, session, identity)
+            identity = checkpoint.remember(pipeline, abandon=abandon, begin=keep_first)
+            # What is dead has to be set aside now, also in a bucket for which nothing arrives.
+            gone = watch.abandoned(identity.history.gone)
+            if gone or identity.moved is not None:
+                checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
+            begin = partial(_start, session, checkpoint, identity, fence, tally)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s
             query = _Query(partial(begin, pipeline, trigger_s=trigger_s, available_now=drain), attempts())
             try:
@@ -156,7 +174,18 @@ def _settings(pipeline: Pipeline, identity: Identity, conf: Mapping[str, str]) -
 
 
 @contextmanager
-def _session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: int, *, verbose: bool) -> Iterator[Any]:
+def pipeline_session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: int, *, verbose: bool) -> Iterator[Any]:
+    """A Spark session, which ends with the block unless Spark ran before.
+
+    Args:
+        settings: Spark settings.
+        checkpoint: the checkpoint, in which Spark's standard error is kept.
+        lock: its lock, which Spark's process holds, too.
+        verbose: leave Spark's own messages on standard error.
+
+    Raises:
+        EnvironmentProblem: Spark doesn't start, or its process has ended.
+    """
     shared = is_running()
     session = open_session(settings, log=None if verbose else checkpoint.log, inherit=(lock,))
     try:
@@ -185,13 +214,15 @@ def _start(
     trigger_s: float | None,
     available_now: bool = False,
 ) -> tuple[StreamingQuery, Sink]:
-    folders = Folders(
-        pipeline.set_aside or checkpoint.set_aside, pipeline.unrouted or checkpoint.unrouted, checkpoint.waiting
-    )
+    folders = _folders(pipeline, checkpoint)
     # A call that never returned has ended its worker, or was cancelled: either way its batch runs again.
     calling = Calling(str(checkpoint.calls.absolute()), doubted=left_calls(checkpoint.calls))
     forget_calls(checkpoint.calls)
-    sink = Sink(session, pipeline, identity.id, folders, keeping(checkpoint, tally.add), fence=fence)
+    incarnations = {name: number - 1 for name, number in identity.history.incarnations.items()}
+    sink = Sink(
+        session, pipeline, identity.id, folders, keeping(checkpoint, tally.add), fence=fence,
+        incarnations=incarnations, departed=identity.departed,
+    )  # fmt: skip
 
     def before(batch: int) -> None:
         check_files(session, checkpoint.query, batch)
@@ -201,7 +232,13 @@ def _start(
     try:
         # One batch ahead is right: the entry in Spark's log that begins it may be lost with the power.
         sink.check_age(checkpoint.last_begun() + 1)
-        frame = decided(session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling)
+        frame = decided(
+            session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling,
+            history=identity.history,
+            by_key=identity.by_key,
+            moved=identity.moved,
+            stamp_buckets=identity.stamp_buckets,
+        )  # fmt: skip
         query = start(
             frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s,
             available_now=available_now, before=before,
@@ -212,6 +249,15 @@ def _start(
             raise
         raise cause_of(error) from error  # py4j raises whatever the JVM did
     return query, sink
+
+
+def _folders(pipeline: Pipeline, checkpoint: Checkpoint) -> Folders:
+    aside, unrouted = pipeline.set_aside or checkpoint.set_aside, pipeline.unrouted or checkpoint.unrouted
+    return Folders(aside, unrouted, checkpoint.waiting)
+
+
+def _keep_first_numbers(session: Any, identity: Identity, destination: Destination, folder: Path) -> None:
+    keep_first_numbers_of(session, destination, identity.buckets, folder, by_key=identity.by_key)
 
 
 class _Query:
@@ -311,6 +357,20 @@ class _Watch:
         self._pace = Pace(since=time.time())
         self._pace.keep(checkpoint.root)
 
+    @contextmanager
+    def under(self, pipeline: Pipeline) -> Iterator[None]:
+        """Take the batches that end in the block as those of another declaration."""
+        present, self._pipeline = self._pipeline, pipeline
+        self._arrived = {**{one.queue.name: 0 for one in pipeline.route}, **self._arrived}
+        yield
+        self._pipeline = present
+
+    def abandoned(self, names: Iterable[str]) -> bool:
+        """Whether messages are still held for destinations that were taken away; they belong to this run's account then."""
+        held = {name: 0 for name in names if self._tally.standing.held(name)}
+        self._arrived = {**held, **self._arrived}
+        return bool(held)
+
     def follow(self, running: _Query, *, ends: bool, command: int = 0) -> bool:
         """Wait until the query has nothing more to do (True), or until its end is requested (False).
 
@@ -394,7 +454,7 @@ class _Watch:
         before, self._standing = self._standing or self._tally.opening, standing
         self._reasons = merged([*self._reasons.values(), *self._tally.reasons_through(event["batchId"])])
         self._skipped += self._tally.skipped_through(event["batchId"])
-        arrived = dict.fromkeys(self._arrived, 0) | arrived_in(event, self._pipeline)
+        arrived = {**dict.fromkeys(self._arrived, 0), **arrived_in(event, self._pipeline)}
         self._arrived = {name: rows + arrived[name] for name, rows in self._arrived.items()}
         received, routed = received_in(event)
         self._received, self._routed = self._received + received, self._routed + routed

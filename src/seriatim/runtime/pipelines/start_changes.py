@@ -6,14 +6,16 @@ old state. Everything else counts from the next batch on; what is held keeps the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, Literal
 
 from seriatim.pipeline.declared.pipeline import Destination, Pipeline, Receive
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.text.counted import counted
 
-__all__ = ["Change", "later_changes", "ordering", "ordering_changes"]
+__all__ = ["Change", "KnownDestination", "destination_changes", "later_changes", "ordering", "ordering_changes"]
 
 #: Parameters of policies by which a state was written.
 _FIXED = ("start", "increment", "by", "size")
@@ -31,6 +33,7 @@ class Change:
         after: its new value, in words.
         effect: ``refused``: the pipeline doesn't start; ``from the next batch on``.
         reason: why it is refused; empty if it isn't.
+        remedy: what helps where it is refused; empty: a checkpoint of its own, or to change it back.
     """
 
     where: str
@@ -39,6 +42,7 @@ class Change:
     after: str
     effect: Literal["refused", "from the next batch on"]
     reason: str = ""
+    remedy: str = ""
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where else ""
@@ -70,6 +74,96 @@ def ordering_changes(before: Mapping[str, Mapping[str, Any]], queues: Sequence[Q
                 before_, after = _said(former[name]), _said(value)
                 reason = f"its {name} is {before_}, yours is {after}; {_MISREAD}"
                 yield Change(where, name, before_, after, "refused", reason)
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDestination:
+    """A destination as its checkpoint knows it.
+
+    Args:
+        incarnation: how often it was added, from 1.
+        ordered: how it is ordered, in words; None: it was taken away.
+        feeds: the queue of the message box that gets its ordinals; None: there is none.
+        held: how many messages it holds.
+        waiting: how many messages wait for its port.
+    """
+
+    incarnation: int
+    ordered: str | None
+    feeds: str | None = None
+    held: int = 0
+    waiting: int = 0
+
+
+def destination_changes(
+    before: Mapping[str, KnownDestination],
+    after: Sequence[Destination],
+    ordered: Mapping[str, str],
+    feeds: Mapping[str, str],
+    abandoned: Collection[str],
+) -> Iterator[Change]:
+    """The destinations that are added, are taken away, or are ordered otherwise.
+
+    Args:
+        before: what the checkpoint knows, by name.
+        after: the destinations of the new declaration.
+        ordered: how each of them is ordered, in words.
+        feeds: the queues of the message box that get the ordinals of some of them.
+        abandoned: the destinations that may be taken away whatever they hold.
+    """
+    for one in after:
+        name = one.queue.name
+        known = before.get(name)
+        if known is None or known.ordered is None:
+            gone = [other for key, other in before.items() if key == name or key not in ordered]
+            fed = feeds.get(name) if any(other.feeds == feeds.get(name) for other in gone) else None
+            yield _added(one, known, ordered[name], fed)
+        elif known.ordered != ordered[name]:
+            reason = f"it is {known.ordered}, yours is {ordered[name]}; {_MISREAD}"
+            remedy = (
+                "give the destination another name, which takes this one away and adds the other; or change it back"
+            )
+            yield Change(_place(name), "policy", known.ordered, ordered[name], "refused", reason, remedy)
+    for name, known in before.items():
+        if known.ordered is not None and name not in ordered:
+            yield _taken_away(name, known, known.ordered, is_abandoned=name in abandoned)
+
+
+def _place(name: str) -> str:
+    return f"destination {name!r}"
+
+
+def _added(one: Destination, known: KnownDestination | None, ordered: str, fed: str | None) -> Change:
+    """`fed`: the queue of the message box that it feeds, if that got ordinals of a destination that is gone."""
+    name = one.queue.name
+    after = ordered if known is None else f"{ordered}, incarnation {known.incarnation}"
+    change = partial(Change, _place(name), "destination", "none" if known is None else "taken away", after)
+    if not one.says_its_start:
+        return change(
+            "refused",
+            "it gets what is received from now on, and a group whose next number isn't 1 would wait for ever for those before it",
+            "say where its numbers begin: start: first, start_from with a file, or start: 1 in so many words",
+        )
+    if fed is not None:
+        return change(
+            "refused",
+            f"its ordinals begin at 1, and queue {fed!r} of the message box has got ordinals of this pipeline: it would take these for repetitions",
+            "deliver to a new queue",
+        )
+    return change("from the next batch on")
+
+
+def _taken_away(name: str, known: KnownDestination, ordered: str, *, is_abandoned: bool) -> Change:
+    change = partial(Change, _place(name), "destination", ordered, "none")
+    parts = [f"{counted(known.held, 'message is', 'messages are')} held"] if known.held else []
+    parts += [f"{counted(known.waiting, 'message waits', 'messages wait')} for its port"] if known.waiting else []
+    if not parts or is_abandoned:
+        return change("from the next batch on")
+    return change(
+        "refused",
+        f"{' and '.join(parts)}",
+        f"seriatim pipeline drain with the former file; or run it with --abandon {name}, which sets them aside as dead",
+    )
 
 
 def later_changes(before: Pipeline, after: Pipeline) -> Iterator[Change]:

@@ -145,6 +145,13 @@ class Tally:
         if changed or replayed:
             write_synced(self._file, json.dumps({"standing": _plain(after), "before": _plain(before)}).encode())
 
+    def gather(self, bucket: int) -> None:
+        """Put the reports of all buckets together, as that of one. The buckets are others from now on, and tell in their first batch."""
+        together = {"bucket": bucket, **_together(self.standing.reports.values())}
+        standing = Standing(self.standing.batch, self.standing.counts, {str(bucket): together})
+        write_synced(self._file, json.dumps({"standing": _plain(standing), "before": _plain(standing)}).encode())
+        self.standing = self._before = self.opening = standing
+
     def after(self, batch: int) -> Standing | None:
         """The counts after a batch that this object counted; the counts of earlier batches are forgotten.
 
@@ -166,6 +173,25 @@ class Tally:
     def skipped_through(self, batch: int) -> SkippedHoles:
         """The holes that were skipped in the batches up to this one; each batch is told once."""
         return sum((self._skipped.pop(old) for old in sorted(self._skipped) if old <= batch), start=SkippedHoles())
+
+
+def _together(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    told: dict[str, Any] = {"longest": []}
+    groups: list[Any] = []
+    for report in reports:
+        for what in ("held", "holes", "groups", "held_groups"):
+            value = report.get(what, {})
+            if isinstance(value, Mapping):  # an older version told some of them for all destinations together
+                told[what] = dict(Counter(told.get(what, {})) + Counter(value))
+        told["longest"] = sorted([*told["longest"], *report.get("longest", [])], key=waited_since)[:LONGEST]
+        for what in ("suspected", "stopped"):
+            if what in report:
+                before = told.get(what, {"groups": 0, "first": groups})
+                told[what] = {
+                    "groups": before["groups"] + report[what]["groups"],
+                    "first": [*before["first"], *report[what]["first"]],
+                }
+    return told
 
 
 def _skipped(reports: Iterable[dict[str, Any]]) -> SkippedHoles:

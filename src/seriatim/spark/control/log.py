@@ -21,13 +21,15 @@ from typing import Any
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 
-__all__ = ["COMMAND", "FINISH", "KINDS", "ControlLog"]
+__all__ = ["COMMAND", "FINISH", "KINDS", "WAKE", "ControlLog"]
 
 #: The kind of an entry that lets time run out in all buckets.
 FINISH = "finish"
 #: The kind of an operator's command; see ``commands.py``.
 COMMAND = "command"
-KINDS = frozenset({FINISH, COMMAND})
+#: The kind of an entry that only calls all buckets.
+WAKE = "wake"
+KINDS = frozenset({FINISH, COMMAND, WAKE})
 _RESTORE = "restore the checkpoint from a backup"
 
 

@@ -33,7 +33,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
 from seriatim.spark.control.due import Due, buckets_of
-from seriatim.spark.control.log import COMMAND, FINISH, ControlLog
+from seriatim.spark.control.log import COMMAND, FINISH, WAKE, ControlLog
 from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["CONTROL_SCHEMA", "FIRST_OFFSET", "FORMAT", "TICK", "ControlFormat", "Controlled"]
@@ -175,7 +175,11 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             rows += [(bucket, COMMAND, content) for bucket in to]
         bits = int(end["ticks"] or "0", 16)
         slots = [slot for slot in range(bits.bit_length()) if bits >> slot & 1]
-        rows += [(bucket, TICK, None) for bucket in buckets_of(slots, buckets)]
+        calls = [entry for entry in entries if entry["kind"] == WAKE]
+        woken = {*buckets_of(slots, buckets), *(bucket_ids(buckets) if calls else ())}
+        # Buckets of another number than now, which are emptied.
+        woken |= {bucket for entry in calls if entry.get("former") for bucket in bucket_ids(entry["former"])}
+        rows += [(bucket, TICK, None) for bucket in sorted(woken)]
         return iter(rows)
 
     def _slots(self, start: dict[str, Any]) -> list[int]:

@@ -63,7 +63,7 @@ class Outlet:
         format: json, csv or parquet.
         options: the options of the format.
         columns: (name in the file, column of the frame) of each column; none for JSON, which takes ``_line``. An empty
-            column of the frame: a group or sequence that the port's queue doesn't have.
+            column of the frame: a group or sequence that the port's queue doesn't have; ``=1``: a number that all rows have.
     """
 
     staging: str
@@ -91,6 +91,8 @@ class Outlet:
 def _picked(rows: pa.Table, name: str, column: str) -> pa.ChunkedArray | pa.Array:
     if not column:
         return pa.nulls(rows.num_rows, pa.int64() if name == "sequence" else pa.string())
+    if column.startswith("="):
+        return pa.array(np.full(rows.num_rows, int(column[1:]), np.int64))
     found = rows.column(column)
     if not pa.types.is_struct(found.type):
         return found

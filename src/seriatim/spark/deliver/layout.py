@@ -1,7 +1,7 @@
 """The layout of a micro-batch's frame for the workers that write it: its columns, and its text.
 
 A delivered row is ``message_id, type, location, ticket, parent_id, part, parts, group, sequence, ordinal, late``, the
-promoted properties, and ``body``; columns that the frame doesn't have (a ticket, parts) are left out. In Parquet
+promoted properties, and ``body``; behind ``late`` a destination that was added again has ``incarnation``; columns that the frame doesn't have (a ticket, parts) are left out. In Parquet
 ``ticket`` is a struct and ``body`` binary; in JSON ``ticket`` is an object and ``body`` text; in CSV both are text
 (``crm/0/17``).
 
@@ -25,13 +25,11 @@ from seriatim.spark.deliver.set_aside_reasons import without_place
 from seriatim.spark.process.stage import spread
 from seriatim.spark.process.step import OUTPUTS
 
-__all__ = ["Layout"]
+__all__ = ["DepartedQueue", "Layout"]
 
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _PARTS = ("parent_id", "part", "parts")
 _LEFT = (("ordinal", "ordinal"), ("late", "late"))
-#: Only where groups are forgotten.
-_INCARNATION = "incarnation"
 # Formats that have no structs.
 _FLAT = frozenset({"csv", "jdbc"})
 
@@ -48,7 +46,18 @@ class _Shape:
     group: str | None
     default_group: str | None
     sequence: str | None
+    incarnation: int = 0
     forgets: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DepartedQueue:
+    """A destination that was taken away, as far as its messages that are dead are written."""
+
+    name: str
+    group: str | None
+    sequence: str | None
+    default_group: str | None
 
 
 class Layout:
@@ -58,16 +67,32 @@ class Layout:
         queues: the destinations, in the order of their places.
         formats: the format of each destination's port; `DROP` if it has none.
         properties: the promoted properties.
+        incarnations: the incarnations of destinations that were added again, from 1; others have 0, and no such column.
+        departed: the destinations that were taken away.
     """
 
-    def __init__(self, queues: Sequence[Queue], formats: Sequence[str], properties: Sequence[str]) -> None:
+    def __init__(
+        self,
+        queues: Sequence[Queue],
+        formats: Sequence[str],
+        properties: Sequence[str],
+        incarnations: Mapping[str, int] | None = None,
+        departed: Sequence[DepartedQueue] = (),
+    ) -> None:
         self._properties = tuple(properties)
-        self._shapes = {
-            queue.name: _Shape(queue.group, queue.default_group, queue.sequence, queue.expire_to == "nothing")
-            for queue in queues
-        }
+        # A column that isn't promoted any more is null.
+        known = {*self._properties, "location", "type", "message_id", "ticket", "parent_id", "part", "parts"}
+
+        def shape(queue: Queue | DepartedQueue) -> _Shape:
+            gone = isinstance(queue, DepartedQueue)
+            group, sequence = (None if gone and one not in known else one for one in (queue.group, queue.sequence))
+            forgets = isinstance(queue, Queue) and queue.expire_to == "nothing"
+            return _Shape(group, queue.default_group, sequence, (incarnations or {}).get(queue.name, 0), forgets)
+
+        self._shapes = {one.name: shape(one) for one in departed} | {queue.name: shape(queue) for queue in queues}
         self._lines = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == "json"}
         self._dropped = {queue.name for queue, kind in zip(queues, formats, strict=True) if kind == DROP}
+        self._dropped |= {one.name for one in departed} - {queue.name for queue in queues}
         self._flat = any(kind in _FLAT for kind in formats)
         self._selected: dict[tuple[str, ...], list[Column]] = {}
         self._shared: dict[tuple[_Shape, bool, tuple[str, ...]], tuple[tuple[str, str], ...]] = {}
@@ -93,7 +118,10 @@ class Layout:
         sequence = "" if shape.sequence is None else source.get(shape.sequence, _kept(shape.sequence, rows.names))
         group = _group_as_it_is(shape, rows) if shape.group is not None else ""
         order = [("group", "_group" if group is None else group), ("sequence", sequence), *_LEFT]
-        order += [(_INCARNATION, _INCARNATION)] if shape.forgets else []
+        if shape.forgets:
+            order.append(("incarnation", "incarnation"))
+        elif shape.incarnation:
+            order.append(("incarnation", f"={shape.incarnation}"))
         return (*own, *order, *((name, name) for name in self._properties), ("body", "body"))
 
     def is_straight(self, rows: T.StructType) -> bool:
@@ -157,10 +185,9 @@ class Layout:
 
     def _released(self, shape: _Shape, frame: Sequence[str]) -> Column:
         text = F.col("body").cast("string")
-        anew = [_INCARNATION] if shape.forgets else []
-        first = [F.col(name) for name in (*_own(frame), "ordinal", "late", *anew, *self._properties)]
-        place = len(_own(frame))
-        first[place:place] = _order(shape, frame)
+        first = [F.col(name) for name in _own(frame)]
+        first += [*_order(shape, frame), F.col("ordinal"), F.col("late"), *_incarnation(shape, released=True)]
+        first += [F.col(name) for name in self._properties]
         plain = F.to_json(F.struct(*first, text.alias("body")), _JSON)
         no_text = F.lit(None).cast("string").alias("body")
         encoded = F.to_json(F.struct(*first, no_text, F.base64("body").alias("body_base64")), _JSON)
@@ -176,6 +203,7 @@ class Layout:
                 "reason",
                 *_own(frame),
                 *_order(shape, frame),
+                *_incarnation(shape),
                 *self._properties,
                 F.when(F.is_valid_utf8(text), text).alias("body"),
                 F.when(~F.is_valid_utf8(text), F.base64("body")).alias("body_base64"),
@@ -199,6 +227,13 @@ def _own(frame: Sequence[str]) -> tuple[str, ...]:
 def _order(shape: _Shape, frame: Sequence[str]) -> tuple[Column, Column]:
     sequence = F.col(_kept(shape.sequence, frame)) if shape.sequence is not None else F.lit(None).cast("bigint")
     return _group(shape.group, shape.default_group, frame).alias("group"), sequence.alias("sequence")
+
+
+def _incarnation(shape: _Shape, *, released: bool = False) -> list[Column]:
+    """The incarnation of a destination that was added again; of released messages also that of a group that may be forgotten."""
+    if shape.forgets and released:
+        return [F.col("incarnation")]
+    return [F.lit(shape.incarnation).alias("incarnation")] if shape.incarnation else []
 
 
 def _kept(name: str, frame: Sequence[str]) -> str:

@@ -30,7 +30,7 @@ from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline
 from seriatim.pipeline.text.counted import counted
 from seriatim.spark.deliver.file_formats import FORMATS, check_options
 from seriatim.spark.deliver.file_parts import ANSWER, Outlet, Parts
-from seriatim.spark.deliver.layout import Layout
+from seriatim.spark.deliver.layout import DepartedQueue, Layout
 from seriatim.spark.deliver.outbox import Outbox, folder_name
 from seriatim.spark.deliver.outgoing import Outgoing, Waiting
 from seriatim.spark.deliver.port import Port
@@ -96,6 +96,8 @@ class Sink:
         folders: the folders of the checkpoint.
         delivered: called when a batch is in place in all ports, or waits for failing ports.
         fence: the number of the run, higher than that of each run before it: no earlier run delivers any more.
+        incarnations: see `Layout`.
+        departed: see `Layout`.
         clock: monotonic seconds.
 
     Raises:
@@ -113,6 +115,8 @@ class Sink:
         delivered: Callable[[Delivered], None],
         *,
         fence: int = 0,
+        incarnations: Mapping[str, int] | None = None,
+        departed: Sequence[DepartedQueue] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         delivering = [destination for destination in pipeline.route if destination.deliver.format != DROP]
@@ -123,7 +127,7 @@ class Sink:
         # Whether any port takes columns, and not lines of text.
         self._typed = any(kind != "json" for kind in self._formats)
         every, formats = zip(*((one.queue, one.deliver.format) for one in pipeline.route), strict=True)
-        self._layout = Layout(every, formats, tuple(properties(pipeline)))
+        self._layout = Layout(every, formats, tuple(properties(pipeline)), incarnations, departed)
         self._delivered = delivered
         self._clock = clock
         self._last: int | None = None

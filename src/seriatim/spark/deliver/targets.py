@@ -26,7 +26,7 @@ __all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
 
 _MOST = 300
 #: What a reader of a Kafka topic needs to drop repeated records.
-_HEADERS = ("message_id", "ordinal")
+_HEADERS = ("message_id", "ordinal", "incarnation")
 #: So long a batch waits for room in a queue of a box before its destination is said to wait.
 _WAIT = "5s"
 _OURS = re.compile(r"seriatim\.errors\.\w+: ")
@@ -140,7 +140,9 @@ class BoxSink(SparkSink):
         super().__init__(session, BOX, None, {**options, "writer": writer, "fence": str(fence), "wait": _WAIT})
         # Columns that are no properties: what the box gives itself, and what only told the order here.
         used = {options.get("group"), options.get("sequence"), options.get("dialogBy")}
-        self._left_out = [name for name in ("ticket", "group", "sequence", "ordinal", "late") if name not in used]
+        self._left_out = [
+            name for name in ("ticket", "group", "sequence", "ordinal", "late", "incarnation") if name not in used
+        ]
 
     def take(self, batch: int, folder: Path) -> None:
         """See `Target`."""
@@ -161,6 +163,7 @@ def _records(frame: DataFrame) -> DataFrame:
     headers = [
         F.struct(F.lit(name).alias("key"), F.col(name).cast("string").cast("binary").alias("value"))
         for name in _HEADERS
+        if name in frame.columns
     ]
     return frame.select(
         F.col("group").cast("string").alias("key"),

@@ -34,9 +34,10 @@ from seriatim.spark.resequence.commands import Obeying
 from seriatim.spark.resequence.group_views import stopped
 from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.state.cold_groups import ColdGroups, cold_counts
+from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, first_ref, row_of
-from seriatim.spark.state.packets import contiguous, slices
+from seriatim.spark.state.packets import opened, slices
 
 __all__ = ["LONGEST", "MOST_SKIPPED", "MOST_SUSPECTED", "Became", "Bucket", "Plan", "waited_since"]
 
@@ -48,6 +49,8 @@ MOST_SKIPPED = 10
 MOST_SUSPECTED = 10
 #: So many groups of a queue have to have expired before they leave a bucket's index: a run of them is written at once.
 LEAST_PUT_AWAY = 256
+#: Why the messages are dead that a destination held when it was taken away.
+_ABANDONED = "its destination was taken away"
 
 # Columns that travel with a message through the operator where they are needed.
 KEY, SEQUENCE, PROBLEM = "__sq_key", "__sq_sequence", "__sq_problem"
@@ -63,7 +66,8 @@ class Plan:
     the first, which sets it aside. Their policies are as they are judged here: they say, too, whether messages open and
     close groups. `invalid` is the column with the reason why a row is no message, `user` are the
     names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
-    (none: a hash of the row). `buckets` is the number of buckets.
+    (none: a hash of the row). `buckets` is the number of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a
+    group's bucket goes by its key alone. `moved`: the folder with the state from before the number of buckets was changed.
     """
 
     queues: tuple[Queue, ...]
@@ -76,6 +80,9 @@ class Plan:
     reports: bool
     fingerprint: str
     buckets: int
+    history: DestinationHistory | None = None
+    by_key: bool = False
+    moved: str | None = None
 
     @property
     def ticks(self) -> bool:
@@ -91,6 +98,15 @@ class Plan:
     def forgets(self) -> bool:
         """Whether groups of a queue are forgotten, so that released messages have an incarnation."""
         return any(queue.expire_to == "nothing" for queue in self.queues)
+
+    @property
+    def carried(self) -> list[str]:
+        """The user's columns that belong to a message, to whichever queues it goes."""
+        return [name for name in self.user if name != self.destination]
+
+    def incarnation(self, queue: str) -> int:
+        """The present incarnation of a queue."""
+        return 1 if self.history is None else self.history.incarnation(queue)
 
     @property
     def steps(self) -> dict[str, int]:
@@ -124,7 +140,8 @@ class Bucket:
         self._index = index
         self._bodies = bodies
         self._cold = cold
-        self._arrived = contiguous(pa.concat_tables(packets)) if packets else pa.table({})
+        # What is told for each queue to which a message goes, the messages, and for each row of the former that of its message.
+        self._arrived, self._messages, self._places = opened(packets)
         self._rows: list[Ints] = []  # rows of what arrived, in the order of their refs
         self._chunk = index.chunk
         self._refs = first_ref(index.chunk)
@@ -148,6 +165,7 @@ class Bucket:
         """
         if self._plan.clock == "processing":
             self._index.now = now = max(now, self._index.now)
+        self._abandon()
         rows = self._rows_by_queue()
         for number, queue in enumerate(self._plan.queues):
             self._queue(queue, rows.get(number, empty_ints()), now, finish=finish)
@@ -297,14 +315,14 @@ class Bucket:
                 leaves_nothing = rows[void[rows]]
                 rows = rows[~void[rows]]
                 reasons = _words(np.full(len(leaves_nothing), Reason.LEAVES_NOTHING))
-                self._emit(leaves_nothing, Disposition.VOID, reasons)
-            self._emit(rows, Disposition.RELEASED, _words(empty_ints(len(rows))))
+                self._emit(queue, leaves_nothing, Disposition.VOID, reasons)
+            self._emit(queue, rows, Disposition.RELEASED, _words(empty_ints(len(rows))))
             return
         if not len(rows) and queue.name not in self._index.queues:
             return
         rows, group, keys = self._groups_of(queue, rows)
         known = self._index.queues.get(queue.name) or QueueState(
-            pa.array([], pa.binary()), kernel.new_state(queue.policy, 0)
+            pa.array([], pa.binary()), kernel.new_state(queue.policy, 0), self._plan.incarnation(queue.name)
         )
         known = self._without_forgotten(queue, known, now)
         known, group = _enrol(queue.policy, self._taken_back(queue.name, known, keys), keys, group)
@@ -314,7 +332,7 @@ class Bucket:
         self._note_skipped(queue, known.keys, events)
         if self._plan.reports and len(events):
             self._events += told_events(queue, known, events)
-        self._decide(known, decided)
+        self._decide(queue.name, known, decided)
 
     def _without_forgotten(self, queue: Queue, known: QueueState, now: int) -> QueueState:
         """The groups without those that have expired to nothing; whichever of them gets a message begins as a new incarnation."""
@@ -363,7 +381,7 @@ class Bucket:
 
     def _why_refused(self) -> pa.ChunkedArray | None:
         """The reasons why rows are no messages, null for messages; None: all rows are messages."""
-        told = None if self._plan.invalid is None else self._column(self._plan.invalid)
+        told = None if self._plan.invalid is None else self._of_messages(self._plan.invalid)
         if self._found is not None and self._found.null_count:
             named = pc.binary_join_element_wise("'", self._arrived.column(self._plan.destination), "'", "")
             stray = pc.binary_join_element_wise("no queue is named ", pc.fill_null(named, "null"), "")
@@ -395,6 +413,17 @@ class Bucket:
         found: Bools = pc.fill_null(values, False).to_numpy()
         return found
 
+    def _of_messages(self, name: str) -> pa.ChunkedArray | None:
+        """A column of the user's, for each queue to which a message goes."""
+        if name not in self._messages.column_names:
+            return None
+        column = self._messages.column(name)
+        return column if self._places is None else column.take(pa.array(self._places))
+
+    def _whose(self, rows: Ints) -> Ints:
+        """The rows of messages, by those of the queues to which they go."""
+        return rows if self._places is None else self._places[rows]
+
     def _column(self, name: str) -> pa.ChunkedArray | None:
         return self._arrived.column(name) if name in self._arrived.column_names else None
 
@@ -405,7 +434,7 @@ class Bucket:
         if self._refused is not None:
             bad = pc.is_valid(self._refused).to_numpy()[rows]
             reasons = self._refused.take(pa.array(rows[bad])).combine_chunks()
-            self._emit(rows[bad], Disposition.INVALID, reasons)
+            self._emit(queue, rows[bad], Disposition.INVALID, reasons)
             rows = rows[~bad]
         reason = empty_ints(len(rows))
         if isinstance(queue.policy, Unordered):
@@ -438,7 +467,7 @@ class Bucket:
             reason = np.where(faults[codes] > 0, faults[codes], reason)
         bad = reason > 0
         if bad.any():
-            self._emit(rows[bad], Disposition.INVALID, _words(reason[bad]))
+            self._emit(queue, rows[bad], Disposition.INVALID, _words(reason[bad]))
             rows, codes = rows[~bad], codes[~bad]
             used, codes = np.unique(codes, return_inverse=True)
             words = words.take(pa.array(used))
@@ -471,9 +500,9 @@ class Bucket:
     def _order(self, rows: Ints, group: Ints, sequence: Ints, time: Ints | None) -> Ints:
         """The order of arrival within each group; see *Arrival* in the documentation of `resequence`."""
         if self._plan.arrivals:
-            columns = [_at(self._arrived, path) for path in self._plan.arrivals]
+            columns = [_at(self._messages, path) for path in self._plan.arrivals]
             names = [str(place) for place in range(len(columns))]
-            wanted = pa.table(columns, names).take(pa.array(rows))
+            wanted = pa.table(columns, names).take(pa.array(self._whose(rows)))
             order = pc.sort_indices(wanted, [(name, "ascending") for name in names]).to_numpy().astype(np.int64)
             if time is not None:
                 order = order[np.argsort(time[order], kind="stable")]
@@ -514,6 +543,15 @@ class Bucket:
             events = Events.concat([events, last.events])
         return state, decided, events
 
+    def _abandon(self) -> None:
+        """Set aside what is held for destinations that were taken away."""
+        for name, known in self._index.departed.items():
+            refs = known.state.held.ref[known.state.held.weight > 0]
+            if len(refs):
+                self._counts[Disposition.DEAD] += len(refs)
+                self._out.append(_Decision.alike(refs, Disposition.DEAD, pa.repeat(_ABANDONED, len(refs)), name))
+        self._index.departed.clear()
+
     # ---- what was decided
 
     def _note_skipped(self, queue: Queue, keys: pa.BinaryArray, events: Events) -> None:
@@ -533,24 +571,29 @@ class Bucket:
         self._note_skipped(queue, known.keys, events)
         because = {"operation_id": command.id, "action": command.verb, "actor": command.actor, "reason": command.reason}
         self._events += told_events(queue, known, events, because)
-        self._decide(known, decided)
+        self._decide(queue.name, known, decided)
 
-    def _decide(self, known: QueueState, decided: Decided) -> None:
+    def _decide(self, queue: str, known: QueueState, decided: Decided) -> None:
         self._counts += np.bincount(decided.disposition, minlength=len(Disposition))
         if self._plan.output == "released":
             decided = decided.take(decided.disposition == Disposition.RELEASED)
         if len(decided):
             decided = decided.take(order_by(decided.group, decided.ordinal))
-            self._out.append(_Decision.of(decided, known.incarnations()[decided.group] if self._plan.forgets else None))
+            self._out.append(
+                _Decision.of(decided, queue, known.incarnations()[decided.group] if self._plan.forgets else None)
+            )
 
-    def _emit(self, rows: Ints, disposition: Disposition, reasons: pa.Array) -> None:
+    def _emit(self, queue: Queue, rows: Ints, disposition: Disposition, reasons: pa.Array) -> None:
         """Decide rows that never become arrivals."""
         self._counts[disposition] += len(rows)
         if len(rows) and (self._plan.output == "all" or disposition is Disposition.RELEASED):
             refs = self._refs + np.arange(len(rows))
             self._refs += len(rows)
             self._rows.append(rows)
-            self._out.append(_Decision.alike(refs, disposition, reasons))
+            where: str | pa.Array = queue.name
+            if self._found is not None and self._found.null_count:  # a row that names no queue is of the first one here
+                where = self._arrived.column(self._plan.destination).take(pa.array(rows)).combine_chunks()
+            self._out.append(_Decision.alike(refs, disposition, reasons, where))
 
     def _show_held(self) -> None:
         for queue in self._plan.queues:
@@ -560,7 +603,7 @@ class Bucket:
                 if not messages.any():
                     continue
                 reasons = _words(kernel.why_held(queue.policy, state)[messages])
-                self._out.append(_Decision.alike(state.held.ref[messages], Disposition.HELD, reasons))
+                self._out.append(_Decision.alike(state.held.ref[messages], Disposition.HELD, reasons, queue.name))
 
     def _keep(self) -> None:
         """Store the bodies of held messages, and update refs of bodies that have moved."""
@@ -573,7 +616,7 @@ class Bucket:
                 if old != chunk:
                     self._bodies.table(old)
         moved: list[tuple[Ints, Ints]] = []
-        self._bodies.keep(chunk, self._messages, refs, lambda old, new: moved.append((old, new)))
+        self._bodies.keep(chunk, self._arrived_bodies, refs, lambda old, new: moved.append((old, new)))
         if moved:
             old, new = (np.concatenate(each) for each in zip(*moved, strict=True))
             order = np.argsort(old)
@@ -581,20 +624,24 @@ class Bucket:
                 queue.state = _moved(queue.state, old[order], new[order])
         self._index.chunk = chunk + 1
 
-    def _messages(self, rows: Ints) -> pa.Table:
-        """Messages that arrived in this call, by their rows in its chunk."""
-        where = np.concatenate(self._rows)
-        return self._arrived.select(list(self._plan.user)).take(pa.array(where[rows]))
+    def _arrived_bodies(self, rows: Ints) -> tuple[pa.Table, Ints]:
+        """The bodies of messages that arrived in this call, by their rows in its chunk, and for each of these its body."""
+        wanted, places = self._whose(np.concatenate(self._rows)[rows]), np.arange(len(rows))
+        if self._places is not None:
+            alone, found = np.unique(wanted, return_inverse=True)
+            if len(alone) < len(wanted):
+                wanted, places = alone, found
+        return self._messages.select(self._plan.carried).take(pa.array(wanted)), places
 
     def _tables(self) -> Iterator[pa.Table]:
         """The decided messages with the decisions, in portions."""
-        where = np.concatenate(self._rows) if self._rows else empty_ints()
+        where = self._whose(np.concatenate(self._rows)) if self._rows else empty_ints()
         for decision in self._out:
             chunks = np.unique(chunk_of(decision.refs)).tolist()
             sources, offsets, at = [], {}, 0
             for chunk in chunks:
                 own = chunk == self._chunk
-                table = self._arrived.select(list(self._plan.user)) if own else self._bodies.table(chunk)
+                table = self._messages.select(self._plan.carried) if own else self._bodies.table(chunk)
                 sources.append(table)
                 offsets[chunk] = at
                 at += table.num_rows
@@ -602,32 +649,31 @@ class Bucket:
             if len(chunks) == 1 and chunks[0] == self._chunk:
                 rows = where[rows]
             else:
-                mine = chunk_of(decision.refs) == self._chunk
-                base = np.zeros(len(rows), np.int64)
+                rows, of = rows.copy(), chunk_of(decision.refs)
                 for chunk, offset in offsets.items():
-                    base[chunk_of(decision.refs) == chunk] = offset
-                rows = rows.copy()
-                rows[mine] = where[rows[mine]]
-                rows += base
+                    mine = of == chunk
+                    own = chunk == self._chunk
+                    rows[mine] = offset + (where[rows[mine]] if own else self._bodies.places(chunk, rows[mine]))
             start = 0
             for part in slices(pa.concat_tables(sources), rows):
-                yield decision.added(part, start, self._plan.output, forgets=self._plan.forgets)
+                yield decision.added(part, start, self._plan)
                 start += part.num_rows
 
 
 @dataclass(frozen=True, slots=True)
 class _Decision:
-    """Decided messages by ref, and the columns that are added to them."""
+    """Decided messages by ref, and the columns that are added to them; the queue is one for all, or by message."""
 
     refs: Ints
     ordinal: pa.Array
     late: pa.Array
     disposition: pa.Array
     reason: pa.Array
+    queue: str | pa.Array
     incarnation: pa.Array | None = None
 
     @classmethod
-    def of(cls, decided: Decided, incarnations: Ints | None) -> _Decision:
+    def of(cls, decided: Decided, queue: str, incarnations: Ints | None) -> _Decision:
         left = decided.disposition == Disposition.RELEASED
         return cls(
             decided.ref,
@@ -635,11 +681,12 @@ class _Decision:
             pa.array(decided.late),
             _dispositions().take(pa.array(decided.disposition)),
             _words(decided.reason),
+            queue,
             None if incarnations is None else pa.array(incarnations, pa.int64(), mask=~left),
         )
 
     @classmethod
-    def alike(cls, refs: Ints, disposition: Disposition, reasons: pa.Array) -> _Decision:
+    def alike(cls, refs: Ints, disposition: Disposition, reasons: pa.Array, queue: str | pa.Array) -> _Decision:
         n = len(refs)
         return cls(
             refs,
@@ -647,14 +694,18 @@ class _Decision:
             pa.array(np.zeros(n, np.bool_)),
             _dispositions().take(pa.array(np.full(n, int(disposition)))),
             reasons,
+            queue,
         )
 
-    def added(self, messages: pa.Table, start: int, output: str, *, forgets: bool) -> pa.Table:
-        """Messages with seriatim's columns behind the user's columns."""
-        n = messages.num_rows
+    def added(self, messages: pa.Table, start: int, plan: Plan) -> pa.Table:
+        """Messages with their queue, and seriatim's columns behind the user's columns."""
+        n, output = messages.num_rows, plan.output
+        if plan.destination is not None:
+            named = pa.repeat(self.queue, n) if isinstance(self.queue, str) else self.queue.slice(start, n)
+            messages = messages.add_column(plan.user.index(plan.destination), plan.destination, named)
         table = messages.append_column("ordinal", self.ordinal.slice(start, n))
         table = table.append_column("late", self.late.slice(start, n))
-        if forgets:
+        if plan.forgets:
             own = pa.nulls(len(self.refs), pa.int64()) if self.incarnation is None else self.incarnation
             table = table.append_column("incarnation", own.slice(start, n))
         if output == "all":

@@ -42,15 +42,17 @@ MOST_SEEN = 10_000
 _ID = "message_id"
 
 
-def in_buckets(rows: DataFrame, buckets: int) -> DataFrame:
+def in_buckets(rows: DataFrame, buckets: int, *, by_key: bool) -> DataFrame:
     """Rows of the control source, each with the bucket of its group, which the source doesn't know."""
-    return rows.withColumn("bucket", F.coalesce(F.col("bucket"), _bucket(F.col("content"), buckets)))
+    return rows.withColumn("bucket", F.coalesce(F.col("bucket"), _bucket(F.col("content"), buckets, by_key=by_key)))
 
 
-def _bucket(content: Column, buckets: int) -> Column:
+def _bucket(content: Column, buckets: int, *, by_key: bool) -> Column:
     """The id of the bucket that has the group of a command. The same hash as for messages; see `prepared`."""
     told = F.from_json(content, "queue string, key string")
-    place = F.pmod(F.xxhash64(told["queue"], told["key"].cast("binary")), F.lit(buckets)).cast("int")
+    place = F.pmod(F.xxhash64(F.lit("") if by_key else told["queue"], told["key"].cast("binary")), F.lit(buckets)).cast(
+        "int"
+    )
     return F.get(F.lit(bucket_ids(buckets)), place).cast("int")
 
 
@@ -196,7 +198,11 @@ class Obeying:
         for chunk in np.unique(chunk_of(refs)).tolist():
             table = self._bodies.table(chunk)
             mine = refs[chunk_of(refs) == chunk]
-            ids = table.column(_ID).take(pa.array(row_of(mine))) if _ID in table.column_names else None
+            ids = (
+                table.column(_ID).take(pa.array(self._bodies.places(chunk, row_of(mine))))
+                if _ID in table.column_names
+                else None
+            )
             place = -1 if ids is None else pc.index(ids, wanted).as_py()
             if place >= 0:
                 return int(mine[place])

@@ -51,19 +51,20 @@ def groups_in_state(
     use_this_python(session)
     place = place_of(checkpoint)
     policies = {queue.name: remembering(queue.policy_of(None), 0) for queue in queues}
+    incarnations = _incarnations(checkpoint)
     found: list[dict[str, Any]] = []
     for operator in operators(session, place):
         reader = session.read.format("statestore").option("operatorId", operator)
         index = reader.option("stateVarName", "index").load(place)
         values = index.select(F.lit(0).cast("long").alias("number"), F.col("value.value").alias("value"))
-        rows = values.mapInArrow(_telling(policies, key, ready=ready), _TOLD).collect()
+        rows = values.mapInArrow(_telling(policies, incarnations, key, ready=ready), _TOLD).collect()
         told = [json.loads(row.told) for row in rows]
         if ready:  # a group that has expired is ready or closed
             cold = reader.option("stateVarName", "bodies").load(place).where("user_map_key.chunk < 0")
             pages = cold.select(
                 F.col("user_map_key.chunk").alias("number"), F.col("user_map_value.packet").alias("value")
             )
-            rows = pages.mapInArrow(_telling(policies, key, ready=ready), _TOLD).collect()
+            rows = pages.mapInArrow(_telling(policies, incarnations, key, ready=ready), _TOLD).collect()
             told += _newest(rows, {(one["queue"], one["group"]) for one in told})
         found += told
     return sorted(found, key=lambda one: (one["queue"], one["group"]))
@@ -80,8 +81,17 @@ def _newest(rows: Iterable[Any], at_hand: Collection[tuple[str, str]]) -> list[d
     return [one for _, one in latest.values()]
 
 
+def _incarnations(checkpoint: Path) -> dict[str, int]:
+    """The present incarnations of a pipeline's destinations, as far as its manifest tells them."""
+    try:
+        found = json.loads((checkpoint / "pipeline.json").read_bytes())
+        return {name: int(one["incarnation"]) for name, one in found.get("destinations", {}).items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}  # a run says what is wrong with the file
+
+
 def _telling(
-    policies: Mapping[str, Policy], key: str | None, *, ready: bool
+    policies: Mapping[str, Policy], incarnations: Mapping[str, int], key: str | None, *, ready: bool
 ) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
     """A function for ``mapInArrow``: the groups in buckets' indexes, as JSON."""
 
@@ -95,7 +105,7 @@ def _telling(
                     continue  # the filter of a run
                 index = Index.from_bytes(value, None)
                 for name, known in index.queues.items():
-                    if name not in policies:
+                    if name not in policies or known.incarnation < incarnations.get(name, 1):
                         continue
                     rows = np.arange(len(known.state)) if ready else not_ready(policies[name], known.state)
                     if key is not None:

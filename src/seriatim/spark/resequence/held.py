@@ -29,7 +29,7 @@ from seriatim.kernel.state import NOTHING
 from seriatim.kernel.time import NEVER
 from seriatim.spark.session.requirements import use_this_python
 from seriatim.spark.state.group_index import Index, QueueState
-from seriatim.spark.state.held_bodies import chunk_of, row_of
+from seriatim.spark.state.held_bodies import chunk_of, places_in, row_of
 from seriatim.spark.state.packets import from_bytes
 
 __all__ = ["held", "operators", "place_of"]
@@ -194,7 +194,7 @@ def _messages(session: SparkSession, chunks: DataFrame) -> DataFrame:
     newest = chunks.orderBy(F.col("chunk").desc()).limit(1).collect()
     message: T.DataType = T.NullType()
     if newest:
-        columns = from_arrow_schema(from_bytes(bytes(newest[0].packet)).schema)
+        columns = from_arrow_schema(places_in(from_bytes(bytes(newest[0].packet)))[0].schema)
         message = T.StructType([T.StructField(field.name, field.dataType, True) for field in columns])
     shown = T.StructType([T.StructField(name, kind) for name, kind in {**_PLACE, "message": message}.items()])
     if not newest:
@@ -211,7 +211,8 @@ def _opening(schema: bytes) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
         kind = fields.field("message").type
         for batch in batches:
             for row in batch.to_pylist():
-                table = from_bytes(row["packet"]).combine_chunks()
+                bodies, places = places_in(from_bytes(row["packet"]))
+                table = (bodies if places is None else bodies.take(pa.array(places))).combine_chunks()
                 count = table.num_rows
                 columns = [
                     (

@@ -200,8 +200,11 @@ def prepared(
     bucket_column: str,
     *,
     ties: bool,
+    by_key: bool,
 ) -> DataFrame:
     """The frame with seriatim's columns as far as they are needed; `ties`: also a hash of each row, for equal sequences.
+
+    `by_key`: a group's bucket goes by its key alone, so that queues with the same groups have a message in the same bucket.
 
     If a row names several destinations, they are in `EACH`, with seriatim's columns for each destination.
     """
@@ -215,7 +218,7 @@ def prepared(
         )
 
     def ours(where: Column | None) -> list[Column]:
-        return _ours(df, queues, where, time, void, buckets, bucket_column, ties=ties)
+        return _ours(df, queues, where, time, void, buckets, bucket_column, ties=ties, by_key=by_key)
 
     if destination is None:
         return df.select(*map(quoted, df.columns), *ours(None))
@@ -243,6 +246,7 @@ def _ours(
     bucket_column: str,
     *,
     ties: bool,
+    by_key: bool,
 ) -> list[Column]:
     """Seriatim's columns of a message for the destination `where`."""
     ours: dict[str, Column | None] = {
@@ -258,17 +262,26 @@ def _ours(
         ours[names.TIME] = microseconds(type_of(df, time, "event time"), quoted(time), time, "event time")
     if ties:
         ours[names.TIE] = _tie(df)
-    ours[bucket_column] = F.pmod(_spread(df, queues, where, ours[names.KEY]), F.lit(buckets)).cast("int")
+    ours[bucket_column] = F.pmod(_spread(df, queues, where, ours[names.KEY], by_key=by_key), F.lit(buckets)).cast("int")
     return [column.alias(name) for name, column in ours.items() if column is not None]
 
 
-def _spread(df: DataFrame, queues: Sequence[Queue], where: Column | None, key: Column | None) -> Column:
-    """A hash that is the same for the messages of one group; messages without a group are spread over all buckets."""
+def _spread(
+    df: DataFrame, queues: Sequence[Queue], where: Column | None, key: Column | None, *, by_key: bool
+) -> Column:
+    """A hash that is the same for the messages of one group; messages without a group are spread over all buckets.
+
+    By key, a message goes to a queue without groups in the bucket where the first queue with groups would have it.
+    """
     if key is None:
         return _tie(df)
-    by_group = F.xxhash64(F.lit("") if where is None else where, key)
+    by_group = F.xxhash64(F.lit("") if where is None or by_key else where, key)
     alone = [queue.name for queue in queues if isinstance(queue.policy, Unordered)]
-    return F.when(where.isin(alone), _tie(df)).otherwise(by_group) if where is not None and alone else by_group
+    if where is None or not alone:
+        return by_group
+    other = next(_key(df, queue) for queue in queues if queue.name not in alone) if by_key else None
+    beside = _tie(df) if other is None else F.when(other.isNotNull(), F.xxhash64(F.lit(""), other)).otherwise(_tie(df))
+    return F.when(where.isin(alone), beside).otherwise(by_group)
 
 
 def _key_source(queue: Queue) -> object:

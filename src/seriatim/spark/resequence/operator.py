@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,21 +19,24 @@ from seriatim.spark.control.due import BIT, DUE, SLOT, bit_at, place_of
 from seriatim.spark.control.log import COMMAND, FINISH
 from seriatim.spark.resequence.bucket import Bucket, Plan
 from seriatim.spark.resequence.commands import REMEMBERED, commands_in
+from seriatim.spark.resequence.first_numbers import START_KEY, START_NEXT, START_QUEUE, first_numbers_in
 from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.resequence.resubmitted import answer_to, never_late, refusal_of, rows_of
+from seriatim.spark.state.buckets import bucket_ids
 from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
+from seriatim.spark.state.manifest import is_cut_alike
+from seriatim.spark.state.moved_files import INDEX, read_moved
 from seriatim.spark.state.packets import from_bytes, to_bytes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CONTENT", "KIND", "NOW", "START_QUEUE", "Resequencer", "resequence_to_the_end"]
+__all__ = ["CONTENT", "KIND", "NOW", "Resequencer", "resequence_to_the_end"]
 
 #: Columns beside a packet. A row of the control source has a kind, and as JSON what it needs; `NOW`: the batch's time.
 KIND, CONTENT, NOW = "kind", "content", "now"
-START_QUEUE, START_KEY, START_NEXT = "queue", "key", "next"
 
 
 class _StateChunks:
@@ -84,7 +88,7 @@ class Resequencer(StatefulProcessor):
             if COMMAND in kinds:
                 told.extend(frame.loc[frame[KIND] == COMMAND, CONTENT])
             now = max(now, int(frame[NOW].max()))
-        index = self._load()
+        index = self._load(int(key[0]))
         tables = [from_bytes(packet) for packet in packets if packet]
         at, now = now, self._now(now, timerValues)
         commands = commands_in(told)
@@ -95,7 +99,7 @@ class Resequencer(StatefulProcessor):
         bucket = self._bucket(index, tables)
         obeyed = bucket.obey(commands, now, at) if told else False
         # A tick that finds nothing due changes nothing. A witness leaves a state, though its packet is empty.
-        wanted = packets or obeyed or FINISH in kinds or bucket.due() <= now
+        wanted = packets or obeyed or FINISH in kinds or bucket.due() <= now or index.departed
         decided = self._call(index, bucket, now, finish=FINISH in kinds) if wanted else ()
         yield from self._told(key, bucket, decided)
 
@@ -134,7 +138,7 @@ class Resequencer(StatefulProcessor):
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge timers of the event clock that are due, if nothing arrived."""
-        index = self._load()
+        index = self._load(int(key[0]))
         if index.timer is not None and index.timer == expiredTimerInfo.getExpiryTimeInMs():
             index.timer = None  # Spark deletes it after this call
             bucket = self._bucket(index, [])
@@ -142,7 +146,7 @@ class Resequencer(StatefulProcessor):
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: N802, N803
         """Add groups that don't begin at the policy's start."""
-        index = self._load()
+        index = self._load(int(key[0]))
         for packet in initialState["packet"]:
             enrol_first(self._plan, index, from_bytes(bytes(packet)))
         self._index.update((index.to_bytes(),))
@@ -150,14 +154,35 @@ class Resequencer(StatefulProcessor):
     def close(self) -> None:
         """Do nothing."""
 
-    def _load(self) -> Index:
-        value = self._index.get()
-        return Index(self._plan.fingerprint) if value is None else Index.from_bytes(value[0], self._plan.fingerprint)
+    def _load(self, bucket: int) -> Index:
+        value, plan = self._index.get(), self._plan
+        if plan.moved is not None and (
+            value is None or not is_cut_alike(Index.fingerprint_of(value[0]), plan.fingerprint)
+        ):
+            value = self._take_over(Path(plan.moved), bucket)
+        index = Index(plan.fingerprint) if value is None else Index.from_bytes(value[0], plan.fingerprint, plan.history)
+        for name, folder in ({} if plan.history is None else plan.history.first_numbers).items():
+            if name not in index.queues:
+                enrol_first(plan, index, first_numbers_in(Path(folder), bucket), only=name)
+        return index
+
+    def _take_over(self, folder: Path, bucket: int) -> tuple[bytes] | None:
+        """Put the state that a move has written in place of what Spark has; return the index."""
+        self._bodies.clear()
+        packets = read_moved(folder, bucket) if bucket in bucket_ids(self._plan.buckets) else {}
+        for chunk, packet in packets.items():
+            if chunk != INDEX:
+                self._bodies.updateValue((chunk,), (packet,))
+        index = packets.get(INDEX) or Index(self._plan.fingerprint).to_bytes()
+        self._index.update((index,))
+        return (index,)
 
     def _bucket(self, index: Index, tables: list[pa.Table], plan: Plan | None = None) -> Bucket:
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
+        if self._plan.destination is not None:
+            schema = schema.remove(schema.get_field_index(self._plan.destination))
         if tables:
-            schema = tables[0].select(list(self._plan.user)).schema
+            schema = tables[0].select(self._plan.carried).schema
         chunks = _StateChunks(self._bodies)
         bodies = Bodies(chunks, index.chunks, schema)
         index.steps = self._plan.steps
@@ -215,15 +240,25 @@ class Resequencer(StatefulProcessor):
         index.timer = wanted
 
 
-def enrol_first(plan: Plan, index: Index, rows: pa.Table) -> None:
-    """Add groups with their first numbers to an index that doesn't have them yet."""
+def enrol_first(plan: Plan, index: Index, rows: pa.Table, *, only: str | None = None) -> None:
+    """Add groups with their first numbers to an index that doesn't have them yet.
+
+    Args:
+        plan: the plan.
+        index: the index; changed in place.
+        rows: the first numbers.
+        only: a queue that is added now, also where the bucket has no groups of it: so that this is done once. None: all queues.
+    """
     for queue in plan.queues:
         name = "" if plan.destination is None else queue.name
+        if only not in (None, name):
+            continue
         mine = rows.filter(pc.equal(rows.column(START_QUEUE), name))
-        if mine.num_rows:
+        if mine.num_rows or only is not None:
             first = mine.column(START_NEXT).to_numpy().astype(np.int64)
             keys = mine.column(START_KEY).combine_chunks().cast(pa.binary())
-            index.queues[queue.name] = QueueState(keys, kernel.new_state(queue.policy, len(first), first))
+            state = kernel.new_state(queue.policy, len(first), first)
+            index.queues[queue.name] = QueueState(keys, state, plan.incarnation(queue.name))
 
 
 def resequence_to_the_end(
@@ -249,7 +284,7 @@ def resequence_to_the_end(
             index = Index(plan.fingerprint)
             for first in firsts.get(bucket, []):
                 enrol_first(plan, index, first)
-            schema = tables[0].select(list(plan.user)).schema
+            schema = tables[0].select(plan.carried).schema
             now = 0 if until is None else _latest(tables, until)
             call = Bucket(plan, index, Bodies(MemoryChunks({}), index.chunks, schema), tables)
             for table in call.take(now, finish=finish, final=True):

@@ -24,24 +24,23 @@ from seriatim.spark.frames.columns import check_columns, check_frame, microsecon
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.commands import in_buckets
 from seriatim.spark.resequence.decided_packets import operator_schema
+from seriatim.spark.resequence.first_numbers import first_numbers
 from seriatim.spark.resequence.input_columns import BODY, arrival_of, compared, prepared
 from seriatim.spark.resequence.left_out import LeftOut, counting
 from seriatim.spark.resequence.operator import (
     CONTENT,
     KIND,
     NOW,
-    START_KEY,
-    START_NEXT,
-    START_QUEUE,
     Resequencer,
     resequence_to_the_end,
 )
 from seriatim.spark.session.requirements import arrow_schema, make_ready
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
+from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import fingerprint
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, unpack, with_witness
 
-__all__ = ["resequence"]
+__all__ = ["judged_here", "resequence"]
 
 _BUCKET, _UNTIL = "__sq_bucket", "__sq_until"
 
@@ -70,6 +69,9 @@ def resequence(
     void: str | None = None,
     packed: bool = False,
     control: Path | None = None,
+    history: DestinationHistory | None = None,
+    by_key: bool = False,
+    moved: Path | None = None,
 ) -> DataFrame:
     """Puts messages in order per group.
 
@@ -113,6 +115,10 @@ def resequence(
         packed: for a streaming frame: leave the rows in packets, beside a report per bucket and batch, which is JSON
             about the content of the bucket (for `run`; see `decided_packets.py`).
         control: for a streaming frame: the folder of a pipeline's control log (for `run`).
+        history: how the queues of a checkpoint have come and gone (for `run`); without it they are always the same.
+        by_key: whether groups of several queues with one key are in one bucket (for `run`; the queries of others have state by queue and
+            key). Batch frames have no state, and are always cut so.
+        moved: the folder with the state from before the number of buckets was changed (for `run`).
 
     Returns:
         The columns of `df`, and: ``ordinal: long`` (1, 2, 3 … per group), ``late: boolean``; if a queue forgets groups
@@ -142,9 +148,10 @@ def resequence(
     df = _watermarked(df, time, watermark) if time is not None and df.isStreaming else df
     of_queues = None if queues is None else destination
     arrivals = arrival_of(df, order)
-    frame = prepared(df, chosen, of_queues, time, invalid, void, buckets, _BUCKET, ties=not arrivals)
+    by_key = queues is not None and (by_key or not df.isStreaming)
+    frame = prepared(df, chosen, of_queues, time, invalid, void, buckets, _BUCKET, ties=not arrivals, by_key=by_key)
     plan = Plan(
-        queues=tuple(map(_judged_here, chosen)),
+        queues=tuple(map(judged_here, chosen)),
         destination=of_queues,
         invalid=invalid,
         user=tuple(df.columns),
@@ -152,8 +159,11 @@ def resequence(
         arrivals=arrivals,
         output=output,
         reports=packed,
-        fingerprint=fingerprint(chosen, buckets, clock),
+        fingerprint=fingerprint(chosen, buckets, clock, by_key=by_key),
         buckets=buckets,
+        history=history,
+        by_key=by_key,
+        moved=None if moved is None else str(moved),
     )
     user = _user_schema(df.schema, of_queues)
     shown = _output_schema(user, output, forgets=forgets)
@@ -195,7 +205,7 @@ def _queues(
     return chosen
 
 
-def _judged_here(queue: Queue) -> Queue:
+def judged_here(queue: Queue) -> Queue:
     """A queue as the operator has it: its policy says whether messages open and close groups, and how many are remembered.
 
     Which messages these are, and what is compared of them, is in their rows already.
@@ -291,25 +301,6 @@ def _output_schema(schema: T.StructType, output: str, *, forgets: bool) -> T.Str
     return T.StructType(nullable + fields)
 
 
-def _first_numbers(start: DataFrame, queues: Sequence[Queue], buckets: int, *, several: bool) -> DataFrame:
-    """Packets of first numbers, by bucket."""
-    for column in ["group", "next", *(["destination"] if several else [])]:
-        if column not in start.columns:
-            raise ColumnError("start_from has no such column", where=f"column {column!r}", remedy="group and next")
-    name = F.col("destination") if several else F.lit("")
-    standard = [queue.name if several else "" for queue in queues if isinstance(queue.policy, Standard)]
-    if not standard:
-        raise UsageError("start_from requires the policy Standard")
-    kind = start.schema["group"].dataType
-    key = F.col("group") if isinstance(kind, T.BinaryType) else F.col("group").cast("string").cast("binary")
-    rows = start.select(
-        name.alias(START_QUEUE), key.alias(START_KEY), F.col("next").cast("long").alias(START_NEXT)
-    ).where(F.col(START_QUEUE).isin(standard) & F.col(START_KEY).isNotNull() & F.col(START_NEXT).isNotNull())
-    rows = rows.dropDuplicates([START_QUEUE, START_KEY])
-    bucket = F.pmod(F.xxhash64(START_QUEUE, START_KEY), F.lit(buckets)).cast("int")
-    return rows.withColumn(_BUCKET, bucket).mapInArrow(pack_by(_BUCKET, bucket_ids(buckets)), PACKET_SCHEMA)
-
-
 def _streaming(
     user: T.StructType,
     frame: DataFrame,
@@ -325,13 +316,15 @@ def _streaming(
     packets = packets.withColumns({name: F.lit(None).cast("string") for name in (KIND, CONTENT)})
     # By the event clock and without clocks, too: the sources of a query can't change from one start to the next.
     source, rows = controlled(session, buckets, ticks=plan.ticks, log=control)
-    packets = packets.unionByName(rows if control is None else in_buckets(rows, buckets), allowMissingColumns=True)
+    packets = packets.unionByName(
+        rows if control is None else in_buckets(rows, buckets, by_key=plan.by_key), allowMissingColumns=True
+    )
     # The batch's time, which is in Spark's offset log: the same for data and ticks, and when the batch runs again.
     packets = packets.withColumn(NOW, F.unix_micros(F.current_timestamp()))
     schema = arrow_schema(session, user)
     initial = None
     if start is not None:
-        initial = _first_numbers(start, plan.queues, buckets, several=several).groupBy("bucket")
+        initial = first_numbers(start, plan.queues, buckets, several=several, by_key=plan.by_key).groupBy("bucket")
     decided = packets.groupBy("bucket").transformWithStateInPandas(
         statefulProcessor=Resequencer(plan, schema),
         outputStructType=operator_schema(shown),
@@ -357,7 +350,9 @@ def _static(
 ) -> DataFrame:
     packets = frame.mapInArrow(pack_by(_BUCKET, bucket_ids(buckets)), PACKET_SCHEMA).withColumn("first", F.lit(False))
     if start is not None:
-        first = _first_numbers(start, plan.queues, buckets, several=several).withColumn("first", F.lit(True))
+        first = first_numbers(start, plan.queues, buckets, several=several, by_key=plan.by_key).withColumn(
+            "first", F.lit(True)
+        )
         packets = packets.unionByName(first)
     until = _UNTIL if plan.clock == "event" else None
     told = None

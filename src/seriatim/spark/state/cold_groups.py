@@ -74,6 +74,20 @@ class ColdGroups:
             keys = keys.filter(pc.invert(pc.is_in(keys, value_set=mine.keys)))
         return joined(found) if found else None
 
+    def take_all_back(self) -> None:
+        """Make all groups the index's, so that there are no runs any more."""
+        for run in reversed(self._index.cold):
+            for name, some in self._all_of(run).items():
+                known = self._index.queues.get(name)
+                if known is None:
+                    self._index.queues[name] = some
+                elif known.incarnation == some.incarnation:
+                    strange = pc.invert(pc.is_in(some.keys, value_set=known.keys)).to_numpy(zero_copy_only=False)
+                    more = some.take(np.flatnonzero(strange))
+                    self._index.queues[name] = known.enrolled(more.keys, more.state, more.born())
+        self._index.cold.clear()
+        self._index.next_run = 0
+
     def add(self, queues: Mapping[str, QueueState]) -> None:
         """Write groups that have expired as a run, and put it together with those before it that are too small for two."""
         queues = {name: one for name, one in queues.items() if len(one.keys)}

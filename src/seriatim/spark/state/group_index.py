@@ -13,7 +13,7 @@ reader converts each part for itself, and refuses one that it doesn't know.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,7 +24,8 @@ from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.state import NOTHING, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.time import NEVER
-from seriatim.spark.state.manifest import check_header
+from seriatim.spark.state.destination_history import DestinationHistory
+from seriatim.spark.state.manifest import check_header, check_queues
 
 __all__ = ["LAYOUT", "PARTS", "Index", "QueueState", "Run", "joined"]
 
@@ -32,7 +33,7 @@ __all__ = ["LAYOUT", "PARTS", "Index", "QueueState", "Run", "joined"]
 LAYOUT = 2
 #: The layout of each part. Raise a part's number when it changes, and let `_queue` convert what has a former one. A further
 #: column with a default needs no conversion.
-PARTS = {"queues": 1, "groups": 2, "held": 2, "skipped": 1, "remembered": 1, "births": 1, "cold": 1}
+PARTS = {"queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1, "births": 1, "cold": 1}
 #: Parts that a state names only where it has something in them, so that versions that don't know them go on reading others.
 _SELDOM = ("births", "cold")
 #: The parts of a value of layout 1, which named none.
@@ -148,7 +149,8 @@ class Index:
     `now` is the latest processing time (microseconds), `timer` the registered one (milliseconds, None: none),
     `chunk` the number of the next chunk of bodies, `chunks` how many rows each living chunk has. `steps`: by queue, from
     one number to the next where that isn't 1, for whoever reads the index without the declaration. `obeyed`: the ids of the last
-    commands that it has obeyed. `cold`: the runs of groups that have expired, from the oldest to the newest, and `next_run`, the number of the next one.
+    commands that it has obeyed. `departed`: what was found of queues that don't go on; it isn't stored again. `cold`: the runs of groups that have
+    expired, from the oldest to the newest, and `next_run`, the number of the next one.
     """
 
     fingerprint: str
@@ -159,6 +161,7 @@ class Index:
     chunks: dict[int, int] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     obeyed: tuple[str, ...] = ()
+    departed: dict[str, QueueState] = field(default_factory=dict)
     cold: list[Run] = field(default_factory=list)
     next_run: int = 0
 
@@ -205,19 +208,20 @@ class Index:
         return any(queue.births is not None or queue.forgotten for queue in self.queues.values())
 
     @classmethod
-    def from_bytes(cls, value: bytes, fingerprint: str | None) -> Index:
+    def from_bytes(cls, value: bytes, fingerprint: str | None, history: DestinationHistory | None = None) -> Index:
         """Read the index from the stored value.
 
         Args:
             value: what `to_bytes` made.
             fingerprint: of the operator that goes on with it; None: it is only looked at.
+            history: of an operator whose queues may come and go. None: they are always the same.
 
         Raises:
             CheckpointMismatch: it, or a part of it, has an unknown layout, or another operator wrote it.
         """
         reader = pa.ipc.open_stream(value, options=_READ)
         header = json.loads(reader.schema.metadata[b"seriatim"])
-        check_header(header, (1, LAYOUT), fingerprint)
+        check_header(header, (1, LAYOUT), fingerprint if history is None else None)
         _check_parts(header.get("parts", _FIRST_PARTS))
         index = cls(
             header["fingerprint"],
@@ -234,7 +238,36 @@ class Index:
             for row in range(batch.num_rows):
                 name = batch.column("queue")[row].as_py()
                 index.queues[name] = _queue(batch.slice(row, 1))
+        if fingerprint is not None and history is not None:
+            index.take_out(json.loads(fingerprint)["queues"], history)
+            check_queues(index.fingerprint, fingerprint, index.queues)
+            index.fingerprint = fingerprint
         return index
+
+    @staticmethod
+    def fingerprint_of(value: bytes) -> str:
+        """The fingerprint of the operator that wrote a stored value."""
+        return str(json.loads(pa.ipc.open_stream(value).schema.metadata[b"seriatim"])["fingerprint"])
+
+    def take_out(self, declared: Collection[str], history: DestinationHistory) -> None:
+        """Put the queues that don't go on into `departed`: they aren't declared any more, or are a former incarnation.
+
+        Raises:
+            CheckpointMismatch: such a queue holds messages and wasn't abandoned, or a later incarnation than the history knows has written here.
+        """
+        for name, known in list(self.queues.items()):
+            incarnation = history.incarnation(name)
+            if known.incarnation > incarnation:
+                what = f"the state of destination {name!r} is of incarnation {known.incarnation}, the manifest knows {incarnation}"
+                raise CheckpointMismatch(what, remedy="restore the whole checkpoint from one backup")
+            if name in declared and known.incarnation == incarnation:
+                continue
+            if len(known.state.held) and known.incarnation > history.abandoned.get(name, 0):
+                raise CheckpointMismatch(
+                    f"destination {name!r} holds messages, and is not in the declaration any more",
+                    remedy="put it back and drain the pipeline, or run it with --abandon",
+                )
+            self.departed[name] = self.queues.pop(name)
 
 
 def _check_parts(parts: Mapping[str, int]) -> None:

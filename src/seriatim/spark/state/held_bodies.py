@@ -3,6 +3,9 @@
 A held message is named by a `ref`: chunk and row. The held messages of a batch are one new chunk; older chunks are not
 rewritten, so a long backlog costs nothing while it waits. Empty chunks are deleted, chunks of which little
 is left are rewritten, and small neighbours are merged, so their number grows with the logarithm of the backlog.
+
+A message that several queues hold has a ref in each of them, and one body: then a column of the packet says for each body which rows of the
+chunk have it.
 """
 
 from __future__ import annotations
@@ -13,13 +16,16 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from seriatim.kernel.columns import Ints
 from seriatim.spark.state.packets import from_bytes, to_bytes
 
-__all__ = ["Bodies", "Chunks", "MemoryChunks", "chunk_of", "first_ref", "row_of"]
+__all__ = ["Bodies", "Chunks", "MemoryChunks", "chunk_of", "first_ref", "part_of", "places_in", "row_of"]
 
 _ROW_BITS = 32
+#: The column of a packet with the rows of each body.
+_ROWS = "__sq_rows"
 #: A chunk of which less than a quarter is left is written anew.
 _SPARSE = 4
 #: Chunks up to this many rows are merged with the one that follows.
@@ -73,6 +79,27 @@ class MemoryChunks:
         del self.packets[chunk]
 
 
+def places_in(packet: pa.Table) -> tuple[pa.Table, Ints | None]:
+    """The bodies in a chunk's packet, and for each row of the chunk its body; None: each has its own, in their order."""
+    if _ROWS not in packet.column_names:
+        return packet, None
+    lists = packet.column(_ROWS).combine_chunks()
+    rows = pc.list_flatten(lists).to_numpy()
+    places = np.empty(len(rows), np.int64)
+    places[rows] = pc.list_parent_indices(lists).to_numpy()
+    return packet.drop_columns([_ROWS]), places
+
+
+def part_of(packet: bytes, rows: Ints) -> bytes:
+    """A chunk's packet with some of its rows, ascending, which become rows 0, 1, 2 …"""
+    bodies, places = places_in(from_bytes(packet))
+    alone, found = np.unique(rows if places is None else places[rows], return_inverse=True)
+    table = bodies.take(pa.array(alone))
+    if len(alone) < len(rows):
+        table = table.append_column(_ROWS, _rows_of(found, len(alone)))
+    return to_bytes(table).to_pybytes()
+
+
 class Bodies:
     """The chunks of one bucket during one call; a chunk is read at most once.
 
@@ -86,22 +113,35 @@ class Bodies:
         self._chunks = chunks
         self._rows = rows
         self._schema = schema
-        self._read: dict[int, pa.Table] = {}
+        self._read: dict[int, tuple[pa.Table, Ints | None]] = {}
 
     def table(self, chunk: int) -> pa.Table:
-        """The messages of a chunk, with the present columns: new columns are null."""
+        """The bodies of a chunk, with the present columns: new columns are null."""
+        return self._opened(chunk)[0]
+
+    def places(self, chunk: int, rows: Ints) -> Ints:
+        """The rows in `table` of a chunk's rows: messages that several queues hold share a body."""
+        places = self._opened(chunk)[1]
+        return rows if places is None else places[rows]
+
+    def _opened(self, chunk: int) -> tuple[pa.Table, Ints | None]:
         if chunk not in self._read:
-            self._read[chunk] = _conform(from_bytes(self._chunks.get(chunk)), self._schema)
+            bodies, places = places_in(from_bytes(self._chunks.get(chunk)))
+            self._read[chunk] = _conform(bodies, self._schema), places
         return self._read[chunk]
 
     def keep(
-        self, chunk: int, arrived: Callable[[Ints], pa.Table], refs: Ints, renumber: Callable[[Ints, Ints], None]
+        self,
+        chunk: int,
+        arrived: Callable[[Ints], tuple[pa.Table, Ints]],
+        refs: Ints,
+        renumber: Callable[[Ints, Ints], None],
     ) -> None:
         """Store the messages that are held now, and delete all others.
 
         Args:
             chunk: the number of this call's chunk.
-            arrived: returns messages that arrived in this call, by their rows in its chunk.
+            arrived: returns the bodies of messages that arrived in this call, by their rows in its chunk, and for each of these its body.
             refs: the refs of all messages that are held now.
             renumber: called with old and new refs of messages that have moved.
         """
@@ -111,44 +151,85 @@ class Bodies:
         for gone in set(self._rows) - set(living):
             self._chunks.delete(gone)
             del self._rows[gone]
-        parts: list[tuple[Ints, pa.Table]] = []
+        parts: list[_Part] = []
         if chunk in living:
             mine = refs[chunk_of(refs) == chunk]
-            parts = [(mine, arrived(row_of(mine)))]
+            parts = [_Part(mine, *arrived(row_of(mine)))]
             parts = self._absorb(parts, sorted(set(living) - {chunk}), refs, living)
             self._write(chunk, parts, renumber)
         for other in [other for other in self._rows if other != chunk and other in living]:
             if living[other] * _SPARSE < self._rows[other]:
-                mine = refs[chunk_of(refs) == other]
-                self._write(other, [(mine, self.table(other).take(pa.array(row_of(mine))))], renumber)
+                self._write(other, [self._part(other, refs)], renumber)
 
-    def _absorb(
-        self, parts: list[tuple[Ints, pa.Table]], older: list[int], refs: Ints, living: dict[int, int]
-    ) -> list[tuple[Ints, pa.Table]]:
+    def _part(self, chunk: int, refs: Ints) -> _Part:
+        """What is held of a chunk."""
+        mine = refs[chunk_of(refs) == chunk]
+        bodies, places = np.unique(self.places(chunk, row_of(mine)), return_inverse=True)
+        return _Part(mine, self.table(chunk).take(pa.array(bodies)), places)
+
+    def _absorb(self, parts: list[_Part], older: list[int], refs: Ints, living: dict[int, int]) -> list[_Part]:
         """Merge small neighbours, as long as they aren't larger than the chunk so far."""
-        total = len(parts[0][0])
+        total = len(parts[0].refs)
         while older and living[older[-1]] <= total and total + living[older[-1]] <= _SMALL:
             other = older.pop()
-            mine = refs[chunk_of(refs) == other]
-            parts.insert(0, (mine, self.table(other).take(pa.array(row_of(mine)))))
-            total += len(mine)
+            parts.insert(0, self._part(other, refs))
+            total += len(parts[0].refs)
             self._chunks.delete(other)
             del self._rows[other]
         return parts
 
-    def _write(self, chunk: int, parts: list[tuple[Ints, pa.Table]], renumber: Callable[[Ints, Ints], None]) -> None:
-        table = pa.concat_tables([part for _, part in parts])
+    def _write(self, chunk: int, parts: list[_Part], renumber: Callable[[Ints, Ints], None]) -> None:
+        table = pa.concat_tables([part.bodies for part in parts])
+        before = np.cumsum([0, *(part.bodies.num_rows for part in parts)])
+        places = np.concatenate([part.places + start for part, start in zip(parts, before[:-1], strict=True)])
+        if table.num_rows < len(places):
+            table = table.append_column(_ROWS, _rows_of(places, table.num_rows))
         self._chunks.put(chunk, to_bytes(table).to_pybytes())
-        self._rows[chunk] = table.num_rows
-        old = np.concatenate([refs for refs, _ in parts])
+        old = np.concatenate([part.refs for part in parts])
+        self._rows[chunk] = len(old)
         renumber(old, first_ref(chunk) + np.arange(len(old)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Held messages: their refs, ascending, bodies, and for each ref the row of its body."""
+
+    refs: Ints
+    bodies: pa.Table
+    places: Ints
+
+
+def _rows_of(places: Ints, bodies: int) -> pa.ListArray:
+    """For each body the rows of the chunk that have it."""
+    ends = np.append(0, np.cumsum(np.bincount(places, minlength=bodies))).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(np.argsort(places, kind="stable").astype(np.int32)))
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if table.schema.equals(schema):
         return table
     columns = [
-        table.column(f.name).cast(f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
+        _cast(table.column(f.name), f.type) if f.name in table.column_names else pa.nulls(table.num_rows, f.type)
         for f in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    """A property with the type that it has now; a value that doesn't fit it is null. What arrived is in the body."""
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        whole = column.combine_chunks().dictionary_encode()
+        fits = [_fits(value, kind) for value in whole.dictionary]
+        values = pa.concat_arrays(
+            [each if each is not None else pa.nulls(1, kind) for each in fits] or [pa.nulls(0, kind)]
+        )
+        return pa.chunked_array([values.take(whole.indices)])
+
+
+def _fits(value: pa.Scalar, kind: pa.DataType) -> pa.Array | None:
+    try:
+        return pa.array([value.as_py()], value.type).cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None

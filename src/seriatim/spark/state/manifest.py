@@ -8,19 +8,27 @@ for queries that are started without a manifest.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from seriatim.errors import CheckpointMismatch
 from seriatim.pipeline.declared.queue import Queue
 
-__all__ = ["check_header", "fingerprint", "identity"]
+__all__ = ["BY_KEY", "check_header", "check_queues", "fingerprint", "identity", "is_cut_alike"]
 
 
-def identity(queues: Sequence[Queue], buckets: int, clock: str) -> dict[str, Any]:
-    """The properties that must not change during the life of a checkpoint: the kinds of policies, but not their parameters."""
+#: The buckets of a checkpoint that are cut by the keys of groups alone.
+BY_KEY = "by key"
+
+
+def identity(queues: Sequence[Queue], buckets: int, clock: str, *, by_key: bool = False) -> dict[str, Any]:
+    """The properties that must not change during the life of a checkpoint: the kinds of policies, but not their parameters.
+
+    `by_key`: a group's bucket goes by its key alone; else by its queue, too.
+    """
     return {
         "buckets": buckets,
+        **({"spread": BY_KEY} if by_key else {}),
         "clock": clock,
         "queues": {queue.name: _identity_of(queue) for queue in queues},
     }
@@ -32,9 +40,9 @@ def _identity_of(queue: Queue) -> dict[str, Any]:
     return {"policy": queue.policy.name, "group": queue.group, **({"by messages": stays} if stays else {})}
 
 
-def fingerprint(queues: Sequence[Queue], buckets: int, clock: str) -> str:
+def fingerprint(queues: Sequence[Queue], buckets: int, clock: str, *, by_key: bool = False) -> str:
     """The identity as one short text that people can compare."""
-    return json.dumps(identity(queues, buckets, clock), sort_keys=True)
+    return json.dumps(identity(queues, buckets, clock, by_key=by_key), sort_keys=True)
 
 
 def check_header(header: Mapping[str, Any], layouts: Sequence[int], fingerprint: str | None) -> None:
@@ -49,7 +57,40 @@ def check_header(header: Mapping[str, Any], layouts: Sequence[int], fingerprint:
             remedy="run the version that wrote it, or start with a new checkpoint",
         )
     if fingerprint is not None and header["fingerprint"] != fingerprint:
-        raise CheckpointMismatch(
-            f"the state was written with {header['fingerprint']}, but the declaration now is {fingerprint}",
-            remedy="go back to the former declaration, or start with a new checkpoint",
-        )
+        raise _other(header["fingerprint"], fingerprint)
+
+
+def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
+    """Compares the fingerprint of a state with the operator's where queues may come and go.
+
+    Args:
+        written: the fingerprint in the state.
+        wanted: the operator's.
+        present: the queues that have groups in the state and go on with them.
+
+    Raises:
+        CheckpointMismatch: the number of buckets, the clock or one of these queues is another one.
+    """
+    if written == wanted:
+        return
+    found, mine = json.loads(written), json.loads(wanted)
+    for what in ("buckets", "clock", "spread"):
+        if found.get(what) != mine.get(what):
+            raise _other(f"{what} {found.get(what)}", f"{what} {mine.get(what)}")
+    for name in sorted(present):
+        before, after = found["queues"].get(name), mine["queues"].get(name)
+        if before != after:
+            raise _other(f"queue {name!r} {json.dumps(before)}", json.dumps(after))
+
+
+def is_cut_alike(written: str, wanted: str) -> bool:
+    """Whether two fingerprints are of the same buckets."""
+    found, mine = json.loads(written), json.loads(wanted)
+    return all(found.get(what) == mine.get(what) for what in ("buckets", "spread"))
+
+
+def _other(written: str, wanted: str) -> CheckpointMismatch:
+    return CheckpointMismatch(
+        f"the state was written with {written}, but the declaration now is {wanted}",
+        remedy="go back to the former declaration, or start with a new checkpoint",
+    )

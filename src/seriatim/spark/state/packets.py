@@ -18,6 +18,7 @@ __all__ = [
     "PACKET_SCHEMA",
     "contiguous",
     "from_bytes",
+    "opened",
     "pack_by",
     "slices",
     "to_bytes",
@@ -28,7 +29,8 @@ __all__ = [
 #: What travels between the stages: the bucket, and the packet.
 PACKET_SCHEMA = "bucket int, packet binary"
 
-#: A column of lists of structs. Such a row is packed once for each struct, whose fields become columns.
+#: A column of lists of structs: the places to which a message goes. In a packet it has those in its bucket; where no message has several, their
+#: fields are columns.
 EACH = "__sq_each"
 
 #: How many bytes of messages are collected before they are cut up by bucket.
@@ -112,18 +114,60 @@ def _cut(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatc
 
 
 def _cut_each(table: pa.Table, column: str, ids: list[int]) -> Iterator[pa.RecordBatch]:
+    """A row is packed once for each bucket; there it has the structs for that bucket, as columns if no row has several."""
     lists = table.column(EACH).combine_chunks()
     rows, each = contiguous(table.drop_columns([EACH])), pa.Table.from_struct_array(pc.list_flatten(lists))
     row = pc.list_parent_indices(lists).to_numpy()
     number = each.column(column).to_numpy()
     each = each.drop_columns([column])
-    schema = pa.schema([*rows.schema, *each.schema])
-    # A message may be repeated for hundreds of destinations.
+    order = np.argsort(number.astype(np.uint16), kind="stable")
+    of, to, each = row[order], number[order], each.take(pa.array(order))
+    begins = np.ones(len(order), np.bool_)
+    begins[1:] = (of[1:] != of[:-1]) | (to[1:] != to[:-1])
+    firsts = np.append(np.flatnonzero(begins), len(order))
+    # A message may be repeated for hundreds of buckets.
     at_once = max(1, _GATHER_BYTES * rows.num_rows // max(1, rows.nbytes))
-    for start in range(0, len(row), at_once):
-        order = start + np.argsort(number[start : start + at_once].astype(np.uint16), kind="stable")
-        columns = [*rows.take(pa.array(row[order])).columns, *each.take(pa.array(order)).columns]
-        yield from _packets(pa.Table.from_arrays(columns, schema=schema), number[order], ids)
+    for start in range(0, len(firsts) - 1, at_once):
+        ends = firsts[start : start + at_once + 1]
+        columns = rows.take(pa.array(of[ends[:-1]])).columns
+        told = each.slice(ends[0], ends[-1] - ends[0])
+        if len(ends) - 1 == told.num_rows:
+            packed = pa.Table.from_arrays([*columns, *told.columns], schema=pa.schema([*rows.schema, *each.schema]))
+        else:
+            offsets = pa.array((ends - ends[0]).astype(np.int32))
+            several = pa.ListArray.from_arrays(offsets, pa.concat_arrays(told.to_struct_array().chunks))
+            packed = pa.Table.from_arrays([*columns, several], names=[*rows.column_names, EACH])
+        yield from _packets(packed, to[ends[:-1]], ids)
+
+
+def opened(packets: list[pa.Table]) -> tuple[pa.Table, pa.Table, np.ndarray | None]:
+    """The packets of a bucket, put together.
+
+    Returns:
+        What is told for each place to which a message goes, the messages, and for each such place the row of its message. None: both are the
+        same table, with all columns.
+    """
+    if not any(EACH in packet.column_names for packet in packets):
+        both = contiguous(pa.concat_tables(packets)) if packets else pa.table({})
+        return both, both, None
+    told, messages, rows, before = [], [], [], 0
+    several = next(packet for packet in packets if EACH in packet.column_names)
+    whole = [name for name in several.column_names if name != EACH]
+    for packet in packets:
+        if EACH in packet.column_names:
+            lists = packet.column(EACH).combine_chunks()
+            told.append(pa.Table.from_struct_array(pc.list_flatten(lists)))
+            rows.append(before + pc.list_parent_indices(lists).to_numpy())
+        else:
+            told.append(packet.drop_columns(whole))
+            rows.append(before + np.arange(packet.num_rows))
+        messages.append(packet.select(whole))
+        before += packet.num_rows
+    return (
+        contiguous(pa.concat_tables(told)),
+        contiguous(pa.concat_tables(messages)),
+        np.concatenate(rows).astype(np.int64),
+    )
 
 
 def _packets(sorted_rows: pa.Table, number: np.ndarray, ids: list[int]) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,68 @@
+"""One process that measures runs of a pipeline, in processor time: ``python -m benchmarks.pipeline_query FEED QUERIES DESTINATIONS``.
+
+All destinations take every message, by the same groups, and deliver Parquet. The first tenth of each group's messages comes last, so that most
+are held. Like `plain_query`, it uses only what an earlier state of seriatim has, too.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from benchmarks.plain_query import used_s
+from seriatim.pipeline.files.pipeline_file import load
+from seriatim.runtime.pipelines.run import run
+from seriatim.spark.session.builder import open_session
+
+_FILE = """
+name: measured
+checkpoint: {folder}/checkpoint
+buckets: 4
+trigger: 0s
+receive:
+  - location: feed
+    source: {{format: parquet, path: {feed}, options: {{maxFilesPerTrigger: 1}}}}
+    promote: {{customer: customer, version: {{path: version, type: long}}}}
+route:
+"""
+_TO = """
+  - to: d{n}
+    resequence: {{policy: standard, group: customer, sequence: version}}
+    deliver: {{format: parquet, path: {folder}/out/d{n}}}
+"""
+
+
+def once(feed: Path, destinations: int) -> tuple[float, int]:
+    """Seconds of processor time of one run, and the size of the checkpoint's state behind it."""
+    folder = Path(tempfile.mkdtemp(dir=feed.parent))
+    file = folder / "pipeline.yaml"
+    routes = "".join(_TO.format(n=n, folder=folder) for n in range(destinations))
+    file.write_text(_FILE.format(folder=folder, feed=feed) + routes, encoding="utf-8")
+    before = used_s()
+    run(load(file), once=True)
+    used = used_s() - before
+    size = sum(one.stat().st_size for one in (folder / "checkpoint" / "query" / "state").rglob("*") if one.is_file())
+    shutil.rmtree(folder, ignore_errors=True)
+    return used, size
+
+
+@click.command
+@click.argument("feed", type=click.Path(path_type=Path))
+@click.argument("queries", type=int)
+@click.argument("destinations", type=int)
+def main(feed: Path, queries: int, destinations: int) -> None:
+    """Measure so many QUERIES over the files of FEED, and print their seconds and sizes as JSON."""
+    spark = open_session({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})
+    try:
+        json.dump([once(feed, destinations) for _ in range(queries)], sys.stdout)
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""Set aside what waits for the port of a destination that is taken away.
+
+Batches that wait were released, and are counted so. Their rows go into the set-aside folder of the same batch, in a file of their own
+for each batch, and then the batch leaves the outbox. A run that is killed in between does it again: the file takes its own place.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from seriatim.errors import CheckpointMismatch, EnvironmentProblem
+from seriatim.pipeline.declared.pipeline import Pipeline
+from seriatim.spark.deliver.outbox import folder_name, kept_in
+from seriatim.spark.deliver.port import Port, sync_folder
+from seriatim.spark.deliver.stage import SET_ASIDE, Folders
+from seriatim.spark.process.stage import properties
+
+__all__ = ["set_aside_waiting"]
+
+_REASON = "its destination was taken away before its port took it"
+_JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+
+
+def set_aside_waiting(
+    session: SparkSession, identity: str, folders: Folders, fence: int, former: Pipeline, names: Collection[str]
+) -> None:
+    """Set aside, as dead, the released messages that wait for the ports of some destinations.
+
+    Args:
+        session: the session.
+        identity: the identity of the checkpoint.
+        folders: its folders.
+        fence: the number of the run.
+        former: the pipeline that had these destinations.
+        names: the destinations.
+
+    Raises:
+        CheckpointMismatch: what waits is damaged, or the set-aside folder is another pipeline's.
+        EnvironmentProblem: the set-aside folder or the checkpoint can't be written.
+    """
+    for name in names:
+        folder = folders.waiting.absolute() / folder_name(name)
+        waiting = kept_in(folder)[1]
+        if not waiting:
+            continue
+        aside = Port(SET_ASIDE, folders.set_aside.absolute(), "json", fence=fence)
+        aside.claim(former.name, identity)
+        port = Port(name, folder, "", fence=fence)
+        kind = str((port.manifest() or {}).get("format"))
+        try:
+            for one in waiting:
+                lines = _lines(_rows(session, port.folder(one.batch), kind, former, name), name)
+                _put(lines, aside, one.batch, name)
+                port.remove(one.batch)
+            shutil.rmtree(folder)
+        except OSError as error:
+            what = f"what waits for {name!r} can't be set aside: {error.strerror}"
+            raise EnvironmentProblem(what, where=str(error.filename or aside.root)) from error
+
+
+def _rows(session: SparkSession, batch: Path, kind: str, former: Pipeline, name: str) -> DataFrame:
+    """The rows of a waiting batch, which the former declaration of the pipeline has delivered."""
+    files = [str(file) for file in sorted(batch.glob("part-*"))]
+    match kind:
+        case "parquet":
+            found: DataFrame = session.read.parquet(*files)
+        case "json":
+            found = session.read.text(files)
+        case "csv":
+            one = next((one for one in former.route if one.queue.name == name), None)
+            options = {} if one is None else one.deliver.options
+            header = options.get("header", "true").lower() == "true"
+            reader = session.read.option("multiLine", "true").option("escape", '"').option("quote", '"')
+            found = reader.options(header=header, sep=options.get("sep", ",")).csv(files)
+            if not header:
+                names = _columns(former)
+                found = found.toDF(*names, *found.columns[len(names) :])
+        case other:
+            raise CheckpointMismatch(f"what waits for {name!r} has the format {other}", where=str(batch))
+    return found
+
+
+def _columns(pipeline: Pipeline) -> list[str]:
+    """The columns of a file without a header, in their order."""
+    ticket = ["ticket"] if any(one.stamp is not None for one in pipeline.receive) else []
+    parts = ["parent_id", "part", "parts"] if any(one.split is not None for one in pipeline.receive) else []
+    order = ["group", "sequence", "ordinal", "late"]
+    return ["message_id", "type", "location", *ticket, *parts, *order, *properties(pipeline), "body"]
+
+
+def _lines(rows: DataFrame, name: str) -> DataFrame:
+    """The rows as the set-aside folder has them: JSON, each a line."""
+    told = {"destination": name, "disposition": "dead", "reason": _REASON}
+    literals = [F.lit(value).alias(key) for key, value in told.items()]
+    if rows.columns == ["value"]:
+        head = F.to_json(F.struct(*literals))
+        return rows.select(
+            F.concat(F.substr(head, F.lit(1), F.length(head) - 1), F.lit(","), F.substr("value", F.lit(2)))
+        )
+    columns = [_plain(field) for field in rows.schema if field.name not in ("body", *told)]
+    return rows.select(F.to_json(F.struct(*literals, *columns, *_body(rows)), _JSON))
+
+
+def _plain(field: T.StructField) -> Column:
+    return F.col(f"`{field.name}`")
+
+
+def _body(rows: DataFrame) -> list[Column]:
+    if "body" not in rows.columns:
+        return []
+    text = F.col("body").cast("string")
+    return [
+        F.when(F.is_valid_utf8(text), text).alias("body"),
+        F.when(~F.is_valid_utf8(text), F.base64("body")).alias("body_base64"),
+    ]
+
+
+def _put(lines: DataFrame, aside: Port, batch: int, name: str) -> None:
+    staged = aside.staging / "abandoned"
+    aside.begin()
+    try:
+        lines.coalesce(1).write.mode("overwrite").text(staged.as_uri())
+        into = aside.folder(batch)
+        into.mkdir(exist_ok=True)
+        for file in staged.glob("part-*"):
+            with file.open("rb") as written:
+                os.fsync(written.fileno())
+            file.replace(into / f"part-abandoned-{folder_name(name)}.json")
+        sync_folder(into)
+        sync_folder(aside.root)
+    finally:
+        aside.begin()

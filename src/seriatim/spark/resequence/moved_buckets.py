@@ -1,0 +1,262 @@
+"""The state of a stopped query cut into another number of buckets.
+
+Spark's own state can only be written by a batch. So the groups are read from it, and put into a folder of the checkpoint, a file for each
+new bucket; a bucket takes its file over in its first call, in place of what Spark has under its id.
+
+A file is a packet of packets: the index of the bucket, under the number of no chunk, and the chunks of bodies that it holds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from seriatim.errors import CheckpointMismatch
+from seriatim.kernel.columns import Ints, empty_ints
+from seriatim.spark.resequence.bucket import Plan
+from seriatim.spark.resequence.first_numbers import first_numbers_in
+from seriatim.spark.resequence.operator import enrol_first
+from seriatim.spark.session.requirements import use_this_python
+from seriatim.spark.state.buckets import bucket_ids
+from seriatim.spark.state.cold_groups import ColdGroups
+from seriatim.spark.state.group_index import Index, QueueState, joined
+from seriatim.spark.state.held_bodies import MemoryChunks, chunk_of, first_ref, part_of, row_of
+from seriatim.spark.state.moved_files import INDEX, write_moved
+from seriatim.spark.state.packets import from_bytes, pack_by
+from seriatim.spark.state.synced_files import sync_folder
+
+__all__ = ["move_buckets"]
+
+_INDEX, _BODY, _GROUPS = "index", "body", "groups"
+_Batches = Iterable[pa.RecordBatch]
+_STATE = "bucket int, kind string, chunk long, packet binary"
+_PARTS = "bucket int, former int, chunk long, packet binary"
+
+
+def move_buckets(session: SparkSession, place: str, operator: int, plan: Plan, after: Plan, folder: Path) -> None:
+    """Write the state of an operator as that of another number of buckets.
+
+    Args:
+        session: the session.
+        place: Spark's part of the checkpoint.
+        operator: the operator's id.
+        plan: its plan, as far as the state goes: queues, history, fingerprint and buckets.
+        after: the same with the other number of buckets, which go by key.
+        folder: the folder for the files, empty, which the workers reach, too.
+
+    Raises:
+        CheckpointMismatch: another operator wrote the state.
+    """
+    use_this_python(session)
+
+    def variable(name: str) -> DataFrame:
+        reader = session.read.format("statestore").option("operatorId", operator).option("stateVarName", name)
+        return reader.load(place)
+
+    ids = bucket_ids(plan.buckets)
+    every = session.createDataFrame([(one,) for one in ids], "bucket int")
+    index = variable("index").select(F.col("key.bucket").alias("bucket"), F.col("value.value").alias("packet"))
+    index = every.join(index, "bucket", "left")
+    bodies = variable("bodies").select(
+        F.col("key.bucket").alias("bucket"),
+        F.col("user_map_key.chunk").alias("chunk"),
+        F.col("user_map_value.packet").alias("packet"),
+    )
+    # Groups that have expired are put away again by the next batch, in their new buckets.
+    cold = bodies.where("chunk < 0")
+    bodies = bodies.where("chunk >= 0")
+    index = index.select("bucket", F.lit(None).cast("long").alias("chunk"), "packet").unionByName(cold)
+    index = index.repartition("bucket").mapInArrow(_with_cold(), "bucket int, packet binary")
+    groups = index.mapInArrow(_groups(plan), "bucket int, queue string, row long, key binary")
+    number = F.pmod(F.xxhash64(F.lit(""), F.col("key")), F.lit(after.buckets)).cast("int")
+    to = F.get(F.lit(bucket_ids(after.buckets)), number).alias("to")
+    nth = (F.array_position(F.lit(ids), F.col("bucket")) - 1).cast("int").alias("nth")
+    groups = groups.select(nth, "queue", "row", to).mapInArrow(pack_by("nth", ids), "bucket int, packet binary")
+    nothing = F.lit(0).cast("long")
+    state = index.select("bucket", F.lit(_INDEX).alias("kind"), nothing.alias("chunk"), "packet")
+    state = state.unionByName(bodies.select("bucket", F.lit(_BODY).alias("kind"), "chunk", "packet"))
+    state = state.unionByName(groups.select("bucket", F.lit(_GROUPS).alias("kind"), nothing.alias("chunk"), "packet"))
+    parts = (
+        state.select("bucket", "kind", "chunk", "packet").repartition("bucket").mapInArrow(_cut(plan, after), _PARTS)
+    )
+    parts.repartition("bucket").mapInArrow(_written(after, str(folder)), "file string").collect()
+    sync_folder(folder)
+
+
+def _index_of(plan: Plan, bucket: int, value: bytes | None) -> Index:
+    """A bucket's state, with the groups of first numbers that it would add in its next call."""
+    index = Index(plan.fingerprint) if value is None else Index.from_bytes(value, plan.fingerprint, plan.history)
+    if any(len(known.state.held) for known in index.departed.values()):
+        raise CheckpointMismatch(
+            "messages of a destination that was taken away aren't set aside yet", remedy="run the pipeline once before"
+        )
+    for name, folder in ({} if plan.history is None else plan.history.first_numbers).items():
+        if name not in index.queues:
+            enrol_first(plan, index, first_numbers_in(Path(folder), bucket), only=name)
+    return index
+
+
+def _with_cold() -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow``: the indexes of whole buckets, with their groups that have expired."""
+
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        indexes: dict[int, bytes | None] = {}
+        entries: dict[int, dict[int, bytes]] = defaultdict(dict)
+        for batch in batches:
+            for row in batch.to_pylist():
+                if row["chunk"] is None:
+                    indexes[row["bucket"]] = row["packet"]
+                else:
+                    entries[row["bucket"]][row["chunk"]] = row["packet"]
+        for bucket, value in indexes.items():
+            packet = value
+            if value is not None and entries[bucket]:
+                index = Index.from_bytes(value, None)
+                ColdGroups(index, MemoryChunks(entries[bucket])).take_all_back()
+                packet = index.to_bytes()
+            yield pa.RecordBatch.from_arrays(
+                [pa.array([bucket], pa.int32()), pa.array([packet], pa.binary())], ["bucket", "packet"]
+            )
+
+    return run
+
+
+def _groups(plan: Plan) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow``: the groups of indexes."""
+
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                index = _index_of(plan, row["bucket"], row["packet"])
+                for name, known in index.queues.items():
+                    count = len(known.keys)
+                    columns = [pa.array(np.full(count, row["bucket"], np.int32)), pa.repeat(name, count)]
+                    columns += [pa.array(np.arange(count)), known.keys]
+                    yield pa.RecordBatch.from_arrays(columns, ["bucket", "queue", "row", "key"])
+
+    return run
+
+
+def _cut(plan: Plan, after: Plan) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow``: whole former buckets, cut into their parts for new ones."""
+
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        indexes: dict[int, bytes | None] = {}
+        bodies: dict[int, dict[int, bytes]] = defaultdict(dict)
+        groups: dict[int, list[pa.Table]] = defaultdict(list)
+        for batch in batches:
+            for row in batch.to_pylist():
+                match row["kind"]:
+                    case "index":
+                        indexes[row["bucket"]] = row["packet"]
+                    case "body":
+                        bodies[row["bucket"]][row["chunk"]] = row["packet"]
+                    case _:
+                        groups[row["bucket"]].append(from_bytes(row["packet"]))
+        for bucket, value in indexes.items():
+            index = _index_of(plan, bucket, value)
+            for to, part, chunks in _parts(after, index, bodies[bucket], groups[bucket]):
+                for chunk, packet in {INDEX: part.to_bytes(), **chunks}.items():
+                    yield pa.RecordBatch.from_pylist(
+                        [{"bucket": to, "former": bucket, "chunk": chunk, "packet": packet}],
+                        pa.schema(
+                            [
+                                ("bucket", pa.int32()),
+                                ("former", pa.int32()),
+                                ("chunk", pa.int64()),
+                                ("packet", pa.binary()),
+                            ]
+                        ),
+                    )
+
+    return run
+
+
+def _parts(
+    after: Plan, index: Index, bodies: Mapping[int, bytes], groups: list[pa.Table]
+) -> Iterator[tuple[int, Index, dict[int, bytes]]]:
+    """The parts of a bucket: the new bucket, its index, and its chunks."""
+    to = {name: np.full(len(known.keys), -1, np.int64) for name, known in index.queues.items()}
+    for table in groups:
+        names = table.column("queue").combine_chunks().dictionary_encode()
+        rows, wanted = table.column("row").to_numpy(), table.column("to").to_numpy()
+        for code, name in enumerate(names.dictionary.to_pylist()):
+            mine = names.indices.to_numpy() == code
+            to[name][rows[mine]] = wanted[mine]
+    for bucket in np.unique(np.concatenate([empty_ints(), *to.values()])).tolist():
+        part = Index(after.fingerprint, now=index.now, steps=index.steps, obeyed=index.obeyed)
+        for name, known in index.queues.items():
+            rows = np.flatnonzero(to[name] == bucket)
+            part.queues[name] = known.take(rows)
+        yield bucket, part, _chunks(part, bodies)
+
+
+def _chunks(part: Index, bodies: Mapping[int, bytes]) -> dict[int, bytes]:
+    """The bodies that are held in a part, in chunks; the refs are changed to them."""
+    refs = _refs(part)
+    chunks, old, new = {}, [empty_ints()], [empty_ints()]
+    for nth, chunk in enumerate(np.unique(chunk_of(refs)).tolist()):
+        mine = refs[chunk_of(refs) == chunk]
+        chunks[nth] = part_of(bodies[chunk], row_of(mine))
+        old.append(mine)
+        new.append(first_ref(nth) + np.arange(len(mine)))
+    _renumber(part, np.concatenate(old), np.concatenate(new))
+    return chunks
+
+
+def _refs(index: Index) -> Ints:
+    return np.sort(np.concatenate([empty_ints(), *(known.state.held.ref for known in index.queues.values())]))
+
+
+def _renumber(index: Index, old: Ints, new: Ints) -> None:
+    """Put other refs in place of the present ones, which are all in `old`, ascending."""
+    for name, known in index.queues.items():
+        held = known.state.held
+        if len(held):
+            moved = held.with_columns(ref=new[np.searchsorted(old, held.ref)])
+            index.queues[name] = replace(known, state=known.state.having(held=moved))
+
+
+def _written(after: Plan, folder: str) -> Callable[[_Batches], Iterator[pa.RecordBatch]]:
+    """A function for ``mapInArrow``: writes the file of each new bucket from its parts, which are all in one task."""
+
+    def run(batches: _Batches) -> Iterator[pa.RecordBatch]:
+        parts: dict[int, dict[int, dict[int, bytes]]] = defaultdict(lambda: defaultdict(dict))
+        for batch in batches:
+            for row in batch.to_pylist():
+                parts[row["bucket"]][row["former"]][row["chunk"]] = row["packet"]
+        for bucket, by_former in parts.items():
+            index, chunks = _joined(after, [by_former[former] for former in sorted(by_former)])
+            write_moved(Path(folder), bucket, {INDEX: index.to_bytes(), **chunks})
+            yield pa.RecordBatch.from_arrays([pa.array([json.dumps(bucket)])], ["file"])
+
+    return run
+
+
+def _joined(after: Plan, parts: list[dict[int, bytes]]) -> tuple[Index, dict[int, bytes]]:
+    """The index and the chunks of a new bucket. Refs of a later part are higher, and those of a group are in one part."""
+    whole = Index(after.fingerprint)
+    chunks: dict[int, bytes] = {}
+    states: dict[str, list[QueueState]] = defaultdict(list)
+    for part in parts:
+        index = Index.from_bytes(part[INDEX], None)
+        refs = _refs(index)
+        _renumber(index, refs, refs + first_ref(len(chunks)))
+        chunks |= {len(chunks) + nth: part[nth] for nth in range(len(part) - 1)}
+        for name, known in index.queues.items():
+            states[name].append(known)
+        whole.now, whole.steps = max(whole.now, index.now), index.steps or whole.steps
+        whole.obeyed = (*whole.obeyed, *(one for one in index.obeyed if one not in whole.obeyed))
+    for name, some in states.items():
+        whole.queues[name] = replace(joined(some), forgotten=max(known.forgotten for known in some))
+    held, counts = np.unique(chunk_of(_refs(whole)), return_counts=True)
+    whole.chunk, whole.chunks = len(chunks), dict(zip(held.tolist(), counts.tolist(), strict=True))
+    return whole, chunks

@@ -1,0 +1,36 @@
+"""How the destinations of a checkpoint have come and gone: what a bucket needs to know of it.
+
+A bucket's state isn't rewritten when the pipeline file changes. Each call of a bucket compares what it finds there with this, and takes
+out the groups of a destination that was taken away, or that lived earlier under a name that is used again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["DestinationHistory"]
+
+
+@dataclass(frozen=True, slots=True)
+class DestinationHistory:
+    """The history of a checkpoint's destinations, by their names.
+
+    Args:
+        incarnations: how often each destination was added, from 1; also of those that were taken away.
+        abandoned: the last incarnation that was taken away although it held messages, which are dead then.
+        first_numbers: the folder with the first numbers of groups, of a destination that was added to a checkpoint with batches.
+    """
+
+    incarnations: Mapping[str, int] = field(default_factory=dict)
+    abandoned: Mapping[str, int] = field(default_factory=dict)
+    first_numbers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def gone(self) -> list[str]:
+        """The destinations that were abandoned, and aren't there again."""
+        return [name for name, last in self.abandoned.items() if last >= self.incarnation(name)]
+
+    def incarnation(self, name: str) -> int:
+        """The present incarnation of a destination."""
+        return self.incarnations.get(name, 1)

@@ -1,0 +1,45 @@
+"""The state of buckets that a move has written, until a batch takes it over: a file for each bucket, in a folder of the checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pyarrow as pa
+
+from seriatim.errors import CheckpointMismatch
+from seriatim.spark.state.packets import from_bytes, to_bytes
+from seriatim.spark.state.synced_files import write_synced
+
+__all__ = ["INDEX", "read_moved", "write_moved"]
+
+#: The number of the index among the chunks.
+INDEX = -1
+_SCHEMA = pa.schema([("chunk", pa.int64()), ("packet", pa.large_binary())])
+
+
+def write_moved(folder: Path, bucket: int, packets: Mapping[int, bytes]) -> None:
+    """Write the state of a bucket: its chunks by their numbers, and its index under `INDEX`."""
+    columns = [pa.array(list(packets), pa.int64()), pa.array(list(packets.values()), pa.large_binary())]
+    write_synced(_file(folder, bucket), to_bytes(pa.Table.from_arrays(columns, schema=_SCHEMA)).to_pybytes())
+
+
+def read_moved(folder: Path, bucket: int) -> dict[int, bytes]:
+    """The state of a bucket; empty: it has no groups.
+
+    Raises:
+        CheckpointMismatch: the folder is gone.
+    """
+    try:
+        found = from_bytes(_file(folder, bucket).read_bytes())
+    except FileNotFoundError as error:
+        if folder.is_dir():
+            return {}
+        raise CheckpointMismatch(
+            "the state that was moved is gone", where=str(folder), remedy="restore the checkpoint from a backup"
+        ) from error
+    return dict(zip(found.column("chunk").to_pylist(), found.column("packet").to_pylist(), strict=True))
+
+
+def _file(folder: Path, bucket: int) -> Path:
+    return folder / f"{bucket}.arrow"
