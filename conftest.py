@@ -20,6 +20,7 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipP
 
 from seriatim import MessageBox
 from seriatim.pipeline.files import pipeline_file
+from tests import command
 from tests.box.embedding import data_of, has_gone, put_box
 
 
@@ -51,14 +52,16 @@ def _folder() -> Iterator[Path]:
 
 
 class _Page(Document):
-    """A document whose code knows whether it opens a box in its folder, which takes long where there is none yet.
+    """A document whose code knows whether it opens a box in its folder, and whether it starts pipelines in processes of their own:
+    both take long without preparation.
 
-    In a tutorial there is none: its readers have done nothing before.
+    In a tutorial there is no box: its readers have done nothing before.
     """
 
     def __init__(self, text: str, path: str) -> None:
         super().__init__(text, path)
         self.namespace["_opens_a_box"] = "MessageBox.open()" in text and "tutorials" not in Path(path).parts
+        self.namespace["_starts_processes"] = "subprocess.run(" in text
 
 
 @contextmanager
@@ -68,6 +71,8 @@ def _place(namespace: dict[str, Any]) -> Iterator[None]:
         environment.delenv("SERIATIM_DSN", raising=False)
         if namespace["_opens_a_box"]:
             put_box(folder)
+        if namespace["_starts_processes"]:
+            environment.setenv("JAVA_TOOL_OPTIONS", command.environment()["JAVA_TOOL_OPTIONS"])
         yield
         for box in [value for value in namespace.values() if isinstance(value, MessageBox)]:
             box.close()

@@ -15,7 +15,8 @@ from pathlib import Path
 from tests.command import command, environment
 
 DEADLINE_S = 240.0
-LOOK_S = 0.002
+#: How often a moment to kill is looked for, which may be short; and what stays once it has come.
+LOOK_S, PATIENT_LOOK_S = 0.002, 0.02
 FREEZE_S = 2.0
 
 
@@ -38,7 +39,7 @@ class Run:
         stopped, the parent can't be.
         """
         while True:
-            until(lambda: moment(self), self.process)
+            until(lambda: moment(self), self.process, LOOK_S)
             os.killpg(self.process.pid, signal.SIGSTOP)
             if self._freezes() and moment(self):
                 break
@@ -94,7 +95,7 @@ def started(words: Sequence[str], folder: Path, told: Path) -> Iterator[Run]:
         process.wait(DEADLINE_S)
 
 
-def until(condition: Callable[[], bool], process: subprocess.Popen[bytes], look_s: float = LOOK_S) -> None:
+def until(condition: Callable[[], bool], process: subprocess.Popen[bytes], look_s: float = PATIENT_LOOK_S) -> None:
     """Wait for a condition that comes about while a process runs."""
     end = time.monotonic() + DEADLINE_S
     while not condition():

@@ -20,7 +20,7 @@ from seriatim.kernel.columns import (
 from seriatim.kernel.late import free_late
 from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import BestEffort
-from seriatim.kernel.state import Flag, Held, State
+from seriatim.kernel.state import STOPPING, Flag, Held, State
 from seriatim.kernel.time import FOREVER, NEVER, micros
 
 __all__ = ["due", "end_round", "fire", "quiet", "settle", "take"]
@@ -81,7 +81,7 @@ def take(policy: BestEffort, state: State, arrivals: Arrivals) -> tuple[State, D
     began = np.full(len(state), NEVER, np.int64)
     began[group[begins]] = arrivals.time[begins]
     since = np.where(groups.since == NEVER, began, groups.since)
-    since[(flags & Flag.stopping()) != 0] = NEVER
+    since[(flags & STOPPING) != 0] = NEVER
 
     leaving = np.flatnonzero(at_once)
     out = arrivals.take(leaving)

@@ -305,6 +305,7 @@ class Events(Columns):
             yield EventRow(EventKind(kind), group, None if has_none else first, None if has_none else last, at, count)
 
 
+@cache
 def no_messages() -> Decided:
     """No decided messages."""
     none = empty_ints()

@@ -474,8 +474,8 @@ class Router:
     def _refused(self, queue: str, found: Mapping[str, Column], rows: Sequence[int], made: _Columns) -> _Columns:
         """The columns of a gate, or of a queue that has one: messages that it doesn't take have a problem, and no group."""
         groups, sequences, sizes, priorities, problems = made
-        origins = zip(*(_picked(found, name, rows) for name in ORIGIN), strict=True)
-        wrong = [self._gates.problem(queue, Origin(*one)) for one in origins]
+        origins = list(zip(*(found[name].values for name in ORIGIN), strict=True))
+        wrong = [self._gates.problem(queue, Origin(*origins[row])) for row in rows]
         if not any(wrong):
             return made
         return (

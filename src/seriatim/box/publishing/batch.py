@@ -51,6 +51,7 @@ _OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at", *ORIG
 _OURS_CARRIED = _OURS - ORIGIN.keys()
 _PARTS = ("part_counts", "part_places", "part_names", "part_content_types", "part_bodies")
 _INT64 = 2**63
+_CONSTANTS: Mapping[bool | None, str] = {None: "null", True: "true", False: "false"}
 _WRITTEN: Mapping[type[Any], str] = {Decimal: "decimal", float: "double", datetime: "timestamp"}
 
 
@@ -272,12 +273,12 @@ def _json(message: Message, context: Mapping[str, Property], *, carried: bool) -
 
 def _value(name: str, value: Property, message: Message) -> str:  # noqa: PLR0911 - one return a type
     match value:
-        case None | bool():
-            return json.dumps(value)
         case str():
             return _text(name, value, message)
+        case None | bool():
+            return _CONSTANTS[value]
         case int() if -_INT64 <= value < _INT64:
-            return json.dumps(int(value))
+            return int.__repr__(value)
         case float() if math.isfinite(value):
             return json.dumps(float(value))
         case Decimal() if value.is_finite():
@@ -309,6 +310,8 @@ def _length(value: Decimal) -> int:
 def _text(name: object, text: object, message: Message) -> str:
     if isinstance(text, str) and "\0" not in text:
         encoded = encode_basestring(text)  # as `json.dumps` does, which makes an encoder for it each time
+        if encoded.isascii():
+            return encoded
         try:
             encoded.encode()
         except UnicodeEncodeError:

@@ -7,13 +7,12 @@ place at the gate, so it carries the message's origin.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
 
 from seriatim.box.definitions.definition import Definitions
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.types.answer import Answer
 from seriatim.pipeline.types.box_properties import TRACE
-from seriatim.pipeline.types.message import Message, Received
+from seriatim.pipeline.types.message import Message, Received, with_context
 from seriatim.pipeline.types.origin import ORIGIN, Origin
 
 __all__ = ["Causes", "causes_of"]
@@ -75,7 +74,9 @@ class Causes:
         if origin is None:
             return result
         stamp = origin.properties()
-        if any(name in given and given[name] != value for name, value in stamp.items()):
+        if not ORIGIN.keys().isdisjoint(given) and any(
+            given.get(name, value) != value for name, value in stamp.items()
+        ):
             raise UsageError(
                 f"message {result.message_id} carries another origin than its cause",
                 where=f"queue {self._queue!r}, which leads to a gate",
@@ -86,11 +87,9 @@ class Causes:
             context["parent_id"] = cause.message_id
         if context.get("correlation_id") is None:
             context["correlation_id"] = cause.context.get("correlation_id") or cause.message_id
-        if not context.keys() & TRACE.keys():
+        if TRACE.keys().isdisjoint(context):
             context |= {name: cause.context[name] for name in TRACE if cause.context.get(name) is not None}
-        if type(result) is Message:
-            return replace(result, context=context)
-        return Message(**{each.name: getattr(result, each.name) for each in fields(Message)} | {"context": context})
+        return with_context(result, context)
 
     def in_hand(self, cause: Received) -> Received:
         """The message in hand that is named as a cause.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,8 +85,9 @@ class GateTurn(Turn):
         entries = _in_order(entries)
         #: How many messages the first row of each number stands for: as many as follow on it, and itself.
         self._weights = _weights(entries)
-        # What a gate passes on is compared with nothing: numbers are given by the box.
-        self._standard = replace(policy, remember=0, restart_after=0)
+        #: Mostly each stands for itself, and what a turn does with rows needn't be done with numbers of messages.
+        self._all_single = bool((self._weights == 1).all())
+        self._standard = _of_given_numbers(policy)
         super().__init__(self._standard, keys, known, entries, now, at_most, requests, incarnation)
         self._goes_in_parts = False
         self._taken_back: Ints = np.zeros(len(keys), np.int64)
@@ -125,6 +127,8 @@ class GateTurn(Turn):
         self._skipped_through, self._under_way = through, under_way
 
     def _fired(self, state: State) -> kernel.Outcome:
+        if not any(through is not None for through in self._skipped_through):
+            return super()._fired(state)
         outcome = kernel.Outcome(state, no_messages(), no_events())
         for place, (through, under_way) in enumerate(zip(self._skipped_through, self._under_way, strict=True)):
             if through is None:
@@ -144,6 +148,8 @@ class GateTurn(Turn):
 
     def _taken_in(self, state: State) -> kernel.Outcome:
         """As in `Turn`; what was put back on the way, and whose place has passed, leaves late."""
+        if not self._closed.late:
+            return super()._taken_in(state)
         group, number = self._entries.place[self._arrived], self._entries.sequence[self._arrived]
         back = (number < state.groups.next[group]) & self._is_late(group, number)
         if not back.any():
@@ -153,8 +159,6 @@ class GateTurn(Turn):
         return one_after(outcome, kernel.offer(late, outcome.state, self._arrivals_in(self._arrived[back])))
 
     def _is_late(self, group: Ints, number: Ints) -> Bools:
-        if not self._closed.late:
-            return np.zeros(len(group), np.bool_)
         pairs = zip(group.tolist(), number.tolist(), strict=True)
         return np.fromiter((pair in self._closed.late for pair in pairs), np.bool_, len(group))
 
@@ -181,6 +185,8 @@ class GateTurn(Turn):
         """The stored state, in which the numbers of late results count as skipped: whatever became of their places."""
         state = super()._state()
         rows = self._rows[self._held :]
+        if not len(rows):
+            return state
         group, number = self._entries.place[rows], self._entries.sequence[rows]
         behind = (number < state.groups.next[group]) & ~state.skipped.contain(group, number)
         if not behind.any():
@@ -193,18 +199,24 @@ class GateTurn(Turn):
 
     def _messages(self, decided: Decided) -> tuple[Decided, Ints]:
         rows = self._rows[decided.ref]
-        its, at = self._each(rows)
-        decided = decided.take(its)
+        if not self._all_single:
+            its, at = self._each(rows)
+            decided, rows = decided.take(its), rows[its] + at
+            at = np.where(decided.disposition == Disposition.RELEASED, at, 0)
+            decided = decided.with_columns(ordinal=decided.ordinal + at)
         passed = (decided.disposition == Disposition.LATE) & (decided.reason == Reason.SKIPPED)
-        reason = np.where(passed, int(Reason.PLACE_PASSED), decided.reason)
-        released = decided.disposition == Disposition.RELEASED
-        ordinal = np.where(released, decided.ordinal + at, decided.ordinal)
-        late = decided.late | (released & self._is_late(decided.group, decided.sequence))
-        return decided.with_columns(reason=reason, ordinal=ordinal, late=late), rows[its] + at
+        if passed.any():
+            decided = decided.with_columns(reason=np.where(passed, int(Reason.PLACE_PASSED), decided.reason))
+        if self._closed.late:
+            late = (decided.disposition == Disposition.RELEASED) & self._is_late(decided.group, decided.sequence)
+            decided = decided.with_columns(late=decided.late | late)
+        return decided, rows
 
     def _stored(self, held: Held) -> tuple[Held, Ints]:
         held = held.messages()
         rows = self._rows[held.ref]
+        if self._all_single:
+            return held, rows
         its, at = self._each(rows)
         return held.take(its), rows[its] + at
 
@@ -238,6 +250,12 @@ class GateTurn(Turn):
         return its, np.arange(len(its)) - np.repeat(np.cumsum(count) - count, count)
 
 
+@lru_cache
+def _of_given_numbers(policy: Standard) -> Standard:
+    """The policy, so that what a gate passes on is compared with nothing: its numbers are given by the box."""
+    return replace(policy, remember=0, restart_after=0)
+
+
 def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str], now: int) -> Entries:
     """The closed places without results as entries, without those that the groups know already; they come now, after all others."""
     place, number = np.array(closed.groups, np.int64), np.array(closed.numbers, np.int64)
@@ -267,27 +285,33 @@ def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str],
 
 def _in_order(entries: Entries) -> Entries:
     """The entries by group and status; what arrived by time and number, too: all messages of a number with the last of them."""
-    arrived = np.flatnonzero(entries.status == ARRIVED)
+    has_arrived = entries.status == ARRIVED
+    arrived = np.flatnonzero(has_arrived)
     if len(arrived) < 2:
         return entries
-    place, number, time = entries.place[arrived], entries.sequence[arrived], entries.time.copy()
+    place, number = entries.place[arrived], entries.sequence[arrived]
     alike = order_by(place, number)
-    starts = np.flatnonzero(np.append(True, (np.diff(place[alike]) != 0) | (np.diff(number[alike]) != 0)))
-    latest = np.maximum.reduceat(time[arrived[alike]], starts)
-    time[arrived[alike]] = np.repeat(latest, np.diff(np.append(starts, len(alike))))
-    moments, numbers = np.zeros((2, len(entries)), np.int64)
-    moments[arrived], numbers[arrived] = time[arrived], number
-    order = np.lexsort((np.arange(len(entries)), numbers, moments, entries.status, entries.place))
-    return entries.with_columns(time=time).take(order)
+    last, here = alike[:-1], alike[1:]
+    begins = (place[here] != place[last]) | (number[here] != number[last])
+    if not begins.all():
+        starts = np.flatnonzero(np.append(True, begins))
+        time = entries.time.copy()
+        latest = np.maximum.reduceat(time[arrived[alike]], starts)
+        time[arrived[alike]] = np.repeat(latest, np.diff(np.append(starts, len(alike))))
+        entries = entries.with_columns(time=time)
+    moments = np.where(has_arrived, entries.time, 0)
+    order = np.lexsort((np.where(has_arrived, entries.sequence, 0), moments, entries.status, entries.place))
+    return entries if (order[1:] > order[:-1]).all() else entries.take(order)
 
 
 def _weights(entries: Entries) -> Ints:
     """For the first of the rows with one number their number, 0 for a place without results; -1 for the others."""
-    group = np.stack([entries.place, entries.status, entries.late, entries.sequence])
-    starts = np.ones(len(entries), np.bool_)
-    starts[1:] = (group[:, 1:] != group[:, :-1]).any(axis=0)
-    first = np.flatnonzero(starts)
-    weights = np.full(len(entries), -1, np.int64)
-    weights[first] = np.diff(np.append(first, len(entries)))
+    weights = np.ones(len(entries), np.int64)
+    columns = (entries.place, entries.status, entries.late, entries.sequence)
+    begins = np.logical_or.reduce([one[1:] != one[:-1] for one in columns])
+    if not begins.all():
+        first = np.flatnonzero(np.append(True, begins))
+        weights[:] = -1
+        weights[first] = np.diff(np.append(first, len(entries)))
     weights[entries.entry_id == _NO_ENTRY] = 0
     return weights

@@ -44,7 +44,7 @@ from seriatim.kernel.columns import (
 )
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, StandardStays, Stays, UnitOfWork
-from seriatim.kernel.state import Flag, Groups, Held, Ranges, Remembered, State
+from seriatim.kernel.state import STOPPING, Flag, Groups, Held, Ranges, Remembered, State
 from seriatim.kernel.states import Action
 from seriatim.kernel.time import FOREVER, NEVER
 
@@ -625,7 +625,7 @@ def _told(arrived: Entries, groups: int) -> Bools:
 def _kept_back(groups: Groups) -> Bools:
     """The groups from which nothing is handed out. A complete set closes its group, but is handed out all the same."""
     complete = groups.has(Flag.COMPLETE) & ~groups.has(Flag.SUSPENDED | Flag.FAULTED)
-    return groups.has(Flag.stopping()) & ~complete
+    return groups.has(STOPPING) & ~complete
 
 
 def one_after(first: kernel.Outcome, then: kernel.Outcome) -> kernel.Outcome:

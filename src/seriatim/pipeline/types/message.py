@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from uuid import UUID
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.storable import fits_text
 
-__all__ = ["Dialog", "Message", "Part", "Property", "Received", "Ticket", "new_message_id"]
+__all__ = ["Dialog", "Message", "Part", "Property", "Received", "Ticket", "new_message_id", "with_context"]
 
 _LONGEST_NAME = 256
 #: In UTF-8: an index of PostgreSQL has to take it.
@@ -142,6 +142,23 @@ class Message:
         if repeated := {name for name, count in names.items() if count > 1}:
             raise UsageError(f"two parts are named {min(repeated)!r}", where=where, remedy="give each its own name")
         return tuple(self.parts)
+
+
+_FIELDS = tuple(each.name for each in fields(Message))
+
+
+def with_context(message: Message, context: Mapping[str, Property]) -> Message:
+    """A copy of a message with other properties, as a plain `Message`.
+
+    `dataclasses.replace` would check again what was checked when the message was made, and costs as much as all the rest of stamping it.
+    """
+    if type(message) is not Message:
+        message.check()  # its receiver may have changed it
+    copy = object.__new__(Message)
+    for name in _FIELDS:
+        object.__setattr__(copy, name, getattr(message, name))
+    object.__setattr__(copy, "context", context)
+    return copy
 
 
 class Dialog(NamedTuple):
