@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from seriatim.kernel.policy import Standard
 from seriatim.kernel.resequence import new_state
+from seriatim.spark.resequence.moved_buckets import _whole
 from seriatim.spark.state import cold_groups
 from seriatim.spark.state.cold_groups import ColdGroups, cold_counts, hashes, is_cold
 from seriatim.spark.state.group_index import Index, QueueState
@@ -88,6 +89,29 @@ def test_a_former_incarnation_of_a_queue_doesn_t_come_back():
     assert found(cold, range(16), "a", incarnation=2) == {f"group-{number}".encode(): 2 for number in range(5, 16)}
     assert found(cold, range(16), "a") == {}
     assert len(found(cold, range(15), "b")) == 10
+
+
+def test_a_bucket_that_is_moved_has_all_its_groups_at_hand():
+    chunks = MemoryChunks({})
+    index, cold = again(Index("of this test"), chunks)
+    cold.add({"a": groups(range(20), 1), "b": groups(range(5), 1)})
+    cold.add({"a": groups(range(5), 2)})
+    index.queues["a"] = groups([3, 30], 3)
+    rows = [{"bucket": 7, "chunk": None, "packet": index.to_bytes()}, {"bucket": 8, "chunk": None, "packet": None}]
+    rows += [{"bucket": 7, "chunk": chunk, "packet": packet} for chunk, packet in chunks.packets.items()]
+    schema = pa.schema([("bucket", pa.int32()), ("chunk", pa.int64()), ("packet", pa.binary())])
+    batches = [pa.RecordBatch.from_pylist(rows[place : place + 2], schema) for place in range(0, len(rows), 2)]
+    found = {row["bucket"]: row["packet"] for batch in _whole(batches) for row in batch.to_pylist()}
+    assert found[8] is None
+    whole = Index.from_bytes(found[7], None)
+    assert (whole.cold, whole.next_run) == ([], 0)
+    ordinals = {
+        name: dict(zip(known.keys.to_pylist(), known.state.groups.ordinal.tolist(), strict=True))
+        for name, known in whole.queues.items()
+    }
+    newest = dict.fromkeys(range(20), 1) | dict.fromkeys(range(5), 2) | {3: 3, 30: 3}
+    assert ordinals["a"] == {f"group-{number}".encode(): ordinal for number, ordinal in newest.items()}
+    assert len(ordinals["b"]) == 5
 
 
 def test_keys_that_never_were_there_cost_the_filters_and_almost_no_page():

@@ -45,7 +45,18 @@ _MOST_ROWS, _MOST_BYTES = 1_000, 4 * 2**20
 LARGEST_BODY = 64 * 2**20
 _LOOK_S = 0.1
 #: The fields of a line that nobody may change: they say which message it is, and what its pipeline says of it.
-_FIXED = ("destination", "disposition", "reason", "message_id", "location", "ticket", "parent_id", "part", "parts")
+_FIXED = (
+    "destination",
+    "disposition",
+    "reason",
+    "message_id",
+    "location",
+    "ticket",
+    "parent_id",
+    "part",
+    "parts",
+    "incarnation",
+)
 _DERIVED = ("group", "sequence")
 _BODIES = ("body", "body_base64")
 _MOST_TOLD = 10

@@ -74,6 +74,20 @@ class ColdGroups:
             keys = keys.filter(pc.invert(pc.is_in(keys, value_set=mine.keys)))
         return joined(found) if found else None
 
+    def take_all_back(self) -> None:
+        """Make all groups the index's, so that there are no runs any more."""
+        for run in reversed(self._index.cold):
+            for name, some in self._all_of(run).items():
+                known = self._index.queues.get(name)
+                if known is None:
+                    self._index.queues[name] = some
+                elif known.incarnation == some.incarnation:
+                    strange = pc.invert(pc.is_in(some.keys, value_set=known.keys)).to_numpy(zero_copy_only=False)
+                    more = some.take(np.flatnonzero(strange))
+                    self._index.queues[name] = known.enrolled(more.keys, more.state, more.born())
+        self._index.cold.clear()
+        self._index.next_run = 0
+
     def add(self, queues: Mapping[str, QueueState]) -> None:
         """Write groups that have expired as a run, and put it together with those before it that are too small for two."""
         queues = {name: one for name, one in queues.items() if len(one.keys)}
@@ -88,19 +102,6 @@ class ColdGroups:
                 self._delete(one)
             live = {name: newer.live.get(name, 0) + older.live.get(name, 0) for name in both}
             runs.append(self._made(both, {name: min(live[name], len(one.keys)) for name, one in both.items()}))
-
-    def take_all_back(self) -> None:
-        """Put all groups back into the index, and leave the store without runs. Queues that the index hasn't stay away."""
-        while self._index.cold:
-            run = self._index.cold.pop()  # the newest
-            for name, one in self._all_of(run).items():
-                known = self._index.queues.get(name)
-                if known is None or known.incarnation != one.incarnation:
-                    continue
-                strange = pc.invert(pc.is_in(one.keys, value_set=known.keys)).to_numpy(zero_copy_only=False)
-                back = one.take(np.flatnonzero(strange))
-                self._index.queues[name] = known.enrolled(back.keys, back.state, back.born())
-            self._delete(run)
 
     def _in_run(self, run: Run, queue: str, incarnation: int, keys: pa.BinaryArray) -> QueueState | None:
         marks = hashes(keys)
