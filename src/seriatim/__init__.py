@@ -41,6 +41,7 @@ from seriatim.kernel.sequencer import VOID, Event, GroupView, Item, Outcome, Rel
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
@@ -101,6 +102,7 @@ __all__ = [
     "Item",
     "LeaseLost",
     "LinkProtocolError",
+    "Link",
     "Location",
     "Message",
     "MessageBox",
