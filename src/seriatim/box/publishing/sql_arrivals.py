@@ -171,20 +171,21 @@ def _claimed(
 def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:
     """Route messages; a message that can't be routed doesn't make the others wait."""
     messages = [one.message for one in found]
+    carried = any(one.publisher.startswith(_LINK) for one in found)
     moment = found[0].received_at if router.needs_time else None
     try:
-        return router.route(messages, moment, look, bodies=False)
+        return router.route(messages, moment, look, bodies=False, carried=carried)
     except UsageError:
         wrong = {
-            row: why for row, one in enumerate(messages) if (why := _refusal(router, one, moment, look)) is not None
+            row: why for row, one in enumerate(messages) if (why := _refusal(router, one, moment, look, carried=carried)) is not None
         }
     plain = [replace(one, context={}) if row in wrong else one for row, one in enumerate(messages)]
-    return without(router.route(plain, moment, look, bodies=False), wrong)
+    return without(router.route(plain, moment, look, bodies=False, carried=carried), wrong)
 
 
-def _refusal(router: Router, message: Message, moment: datetime | None, look: Look) -> str | None:
+def _refusal(router: Router, message: Message, moment: datetime | None, look: Look, *, carried: bool) -> str | None:
     try:
-        router.route([message], moment, look)
+        router.route([message], moment, look, carried=carried)
     except UsageError as error:
         return error.what
     return None

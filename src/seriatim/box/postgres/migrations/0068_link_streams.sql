@@ -215,20 +215,20 @@ BEGIN
             FROM (
                 SELECT stream.stream_id, stored.message_id, run.stamp, stored.position, told.entry_id, stored.received_at,
                     stream.sent = 0 AND told.entry_id <= its_link.replayed_through
-                        OR stored.context -> 'replayed' = 'true' AND stored.id_space ^@ 'link:' AS replayed,
+                        OR stored.context -> 'link_replayed' = 'true' AND stored.id_space ^@ 'link:' AS replayed,
                     convert_to(jsonb_build_object(
                         'type', stored.type, 'content_type', stored.content_type,
                         'space', CASE WHEN passed.on THEN substr(stored.id_space, 43) ELSE stored.id_space END,
                         'context', stored.context
-                            - '{{to,location,sent_by,through,replayed,origin_queue,origin_group,origin_incarnation,origin_ordinal}}'::text[],
+                            - '{{to,location,link_sent_by,link_through,link_replayed,origin_queue,origin_group,origin_incarnation,origin_ordinal}}'::text[],
                         'property_types', coalesce(stored.property_types, '{{}}')
-                            - '{{to,location,sent_by,through,replayed}}'::text[],
-                        'sent_by', CASE WHEN passed.on THEN (stored.context ->> 'sent_by')::jsonb ELSE jsonb_build_object(
+                            - '{{to,location}}'::text[],
+                        'sent_by', CASE WHEN passed.on THEN (stored.context ->> 'link_sent_by')::jsonb ELSE jsonb_build_object(
                             'box', own, 'queue', place.queue, 'location', run.location,
                             'epoch', run.epoch + (run.number - 1 + stored.position) / at.last_number,
                             'number', (run.number - 1 + stored.position) % at.last_number + 1
                         ) END,
-                        'through', CASE WHEN passed.on THEN (stored.context ->> 'through')::jsonb ELSE '[]' END || to_jsonb(own),
+                        'through', CASE WHEN passed.on THEN (stored.context ->> 'link_through')::jsonb ELSE '[]' END || to_jsonb(own),
                         'parts', CASE WHEN stored.parts IS NULL THEN '[]' ELSE (
                             SELECT jsonb_agg(jsonb_build_object(
                                 'name', part.name, 'content_type', part.content_type, 'size', octet_length(part.body)
@@ -757,9 +757,9 @@ BEGIN
     )
     SELECT arrival, one.nth - 1, one.message_id, one.fields ->> 'type', one.fields ->> 'content_type',
         one.fields -> 'context' || jsonb_build_object(
-            'to', names[one.stream], 'location', 'link:' || its_name, 'sent_by', (one.fields -> 'sent_by')::text,
-            'through', (one.fields -> 'through')::text
-        ) || CASE WHEN one.flag = 1 THEN '{{"replayed": true}}' ELSE '{{}}' END::jsonb,
+            'to', names[one.stream], 'location', 'link:' || its_name, 'link_sent_by', (one.fields -> 'sent_by')::text,
+            'link_through', (one.fields -> 'through')::text
+        ) || CASE WHEN one.flag = 1 THEN '{{"link_replayed": true}}' ELSE '{{}}' END::jsonb,
         nullif(one.fields -> 'property_types', '{{}}'),
         substring(frame, (one.at + 1)::integer, (one.size - one.in_parts)::integer),
         one.circles::integer, nullif(jsonb_array_length(one.fields -> 'parts'), 0), one.id_space

@@ -16,3 +16,22 @@ BEGIN
     EXECUTE after;
 END
 $all$;
+
+-- Nobody but a link says of a message that it came over one.
+DO $all$
+DECLARE
+    one record;
+    after text;
+BEGIN
+    FOR one IN
+        SELECT fn.proname, pg_get_functiondef(fn.oid) AS before FROM pg_proc AS fn
+        WHERE fn.pronamespace = '{schema}'::regnamespace AND fn.proname IN ('publish', 'wrong_message')
+    LOOP
+        after := replace(one.before, 'origin_ordinal}}', 'origin_ordinal,link_sent_by,link_through,link_replayed}}');
+        IF after = one.before THEN
+            RAISE EXCEPTION '% isn''t as it was', one.proname;
+        END IF;
+        EXECUTE after;
+    END LOOP;
+END
+$all$;
