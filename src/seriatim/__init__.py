@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from seriatim.box.session import Session
     from seriatim.box.turns.delivery import Delivery
     from seriatim.pipeline.types.message_type import MessageType
+    from seriatim.runtime.processes.transmitter import Transmitter
     from seriatim.runtime.workers.async_worker import AsyncWorker
     from seriatim.runtime.workers.handlers import Consumed
     from seriatim.runtime.workers.worker import Worker
@@ -101,8 +102,8 @@ __all__ = [
     "InvariantBroken",
     "Item",
     "LeaseLost",
-    "LinkProtocolError",
     "Link",
+    "LinkProtocolError",
     "Location",
     "Message",
     "MessageBox",
@@ -128,6 +129,7 @@ __all__ = [
     "Subscription",
     "Tickets",
     "Transient",
+    "Transmitter",
     "Unavailable",
     "UnitOfWork",
     "Unordered",
@@ -153,6 +155,7 @@ _LATER = {
     "Session": "seriatim.box.session",
     "Consumed": "seriatim.runtime.workers.handlers",
     "Tickets": "seriatim.box.publishing.tickets",
+    "Transmitter": "seriatim.runtime.processes.transmitter",
     "Worker": "seriatim.runtime.workers.worker",
     "resequence": "seriatim.spark",
     "route": "seriatim.spark",

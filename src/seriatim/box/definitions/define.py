@@ -301,11 +301,15 @@ class _Defining:
                 drop.drop_location(statements, name)
             case Kind.SETTINGS:
                 self._execute("drop_settings")
-            case Kind.SCHEDULE:
-                self._execute("drop_schedule", name=name)
-            case Kind.LINK:
-                links.drop(self._statements, name)
+            case Kind.SCHEDULE | Kind.LINK:
+                self._drop_apart(kind, name)
         return Change("dropped", kind, name)
+
+    def _drop_apart(self, kind: Kind, name: str) -> None:
+        if kind is Kind.LINK:
+            links.drop(self._statements, name)
+        else:
+            self._execute("drop_schedule", name=name)
 
     def _drop_queue(self, queue: BoxQueue) -> None:
         name = queue.declared.name

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from seriatim.errors import SchemaMismatch, UsageError, shown
+from seriatim.errors import ActionRefused, SchemaMismatch, UsageError, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
@@ -80,8 +80,20 @@ class BoxQueue:
 
     @cached_property
     def is_open(self) -> bool:
-        """Whether it hands out: it is on, and belongs to no pipeline."""
-        return self.enabled and self.owner is None
+        """Whether it hands out: it is on, belongs to no pipeline, and is a queue of this box."""
+        return self.enabled and self.owner is None and self.declared.at is None
+
+    def check_received_here(self) -> None:
+        """Refuse to receive from a queue of another box.
+
+        Raises:
+            ActionRefused: it is one.
+        """
+        if self.declared.at is not None:
+            raise ActionRefused(
+                f"queue {self.declared.name!r} is in another box, and what waits in it here is sent there",
+                remedy=f"receive from queue {self.declared.remote or self.declared.name!r} in the box of link {self.declared.at!r}",
+            )
 
     @cached_property
     def has_groups(self) -> bool:

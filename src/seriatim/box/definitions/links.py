@@ -19,7 +19,9 @@ __all__ = ["check_place", "check_remote", "declared", "drop", "linked", "put"]
 
 def linked(statements: Statements) -> dict[str, Link | None]:
     """The links of a box by name; None for one that the other box has made, or that can't be read."""
-    return {name: None if definition is None else _link_from(definition) for name, definition in statements.rows("links")}
+    return {
+        name: None if definition is None else _link_from(definition) for name, definition in statements.rows("links")
+    }
 
 
 def declared(statements: Statements) -> list[str]:
@@ -106,7 +108,8 @@ def check_remote(statements: Statements, after: Definitions, given: Collection[s
             )
         if one.serves:
             raise UsageError(
-                f"queue {name!r} is in another box, and a service has its queue here", remedy="give the service another queue"
+                f"queue {name!r} is in another box, and a service has its queue here",
+                remedy="give the service another queue",
             )
         if name in after.ways or name in after.gates:
             raise UsageError(
@@ -114,7 +117,9 @@ def check_remote(statements: Statements, after: Definitions, given: Collection[s
                 remedy="take it out of gate and through: what leaves to another box leaves its gate",
             )
     for name, subscription in after.subscriptions.items():
-        if subscription.declared.to in remote and (subscription.declared.starts is not None or subscription.declared.correlate):
+        if subscription.declared.to in remote and (
+            subscription.declared.starts is not None or subscription.declared.correlate
+        ):
             raise UsageError(
                 f"subscription {name!r} starts or finds instances, and its queue is in another box",
                 remedy="let it lead there without starts and correlate",

@@ -42,7 +42,9 @@ class Carrier:
             )  # fmt: skip
         except psycopg.Error as error:
             raise Unavailable(
-                f"the other box can't be reached: {error}", where=f"{self._place}, {self._to}", remedy="it is tried again"
+                f"the other box can't be reached: {error}",
+                where=f"{self._place}, {self._to}",
+                remedy="it is tried again",
             ) from error
 
     def push(self, frame: bytes) -> bytes:

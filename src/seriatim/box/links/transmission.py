@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from dataclasses import dataclass
-from uuid import UUID
 
 from seriatim.box.connection.access import Access
 from seriatim.box.links.answers import Refusal
@@ -27,7 +27,7 @@ from seriatim.pipeline.text.section import likely
 __all__ = ["LinkRound", "Roads", "transmit"]
 
 _LOG = logging.getLogger("seriatim.link")
-_NOBODY = UUID(int=0)
+_SILENT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,8 @@ class Roads:
 
     def __init__(self) -> None:
         self._carriers: dict[Link, Carrier] = {}
+        #: When the last batch left over a link, on the monotonic clock.
+        self.left: dict[Link, float] = {}
 
     def to(self, link: Link) -> Carrier:
         """The connection of a link."""
@@ -63,9 +65,9 @@ class Roads:
             carrier = self._carriers[link] = Carrier(link)
         return carrier
 
-    def has(self, link: Link) -> bool:
-        """Whether there is a connection of a link, as it is defined now."""
-        return link in self._carriers
+    def is_silent(self, link: Link) -> bool:
+        """Whether nothing has left over a link for a while: then a batch goes even with nothing in it, so that each box sees what the other remembers."""
+        return link not in self._carriers or time.monotonic() - self.left.get(link, 0.0) > _SILENT_S
 
     def drop(self, link: Link) -> None:
         """Close the connection of a link."""
@@ -130,7 +132,8 @@ def _round(access: Access, roads: Roads, link: Link, *, at_once: bool) -> LinkRo
 class _Round:
     def __init__(self, access: Access, roads: Roads, link: Link) -> None:
         self._access, self._link = access, link
-        self._is_new = not roads.has(link)
+        self._roads = roads
+        self._is_silent = roads.is_silent(link)
         self._carrier = roads.to(link)
         with access.transaction() as transaction:
             self._link_id, self._peer = transaction.one("link_place", name=link.name)
@@ -151,7 +154,9 @@ class _Round:
         peer = Frame.read(self._carrier.fetch(request)).head.sender
         if peer == self._access.identity.box_id:
             raise DeploymentError(
-                "its other end is this box itself", where=f"link {self._link.name!r}", remedy="give the DSN of the other box"
+                "its other end is this box itself",
+                where=f"link {self._link.name!r}",
+                remedy="give the DSN of the other box",
             )
         with self._access.transaction() as transaction:
             transaction.do("link_met", of_link=self._link_id, peer=peer)
@@ -163,8 +168,9 @@ class _Round:
             batch = transaction.one("link_next", of_link=self._link_id, largest=0, at_once=at_once)
         if batch.frame is None:  # somebody else is sending
             return 0, 0, False
-        if not (self._is_new or Frame.read(batch.frame).counts[1]):
+        if not (self._is_silent or Frame.read(batch.frame).counts[1]):
             return 0, 0, False
+        self._roads.left[self._link] = time.monotonic()
         answers = self._carrier.push(batch.frame)
         self._check(answers, FrameKind.ANSWERS)
         with self._access.transaction() as transaction:
@@ -179,7 +185,7 @@ class _Round:
             request = transaction.value("link_request", of_link=self._link_id, largest=0)
         batch = self._carrier.fetch(request)
         frame = self._check(batch, FrameKind.BATCH)
-        if not (self._is_new or frame.counts[1]):
+        if not (self._is_silent or frame.counts[1]):
             return 0, False
         with self._access.transaction() as transaction:
             taken = transaction.one("link_take", of_link=self._link_id, frame=batch)

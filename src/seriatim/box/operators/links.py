@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
@@ -35,8 +36,21 @@ def accept(
         if one not in known:
             raise UsageError(f"there is no queue {one!r}", remedy=likely(one, known) or "define it first")
         if known[one].serves:
-            raise UsageError(f"queue {one!r} belongs to a service, whose messages come by dialogs", remedy="name another queue")
+            raise UsageError(
+                f"queue {one!r} belongs to a service, whose messages come by dialogs", remedy="name another queue"
+            )
     found = transaction.one("link_pair", name=name, peer=peer, role=role)
+    _check_role(found, peer, role)
+    _check_pair(found, peer, name, role, replace=replace)
+    transaction.do("accept_link", name=name, peer=peer, role=role, queues=list(dict.fromkeys(queues)))
+    transaction.do("link_let_in", who=role)
+    if found.role is not None and found.role != role:
+        transaction.do("link_shut_out", who=found.role)
+    details = {"link": name, "box": str(peer), "role": role, "former_role": found.role, "queues": list(queues)}
+    log(transaction, by, "accept link", queue=None, group=None, details=details)
+
+
+def _check_role(found: Any, peer: UUID, role: str) -> None:
     if peer == found.own:
         raise UsageError("that is the id of this box itself", remedy="give the id of the other box")
     if not found.role_is_there:
@@ -45,26 +59,27 @@ def accept(
         )
     if found.role_owns:
         raise UsageError(
-            f"the role {role!r} is the owner of the box, which may do everything", remedy="a link's role may do nothing else: create one"
+            f"the role {role!r} is the owner of the box, which may do everything",
+            remedy="a link's role may do nothing else: create one",
         )
+
+
+def _check_pair(found: Any, peer: UUID, name: str, role: str, *, replace: bool) -> None:
     if found.other_link is not None:
         raise ActionRefused(
-            f"the box {peer} is the other end of link {found.other_link!r}", remedy=f"seriatim link remove {found.other_link}"
+            f"the box {peer} is the other end of link {found.other_link!r}",
+            remedy=f"seriatim link remove {found.other_link}",
         )
     if found.peer is not None and found.peer != peer:
         raise ActionRefused(
-            f"link {name!r} leads to the box {found.peer}", remedy="give this one another name, or remove that one first"
+            f"link {name!r} leads to the box {found.peer}",
+            remedy="give this one another name, or remove that one first",
         )
     if found.role is not None and found.role != role and not replace:
         raise ActionRefused(
-            f"the box {peer} speaks by the role {found.role!r}", remedy="from now on by this one: seriatim link accept --replace"
+            f"the box {peer} speaks by the role {found.role!r}",
+            remedy="from now on by this one: seriatim link accept --replace",
         )
-    transaction.do("accept_link", name=name, peer=peer, role=role, queues=list(dict.fromkeys(queues)))
-    transaction.do("link_let_in", who=role)
-    if found.role is not None and found.role != role:
-        transaction.do("link_shut_out", who=found.role)
-    details = {"link": name, "box": str(peer), "role": role, "former_role": found.role, "queues": list(queues)}
-    log(transaction, by, "accept link", queue=None, group=None, details=details)
 
 
 def remove(transaction: Transaction, by: Operator, name: str, *, force: bool) -> int:
@@ -83,7 +98,8 @@ def remove(transaction: Transaction, by: Operator, name: str, *, force: bool) ->
         raise ActionRefused(f"queues lead over link {name!r}: {', '.join(queues[:5])}", remedy="drop them first")
     if waiting and not force:
         raise ActionRefused(
-            f"messages wait on link {name!r}: {waiting:,}", remedy="wait until they are acknowledged; or --force, and they are gone"
+            f"messages wait on link {name!r}: {waiting:,}",
+            remedy="wait until they are acknowledged; or --force, and they are gone",
         )
     role = transaction.one("link_pair", name=name, peer=None, role="").role
     transaction.do("drop_link", name=name)

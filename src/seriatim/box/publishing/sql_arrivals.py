@@ -177,7 +177,9 @@ def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:
         return router.route(messages, moment, look, bodies=False, carried=carried)
     except UsageError:
         wrong = {
-            row: why for row, one in enumerate(messages) if (why := _refusal(router, one, moment, look, carried=carried)) is not None
+            row: why
+            for row, one in enumerate(messages)
+            if (why := _refusal(router, one, moment, look, carried=carried)) is not None
         }
     plain = [replace(one, context={}) if row in wrong else one for row, one in enumerate(messages)]
     return without(router.route(plain, moment, look, bodies=False, carried=carried), wrong)

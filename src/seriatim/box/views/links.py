@@ -99,6 +99,8 @@ def links(transaction: Transaction, name: str | None = None) -> list[LinkView]:
     return transaction.rows("link_views", LinkView, name=name)
 
 
-def streams(transaction: Transaction, name: str | None = None, *, waiting: bool = False, limit: int = 100) -> list[StreamView]:
+def streams(
+    transaction: Transaction, name: str | None = None, *, waiting: bool = False, limit: int = 100
+) -> list[StreamView]:
     """Streams, those that wait first; `waiting`: only those on which something isn't acknowledged."""
     return transaction.rows("stream_views", StreamView, name=name, waiting=waiting, at_most=limit)

@@ -54,10 +54,12 @@ class Link:
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a link's name")
-        if len(self.name) > 100:  # noqa: PLR2004 - the name of its location is longer
+        if len(self.name) > 100:
             raise self._wrong(f"its name has {len(self.name)} characters", "at most 100")
         if not isinstance(self.dsn, str) or not self.dsn.strip():
-            raise self._wrong(f"dsn can't be {shown(self.dsn)}", "where the other box is: postgresql://role@host/database")
+            raise self._wrong(
+                f"dsn can't be {shown(self.dsn)}", "where the other box is: postgresql://role@host/database"
+            )
         if (secret := secret_in(self.dsn)) is not None:
             raise self._wrong(
                 f"its DSN would be kept in the box, and shown: {secret}",
@@ -67,7 +69,9 @@ class Link:
             try:
                 object.__setattr__(self, "box", str(UUID(str(self.box))))
             except ValueError:
-                raise self._wrong(f"box can't be {shown(self.box)}", "the id of the other box: seriatim box identity") from None
+                raise self._wrong(
+                    f"box can't be {shown(self.box)}", "the id of the other box: seriatim box identity"
+                ) from None
         if isinstance(self.queues, str) or not isinstance(self.queues, Sequence):
             raise self._wrong(f"queues can't be {shown(self.queues)}", "a list of names of queues")
         for one in self.queues:
@@ -94,7 +98,7 @@ class Link:
         object.__setattr__(self, what, period_us / 10**6)
 
     def _wrong(self, what: str, remedy: str | None) -> UsageError:
-        return UsageError(f"link {self.name!r}: {what}", remedy=remedy)
+        return UsageError(f"link {self.name!r}: {what}", remedy=remedy or "")
 
     def as_json(self) -> dict[str, Any]:
         """As a mapping of JSON values."""

@@ -47,7 +47,19 @@ MOST_LANES = 1_000
 _DEFAULT_LANES = 16
 #: What may be said of a queue of another box.
 _OF_REMOTE = frozenset(
-    {"name", "policy", "group", "default_group", "max_messages", "when_full", "enabled", "keep", "at", "remote", "lanes"}
+    {
+        "name",
+        "policy",
+        "group",
+        "default_group",
+        "max_messages",
+        "when_full",
+        "enabled",
+        "keep",
+        "at",
+        "remote",
+        "lanes",
+    }
 )
 
 #: A queue's `attempts` are at most that.
@@ -222,16 +234,28 @@ class Queue:
         if isinstance(lanes, bool) or not isinstance(lanes, int) or not 1 <= lanes <= MOST_LANES:
             raise self._wrong(f"lanes can't be {shown(lanes)}", f"a whole number from 1 to {MOST_LANES:,}")
         if self.at is None:
-            if self.remote is not None:
-                raise self._wrong("remote is its name in another box, and it is in this one", "add at, or leave it out")
-            if lanes != _DEFAULT_LANES:
-                raise self._wrong("lanes are for a queue of another box, and it is in this one", "add at, or leave it out")
+            for what, value, plain in (("remote", self.remote, None), ("lanes", lanes, _DEFAULT_LANES)):
+                if value != plain:
+                    raise self._wrong(
+                        f"{what} is for a queue of another box, and it is in this one", "add at, or leave it out"
+                    )
             return
         checked_name(self.at, f"a link's name (at of queue {self.name!r})")
         if self.remote is not None:
             checked_name(self.remote, f"a queue's name (remote of queue {self.name!r})")
-        if self.gate is not None:
-            raise self._wrong("a gate keeps the order of what is worked on here, and it is a queue of another box", "leave out gate")
+        self._check_remote_order()
+        if self.keep not in {None, "nothing"}:
+            raise self._wrong(
+                f"keep can't be {shown(self.keep)}: the other box works on its messages", "declare it there"
+            )
+        for one in fields(self):
+            if one.name not in _OF_REMOTE and getattr(self, one.name) != _default(one):
+                raise self._wrong(
+                    f"{one.name} is for the box where messages are handed out, and it is a queue of another one",
+                    "declare it there",
+                )
+
+    def _check_remote_order(self) -> None:
         if not isinstance(self.policy, Fifo | Unordered):
             raise self._wrong(
                 f"{self.policy.name} is for the box where messages are handed out, and it is a queue of another one",
@@ -239,16 +263,8 @@ class Queue:
             )
         if isinstance(self.policy, Unordered) and self.group is not None:
             raise self._wrong("an unordered queue of another box has no group", "leave out group, or policy")
-        if isinstance(self.policy, Fifo) and lanes != _DEFAULT_LANES:
+        if isinstance(self.policy, Fifo) and self.lanes != _DEFAULT_LANES:
             raise self._wrong("lanes are for Unordered: in order, each group has a stream", "leave out lanes")
-        if self.keep not in (None, "nothing"):
-            raise self._wrong(f"keep can't be {shown(self.keep)}: the other box works on its messages", "declare it there")
-        for one in fields(self):
-            if one.name not in _OF_REMOTE and getattr(self, one.name) != _default(one):
-                raise self._wrong(
-                    f"{one.name} is for the box where messages are handed out, and it is a queue of another one",
-                    "declare it there",
-                )
 
     def _wrong(self, what: str, remedy: str) -> UsageError:
         return UsageError(f"queue {self.name!r}: {what}", remedy=remedy)

@@ -146,21 +146,60 @@ BEGIN
         EXIT WHEN ahead >= 1073741824 OR collected >= at_most;
         -- What can't travel is set aside, so that the rest of its group goes on.
         SELECT array_agg(one.entry_id) AS entry_ids, array_agg(one.key) AS keys, array_agg(one.arrival_id) AS arrival_ids,
-            array_agg(one.position) AS positions, array_agg(one.bytes) AS sizes
+            array_agg(one.position) AS positions, array_agg(one.bytes) AS sizes, array_agg(one.stamp) AS stamps,
+            array_agg(DISTINCT one.group_key) FILTER (WHERE one.judged) AS judged
         INTO found
         FROM (
+            WITH come AS MATERIALIZED (
+                SELECT one.* FROM {schema}.entries AS one
+                WHERE one.queue_id = place.queue_id AND one.status = 'arrived'
+                    -- Of a stream that can take nothing now, and of a group that is suspended, nothing is read.
+                    AND (place.unordered OR NOT EXISTS (
+                        SELECT FROM {schema}.link_streams_out AS stream
+                        WHERE stream.link_id = of_link AND stream.queue_id = place.queue_id AND stream.key = one.group_key
+                            AND (stream.status <> 0 OR stream.sent - stream.acked >= 1000 OR stream.ahead_bytes >= 67108864)
+                    )) AND NOT EXISTS (
+                        SELECT FROM {schema}.known_groups AS known
+                        WHERE known.queue_id = place.queue_id AND known.group_key = one.group_key AND known.flags > 1
+                    )
+                ORDER BY one.rank, one.arrival_id, one.position LIMIT at_most - collected
+            ), edge AS MATERIALIZED (
+                SELECT max(come.rank) AS rank, max(run.arrived_us) AS until
+                FROM come JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[come.arrival_id])
+                HAVING count(*) >= at_most - collected
+            ), behind AS MATERIALIZED (
+                -- They are read by the time at which they were published, and go in the order of commits. What is left for later may have been committed
+                -- before some of these, while their transactions ran on: then these wait with it.
+                SELECT DISTINCT ON (later.group_key) later.group_key, run.stamp, later.position
+                FROM edge JOIN {schema}.entries AS later
+                    ON later.queue_id = place.queue_id AND later.status = 'arrived' AND later.rank BETWEEN edge.rank AND edge.until
+                JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[later.arrival_id])
+                WHERE NOT EXISTS (SELECT FROM come WHERE come.entry_id = later.entry_id)
+                ORDER BY later.group_key, run.stamp, later.position
+            )
             SELECT waiting.*,
                 row_number() OVER (PARTITION BY waiting.key ORDER BY waiting.stamp, waiting.position, waiting.entry_id) + waiting.ahead AS place,
                 sum(waiting.bytes) OVER (PARTITION BY waiting.key ORDER BY waiting.stamp, waiting.position, waiting.entry_id) + waiting.ahead_bytes AS bytes_there,
                 sum(waiting.bytes) OVER (ORDER BY waiting.stamp, waiting.position, waiting.entry_id) - waiting.bytes AS bytes_before
             FROM (
-                SELECT entry.entry_id, entry.arrival_id, entry.position, run.stamp, keyed.key,
+                SELECT entry.entry_id, entry.arrival_id, entry.position, entry.group_key, entry.status = 'queued' AS judged,
+                    CASE entry.status WHEN 'queued' THEN entry.ordinal - 4611686018427387904 ELSE run.stamp END AS stamp, keyed.key,
                     coalesce(stream.sent - stream.acked, 0) AS ahead, coalesce(stream.ahead_bytes, 0) AS ahead_bytes,
                     2000 + octet_length(stored.context::text) + octet_length(stored.body)::bigint + CASE WHEN stored.parts IS NULL THEN 0 ELSE (
                         SELECT sum(octet_length(part.body)) FROM {schema}.message_parts AS part
                         WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position
                     ) END AS bytes
-                FROM {schema}.entries AS entry
+                FROM (
+                    SELECT come.* FROM come
+                    UNION ALL (
+                        -- What was judged, because an operator did something to its group.
+                        SELECT one.* FROM {schema}.known_groups AS known
+                        JOIN {schema}.entries AS one
+                            ON one.queue_id = known.queue_id AND one.group_key = known.group_key AND one.status = 'queued'
+                        WHERE known.queue_id = place.queue_id AND known.ready_rank IS NOT NULL AND known.flags <= 1
+                        ORDER BY known.ready_rank, one.ordinal LIMIT at_most - collected
+                    )
+                ) AS entry
                 JOIN {schema}.spool AS stored
                     ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
                 -- What isn't numbered yet is of a transaction that isn't over, or of this one.
@@ -170,15 +209,11 @@ BEGIN
                     ELSE entry.group_key END AS key) AS keyed
                 LEFT JOIN {schema}.link_streams_out AS stream
                     ON stream.link_id = of_link AND stream.queue_id = place.queue_id AND stream.key = keyed.key
-                WHERE entry.queue_id = place.queue_id AND entry.status = 'arrived'
-                    AND (entry.visible_at IS NULL OR entry.visible_at <= clock_timestamp())
+                LEFT JOIN behind ON behind.group_key = entry.group_key AND NOT place.unordered
+                WHERE (entry.visible_at IS NULL OR entry.visible_at <= clock_timestamp())
+                    AND (behind.group_key IS NULL OR entry.status = 'queued' OR (run.stamp, entry.position) < (behind.stamp, behind.position))
                     AND (stream.stream_id IS NULL
                         OR stream.status = 0 AND stream.sent - stream.acked < 1000 AND stream.ahead_bytes < 67108864)
-                    AND NOT EXISTS (
-                        SELECT FROM {schema}.known_groups AS known
-                        WHERE known.queue_id = place.queue_id AND known.group_key = entry.group_key AND known.flags > 1
-                    )
-                ORDER BY entry.rank LIMIT at_most - collected
             ) AS waiting
         ) AS one
         WHERE one.place <= 1000 AND (one.bytes_there <= 67108864 OR one.place = 1)
@@ -213,9 +248,9 @@ BEGIN
                 array_agg(one.received_at ORDER BY one.stamp, one.position, one.entry_id)
             )
             FROM (
-                SELECT stream.stream_id, stored.message_id, run.stamp, stored.position, told.entry_id, stored.received_at,
+                SELECT stream.stream_id, stored.message_id, told.stamp, stored.position, told.entry_id, stored.received_at,
                     stream.sent = 0 AND told.entry_id <= its_link.replayed_through
-                        OR stored.context -> 'link_replayed' = 'true' AND stored.id_space ^@ 'link:' AS replayed,
+                        OR stored.id_space ^@ 'link:' AND coalesce(stored.context -> 'link_replayed' = 'true', FALSE) AS replayed,
                     convert_to(jsonb_build_object(
                         'type', stored.type, 'content_type', stored.content_type,
                         'space', CASE WHEN passed.on THEN substr(stored.id_space, 43) ELSE stored.id_space END,
@@ -241,8 +276,8 @@ BEGIN
                         SELECT string_agg(part.body, ''::bytea ORDER BY part.number) FROM {schema}.message_parts AS part
                         WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position
                     ) END AS body
-                FROM unnest(found.entry_ids, found.keys, found.arrival_ids, found.positions, found.sizes)
-                    AS told (entry_id, key, arrival_id, position, bytes)
+                FROM unnest(found.entry_ids, found.keys, found.arrival_ids, found.positions, found.sizes, found.stamps)
+                    AS told (entry_id, key, arrival_id, position, bytes, stamp)
                 JOIN {schema}.spool AS stored
                     ON stored.arrival_id = ANY (ARRAY[told.arrival_id]) AND stored.position = ANY (ARRAY[told.position])
                 JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[told.arrival_id])
@@ -254,6 +289,14 @@ BEGIN
             ) AS one HAVING count(*) > 0
         );
         ahead := ahead + (SELECT sum(bytes) FROM unnest(found.sizes) AS bytes WHERE bytes <= too_large);
+        IF found.judged IS NOT NULL THEN
+            UPDATE {schema}.known_groups AS known SET ready_rank = NULL
+            WHERE known.queue_id = place.queue_id AND known.group_key = ANY (found.judged) AND NOT EXISTS (
+                SELECT FROM {schema}.entries AS one
+                WHERE one.queue_id = place.queue_id AND one.group_key = known.group_key AND one.status = 'queued'
+                    AND one.entry_id <> ALL (found.entry_ids)
+            );
+        END IF;
         PERFORM {schema}.link_leave(
             ARRAY(SELECT told.entry_id FROM unnest(found.entry_ids, found.sizes) AS told (entry_id, bytes) WHERE told.bytes <= too_large)
         );
@@ -1031,6 +1074,10 @@ EXCEPTION
         RETURN {schema}.link_refusal(sender, SQLERRM);
     WHEN lock_not_available OR serialization_failure OR deadlock_detected OR unique_violation THEN
         RETURN {schema}.link_refusal(sender, 'the box is busy: ask again');
+    WHEN OTHERS THEN
+        -- A peer is told nothing of what is in this box; its log has it.
+        RAISE WARNING 'a link failed: % (%)', SQLERRM, SQLSTATE;
+        RETURN {schema}.link_refusal(sender, 'the box can''t take it: its log says why');
 END
 $function$;
 
@@ -1069,6 +1116,10 @@ EXCEPTION
         RETURN {schema}.link_refusal(sender, SQLERRM);
     WHEN lock_not_available OR serialization_failure OR deadlock_detected OR unique_violation THEN
         RETURN {schema}.link_refusal(sender, 'the box is busy: ask again');
+    WHEN OTHERS THEN
+        -- A peer is told nothing of what is in this box; its log has it.
+        RAISE WARNING 'a link failed: % (%)', SQLERRM, SQLSTATE;
+        RETURN {schema}.link_refusal(sender, 'the box can''t take it: its log says why');
 END
 $function$;
 
