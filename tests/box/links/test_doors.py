@@ -165,7 +165,7 @@ def test_lies_about_content_are_refused(pair: Pair):
             answer = _said(
                 call(
                     "link_push",
-                    wrong if said in ("version 2",) or len(wrong) > len(asked) else recorder.sealed(wrong[:-32]),
+                    wrong if said == "version 2" or len(wrong) > len(asked) else recorder.sealed(wrong[:-32]),
                 )
             )
             assert said in answer.reason
