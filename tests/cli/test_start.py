@@ -151,6 +151,8 @@ NEEDING = [
         "subscriptions",
         "types",
         "schedules",
+        "link status",
+        "transmission",
         "dialogs",
         "instances",
     ),
