@@ -117,7 +117,11 @@ def _publish(dsn, messages):
 
 
 def _is_carried(near, far):
-    with suppress(sq.Unavailable, sq.EnvironmentProblem), sq.MessageBox.open(near) as here, sq.MessageBox.open(far) as there:
+    with (
+        suppress(sq.Unavailable, sq.EnvironmentProblem),
+        sq.MessageBox.open(near) as here,
+        sq.MessageBox.open(far) as there,
+    ):
         found = [*links.status(here), *links.status(there)]
         return not any(one.waiting or one.unacknowledged for one in found)
     return False

@@ -163,18 +163,31 @@ BEGIN
 END
 $function$;
 
--- The chain after a message; the first of a group of rows begins with `begin_at`.
-CREATE FUNCTION {schema}.link_chained(chain bytea, begin_at bytea, message_id text, digest bytea) RETURNS bytea
+-- The chains after messages. `of_streams`: for each message, whose it is; those of a stream stand in order. `begins`: of each, the chain before
+-- the first message of its stream.
+CREATE FUNCTION {schema}.link_chains(of_streams bigint[], begins bytea[], message_ids text[], digests bytea[]) RETURNS bytea[]
 LANGUAGE plpgsql IMMUTABLE
 AS $function$
+DECLARE
+    one record;
+    stream bigint;
+    chain bytea;
+    chains bytea[] := ARRAY[]::bytea[];
 BEGIN
-    RETURN sha256(coalesce(chain, begin_at) || convert_to(message_id, 'UTF8') || digest);
+    FOR one IN
+        SELECT told.* FROM unnest(of_streams, begins, message_ids, digests) WITH ORDINALITY
+            AS told (stream, begins, message_id, digest, nth) ORDER BY told.nth
+    LOOP
+        IF stream IS DISTINCT FROM one.stream THEN
+            stream := one.stream;
+            chain := one.begins;
+        END IF;
+        chain := sha256(chain || convert_to(one.message_id, 'UTF8') || one.digest);
+        chains := chains || chain;
+    END LOOP;
+    RETURN chains;
 END
 $function$;
-
-CREATE AGGREGATE {schema}.link_chain(begin_at bytea, message_id text, digest bytea) (
-    SFUNC = {schema}.link_chained, STYPE = bytea
-);
 
 -- ---- frames: docs/reference/link-protocol.md
 

@@ -69,14 +69,22 @@ DECLARE
 BEGIN
     WITH given AS MATERIALIZED (
         SELECT told.*, sha256(int4send(octet_length(told.header)) || told.header || told.body) AS digest,
-            row_number() OVER (PARTITION BY told.stream_id ORDER BY told.nth) AS place
+            dense_rank() OVER (ORDER BY told.stream_id) AS stream,
+            row_number() OVER (PARTITION BY told.stream_id ORDER BY told.nth) AS place,
+            row_number() OVER (ORDER BY told.stream_id, told.nth) AS at
         FROM unnest(streams, message_ids, headers, bodies, marks, entered)
             WITH ORDINALITY AS told (stream_id, message_id, header, body, replayed, entered_at, nth)
-    ), chained AS MATERIALIZED (
-        SELECT given.stream_id, given.message_id, given.digest, given.nth, known.sent + given.place AS number,
-            {schema}.link_chain(known.sent_chain, given.message_id, given.digest)
-                OVER (PARTITION BY given.stream_id ORDER BY given.nth ROWS UNBOUNDED PRECEDING) AS chain
+    ), chains AS MATERIALIZED (
+        SELECT {schema}.link_chains(
+            array_agg(given.stream ORDER BY given.at), array_agg(known.sent_chain ORDER BY given.at),
+            array_agg(given.message_id ORDER BY given.at), array_agg(given.digest ORDER BY given.at)
+        ) AS every
         FROM given JOIN {schema}.link_streams_out AS known USING (stream_id)
+    ), chained AS MATERIALIZED (
+        SELECT given.stream_id, given.message_id, given.digest, given.nth, known.sent + given.place AS number, one.chain
+        FROM chains CROSS JOIN LATERAL unnest(chains.every) WITH ORDINALITY AS one (chain, at)
+        JOIN given ON given.at = one.at
+        JOIN {schema}.link_streams_out AS known USING (stream_id)
     ), stored AS (
         INSERT INTO {schema}.link_messages (stream_id, number, message_id, header, body, digest, chain, replayed, entered_at)
         SELECT chained.stream_id, chained.number, chained.message_id, given.header, given.body, chained.digest, chained.chain,
@@ -575,14 +583,14 @@ BEGIN
     )) IS NOT FALSE, 'the content of a message isn''t what its digest says')
     FROM unnest(message.digests, message.sizes, message.id_lengths, message.header_lengths, message.ats)
         AS one (digest, size, id_length, header_length, at);
-    SELECT array_agg(one.chain ORDER BY one.nth) INTO chains FROM (
-        SELECT read.nth, {schema}.link_chain(
-            first.chain, convert_from(substring(frame, (heap + read.at + 1)::integer, read.id_length::integer), 'UTF8'), read.digest
-        ) OVER (PARTITION BY read.stream ORDER BY read.nth ROWS UNBOUNDED PRECEDING) AS chain
-        FROM unnest(message.streams, message.digests, message.id_lengths, message.ats)
-            WITH ORDINALITY AS read (stream, digest, id_length, at, nth)
-        JOIN unnest(stream.chains) WITH ORDINALITY AS first (chain, nth) ON first.nth = read.stream
-    ) AS one;
+    SELECT {schema}.link_chains(
+        array_agg(read.stream ORDER BY read.nth), array_agg(first.chain ORDER BY read.nth),
+        array_agg(convert_from(substring(frame, (heap + read.at + 1)::integer, read.id_length::integer), 'UTF8') ORDER BY read.nth),
+        array_agg(read.digest ORDER BY read.nth)
+    ) INTO chains
+    FROM unnest(message.streams, message.digests, message.id_lengths, message.ats)
+        WITH ORDINALITY AS read (stream, digest, id_length, at, nth)
+    JOIN unnest(stream.chains) WITH ORDINALITY AS first (chain, nth) ON first.nth = read.stream;
 
     -- What is over for the sender, and not known as that here, is lost.
     IF NOT is_busy THEN
