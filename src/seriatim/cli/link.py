@@ -79,7 +79,7 @@ def _add(
 @click.argument("name")
 @click.option("--role", required=True, help="The role of PostgreSQL by which the other box logs in.")
 @click.option(
-    "--box", "other", required=True, metavar="ID", help="The id of the other box; there: seriatim box identity."
+    "--box", "other", required=True, metavar="ID", help="The id of the other box; there: seriatim box status."
 )
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help=_QUEUES)
 @click.option("--replace", is_flag=True, help="The box has another role until now.")

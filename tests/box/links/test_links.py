@@ -306,3 +306,21 @@ def test_a_link_goes_with_what_waits_only_if_forced(pair: Pair):
     with pytest.raises(sq.UsageError, match="there is no link"):
         links.remove(pair.near, "fra", **operator)
     assert links.remove(pair.far, "near", force=True, **operator) == 0 if not links.status(pair.far) else True
+
+
+def test_the_doctor_tells_what_waits(pair: Pair):
+    from seriatim.operations.box_findings import CHECKS
+
+    check = CHECKS["links"]
+    assert check(pair.near).found == "'far' is unpaired"  # nothing has passed yet
+    pair.near.transmit()
+    assert check(pair.near).state == check(pair.far).state == "ok"
+    pair.send(1)
+    roles.rows(pair.near, "UPDATE box.entries SET rank = 1")
+    roles.rows(pair.near, "UPDATE box.links SET sent_at = '2020-01-01'")
+    assert "nobody transmits: 'far'" in check(pair.near).found
+    pair.near.transmit()
+    assert check(pair.near).state == "ok"
+    roles.rows(pair.far, f"REVOKE EXECUTE ON FUNCTION box.link_push(bytea) FROM {pair.role}")
+    pair.near.transmit()
+    assert "'far' is down" in check(pair.near).found

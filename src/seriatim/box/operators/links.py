@@ -30,7 +30,7 @@ def accept(
     try:
         peer = UUID(str(box))
     except ValueError:
-        raise UsageError(f"{shown(box)} is no id of a box", remedy="there: seriatim box identity") from None
+        raise UsageError(f"{shown(box)} is no id of a box", remedy="there: seriatim box status") from None
     known = read_definitions(transaction).queues
     for one in queues:
         if one not in known:

@@ -70,7 +70,7 @@ class Link:
                 object.__setattr__(self, "box", str(UUID(str(self.box))))
             except ValueError:
                 raise self._wrong(
-                    f"box can't be {shown(self.box)}", "the id of the other box: seriatim box identity"
+                    f"box can't be {shown(self.box)}", "the id of the other box: seriatim box status"
                 ) from None
         if isinstance(self.queues, str) or not isinstance(self.queues, Sequence):
             raise self._wrong(f"queues can't be {shown(self.queues)}", "a list of names of queues")
