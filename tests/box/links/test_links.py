@@ -324,3 +324,24 @@ def test_the_doctor_tells_what_waits(pair: Pair):
     roles.rows(pair.far, f"REVOKE EXECUTE ON FUNCTION box.link_push(bytea) FROM {pair.role}")
     pair.near.transmit()
     assert "'far' is down" in check(pair.near).found
+
+
+def test_publishers_are_refused_where_too_much_waits_for_a_link(databases):
+    with paired(databases, max_waiting=5) as pair:
+        pair.send(1, 2, 3)
+        with pytest.raises(sq.QueueFull, match="more don't fit"):
+            pair.send(4, 5, 6)
+        pair.far.drop(queue="orders")
+        assert pair.near.transmit()[0].acknowledged == 0  # on their way, they wait all the same
+        with pytest.raises(sq.QueueFull):
+            pair.send(4, 5, 6)
+        pair.near.define(pair.link(queues=["answers"], max_waiting=6))
+        pair.send(4, 5, 6)
+        with pytest.raises(sq.QueueFull):
+            pair.send(7)
+        pair.far.define(sq.Queue("orders", group="customer"))
+        for _ in range(2):
+            pair.near.transmit(at_once=True)
+        pair.send(7)
+        pair.near.transmit()
+        assert [nth for _, nth, _ in carried(pair.far)] == [1, 2, 3, 4, 5, 6, 7]

@@ -103,7 +103,7 @@ class _Defining:
         changes += [change for one in kept if (change := self._put(one)) is not None]
         for kind in (Kind.CONTRACT, Kind.QUEUE, Kind.TYPE, Kind.LOCATION, Kind.SETTINGS, Kind.SCHEDULE, Kind.LINK):
             changes += [self._drop(kind, name) for one, name in gone if one is kind]
-        if any(one.kind not in _APART for one in changes):
+        if any(one.kind not in _APART or _limits(one) for one in changes):
             record(self._statements, changes)
             after = read_definitions(self._statements)
             check_lost(self._before, after)
@@ -340,6 +340,11 @@ class _Defining:
 
     def _execute(self, name: str, /, **parameters: object) -> None:
         self._statements.do(name, **parameters)
+
+
+def _limits(change: Change) -> bool:
+    """Whether a change of a link may change how many messages wait: publishers have to know that."""
+    return change.kind is Kind.LINK and (change.what != "changed" or "max_waiting" in change.fields)
 
 
 def _declared(before: Definitions, one: Definition) -> Definition | None:

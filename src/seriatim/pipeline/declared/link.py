@@ -32,7 +32,8 @@ class Link:
         queues: the names of the queues of this box into which the other one may send.
         keep_sent: seconds (or ``"1d"``) for which acknowledged messages are kept, so that they can be sent again to a box that was restored;
             at most 30 days.
-        max_waiting: the largest number of messages that wait in a remote queue before a publisher gets `QueueFull`; None: no limit.
+        max_waiting: the largest number of messages of a queue that wait here and on their way; then a publisher gets `QueueFull`. None: no
+            limit.
         stream_idle: seconds (or ``"1h"``) after which a stream that isn't used is closed.
         insecure: connect to another host without a proof of which one answers.
         schema: the schema of the box there.
