@@ -15,8 +15,10 @@ __all__ = ["await_work"]
 _NOTICE_END_S = 0.1
 
 
-def await_work(access: Access, most_s: float, ends: Callable[[], bool]) -> None:
+def await_work(access: Access, most_s: float, ends: Callable[[], bool], *, looks: bool) -> None:
     """Wait until something may be sent, for so many seconds at most, or until the wait shall end.
+
+    `looks`: whether to look for what came since the last round; not where a round has found that, and could do nothing with it.
 
     Behind a connection pooler nobody is notified; then it waits for the whole time.
 
@@ -35,7 +37,7 @@ def await_work(access: Access, most_s: float, ends: Callable[[], bool]) -> None:
         transaction.do("register_transmitter")
         transaction.commit()
         # What came before the registration notifies nobody.
-        due_s = transaction.value("link_due")
+        due_s = transaction.value("link_due") if looks else None
         transaction.commit()
         until = min(until, time.monotonic() + (most_s if due_s is None else max(due_s, 0.0)))
         while not ends() and (left_s := until - time.monotonic()) > 0:

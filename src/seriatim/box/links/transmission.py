@@ -28,6 +28,8 @@ __all__ = ["LinkRound", "Roads", "transmit"]
 
 _LOG = logging.getLogger("seriatim.link")
 _SILENT_S = 60.0
+#: A link that fails again and again is tried that often at least.
+_LONGEST_REST_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,8 @@ class Roads:
         self._carriers: dict[Link, Carrier] = {}
         #: When the last batch left over a link, on the monotonic clock.
         self.left: dict[Link, float] = {}
+        #: How often in a row a link has failed, and when it is tried again.
+        self._failed: dict[Link, tuple[int, float]] = {}
 
     def to(self, link: Link) -> Carrier:
         """The connection of a link."""
@@ -68,6 +72,16 @@ class Roads:
     def is_silent(self, link: Link) -> bool:
         """Whether nothing has left over a link for a while: then a batch goes even with nothing in it, so that each box sees what the other remembers."""
         return link not in self._carriers or time.monotonic() - self.left.get(link, 0.0) > _SILENT_S
+
+    def rests(self, link: Link) -> bool:
+        """Whether a link has failed, and isn't tried again yet."""
+        return time.monotonic() < self._failed.get(link, (0, 0.0))[1]
+
+    def note(self, link: Link, *, failed: bool) -> None:
+        """Note how a round over a link ended."""
+        times = self._failed.pop(link, (0, 0.0))[0]
+        if failed:
+            self._failed[link] = (times + 1, time.monotonic() + min(2.0**times, _LONGEST_REST_S))
 
     def drop(self, link: Link) -> None:
         """Close the connection of a link."""
@@ -111,8 +125,11 @@ def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: 
         )
     rounds = []
     for name, definition in defined:
-        if definition is not None and only in (None, name):
-            rounds.append(_round(access, roads, from_json(Link, json.loads(definition)), at_once=at_once))
+        if definition is None or only not in (None, name):
+            continue
+        link = from_json(Link, json.loads(definition))
+        if at_once or not roads.rests(link):
+            rounds.append(_round(access, roads, link, at_once=at_once))
     return rounds
 
 
@@ -122,10 +139,12 @@ def _round(access: Access, roads: Roads, link: Link, *, at_once: bool) -> LinkRo
         done = _Round(access, roads, link).run(at_once=at_once)
     except SeriatimError as error:
         roads.drop(link)
+        roads.note(link, failed=True)
         _LOG.warning("link %s: %s", link.name, error, extra=fields("link_failed", link=link.name))
         with access.transaction() as transaction:
             transaction.do("note_link_failed", name=link.name, error=str(error)[:2000])
         return LinkRound(link.name, error=str(error))
+    roads.note(link, failed=False)
     return done
 
 

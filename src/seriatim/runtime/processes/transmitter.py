@@ -61,14 +61,16 @@ class Transmitter:
             ends: says so.
             refused: waits for so many seconds where this role may not transmit, or the box is disabled; None: that is raised.
         """
-        roads, first = Roads(), True
+        roads, first, was_idle = Roads(), True, False
         try:
             while not ends():
                 try:
                     rounds = transmit(self._access, roads, at_once=first)
                     first = False
+                    is_idle = not any(one.sent or one.received for one in rounds)
                     if not any(one.more for one in rounds):
-                        await_work(self._access, _ASK_S, ends)
+                        await_work(self._access, _ASK_S, ends, looks=not (is_idle and was_idle))
+                    was_idle = is_idle
                     self._told = ""
                 except Unavailable as error:
                     self._tell(logging.WARNING, error)

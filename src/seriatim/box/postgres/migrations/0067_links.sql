@@ -284,6 +284,7 @@ $function$;
 -- The ranges of numbers at the beginning of a frame.
 CREATE FUNCTION {schema}.link_ranges(frame bytea, how_many bigint) RETURNS TABLE (incarnation bigint, numbers int8multirange)
 LANGUAGE plpgsql
+SET plan_cache_mode = force_generic_plan
 AS $function$
 BEGIN
     PERFORM {schema}.link_check(bool_and(

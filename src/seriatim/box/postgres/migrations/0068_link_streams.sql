@@ -110,6 +110,7 @@ $function$;
 CREATE FUNCTION {schema}.link_leave(entry_ids bigint[]) RETURNS void
 LANGUAGE plpgsql
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 BEGIN
     WITH gone AS (
@@ -132,6 +133,7 @@ $function$;
 CREATE FUNCTION {schema}.link_collect(of_link integer, at_most integer) RETURNS bigint
 LANGUAGE plpgsql
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     place record;
@@ -139,6 +141,7 @@ DECLARE
     own uuid := (SELECT known.box_id FROM {schema}.box_identity AS known);
     its_link {schema}.links;
     too_large CONSTANT bigint := 15500000;
+    stopped integer[];
     ahead bigint;
     collected bigint := 0;
 BEGIN
@@ -152,7 +155,9 @@ BEGIN
         WHERE known.definition ->> 'at' = its_link.link AND known.enabled ORDER BY known.queue_id
     LOOP
         EXIT WHEN ahead >= 1073741824 OR collected >= at_most;
-        -- What can't travel is set aside, so that the rest of its group goes on.
+        stopped := ARRAY(
+            SELECT one.subscription_id FROM {schema}.known_subscriptions AS one WHERE one.queue_id = place.queue_id AND one.state <> 'started'
+        );
         SELECT array_agg(one.entry_id) AS entry_ids, array_agg(one.key) AS keys, array_agg(one.arrival_id) AS arrival_ids,
             array_agg(one.position) AS positions, array_agg(one.bytes) AS sizes, array_agg(one.stamp) AS stamps,
             array_agg(DISTINCT one.group_key) FILTER (WHERE one.judged) AS judged
@@ -161,6 +166,8 @@ BEGIN
             WITH come AS MATERIALIZED (
                 SELECT one.* FROM {schema}.entries AS one
                 WHERE one.queue_id = place.queue_id AND one.status = 'arrived'
+                    AND (one.visible_at IS NULL OR one.visible_at <= clock_timestamp())
+                    AND (one.subscription_ids <> '{{}}' AND one.subscription_ids <@ stopped) IS NOT TRUE
                     -- Of a stream that can take nothing now, and of a group that is suspended, nothing is read.
                     AND (place.unordered OR NOT EXISTS (
                         SELECT FROM {schema}.link_streams_out AS stream
@@ -183,6 +190,7 @@ BEGIN
                     ON later.queue_id = place.queue_id AND later.status = 'arrived' AND later.rank BETWEEN edge.rank AND edge.until
                 JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[later.arrival_id])
                 WHERE NOT EXISTS (SELECT FROM come WHERE come.entry_id = later.entry_id)
+                    AND (later.visible_at IS NULL OR later.visible_at <= clock_timestamp())
                 ORDER BY later.group_key, run.stamp, later.position
             )
             SELECT waiting.*,
@@ -227,6 +235,7 @@ BEGIN
         WHERE one.place <= 1000 AND (one.bytes_there <= 67108864 OR one.place = 1)
             AND (one.bytes_before < 33554432);
         CONTINUE WHEN found.entry_ids IS NULL;
+        -- What can't travel is set aside, so that the rest of its group goes on.
         IF too_large < ANY (found.sizes) THEN
             WITH gone AS (
                 DELETE FROM {schema}.entries AS entry USING unnest(found.entry_ids, found.sizes) AS told (entry_id, bytes)
@@ -361,6 +370,7 @@ CREATE FUNCTION {schema}.link_next(
 )
 LANGUAGE plpgsql
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     its_link {schema}.links;
@@ -479,6 +489,9 @@ $function$;
 CREATE FUNCTION {schema}.link_take(of_link integer, frame bytea, OUT answers bytea, OUT messages bigint)
 LANGUAGE plpgsql
 SET enable_seqscan = off
+SET jit = off
+SET enable_nestloop = on
+SET plan_cache_mode = auto
 AS $function$
 DECLARE
     head record;
@@ -505,6 +518,8 @@ BEGIN
     is_busy := NOT {schema}.link_lock(of_link, FALSE) OR disabled IS NOT NULL;
     base := 64 + 24 * head.ranges;
 
+    -- A plan for these values would have a copy of the frame for each time that it is named. Without a look at the arrays a nested loop seems cheap.
+    PERFORM set_config('plan_cache_mode', 'force_generic_plan', TRUE), set_config('enable_nestloop', 'off', TRUE);
     -- Its streams.
     SELECT array_agg(one.incarnation ORDER BY one.nth) AS incarnations, array_agg(one.number ORDER BY one.nth) AS numbers,
         array_agg(one.begins ORDER BY one.nth) AS begins, array_agg(one.kind ORDER BY one.nth) AS kinds,
@@ -591,6 +606,8 @@ BEGIN
     FROM unnest(message.streams, message.digests, message.id_lengths, message.ats)
         WITH ORDINALITY AS read (stream, digest, id_length, at, nth)
     JOIN unnest(stream.chains) WITH ORDINALITY AS first (chain, nth) ON first.nth = read.stream;
+
+    PERFORM set_config('plan_cache_mode', 'auto', TRUE), set_config('enable_nestloop', 'on', TRUE);
 
     -- What is over for the sender, and not known as that here, is lost.
     IF NOT is_busy THEN
@@ -745,6 +762,8 @@ CREATE FUNCTION {schema}.link_publish(
 ) RETURNS void
 LANGUAGE plpgsql
 SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = auto
 AS $function$
 DECLARE
     most_boxes CONSTANT integer := 8;
@@ -754,6 +773,8 @@ DECLARE
     arrival bigint;
     wrong text;
 BEGIN
+    -- As in `link_take`: no plan has a copy of the frame.
+    PERFORM set_config('plan_cache_mode', 'force_generic_plan', TRUE);
     SELECT array_agg(one.stream ORDER BY one.nth) AS streams, array_agg(one.message_id ORDER BY one.nth) AS ids,
         array_agg(one.header ORDER BY one.nth) AS headers, array_agg(one.size ORDER BY one.nth) AS sizes,
         array_agg(one.flag ORDER BY one.nth) AS flags, array_agg(one.at ORDER BY one.nth) AS ats
@@ -773,6 +794,7 @@ BEGIN
     WHERE looked.problem IS NOT NULL LIMIT 1;
     PERFORM {schema}.link_check(wrong IS NULL, wrong);
 
+    PERFORM set_config('plan_cache_mode', 'auto', TRUE);
     WITH given AS MATERIALIZED (
         SELECT one.nth, one.message_id,
             'link:' || (one.header::jsonb #>> '{{sent_by,box}}') || ':' || (one.header::jsonb ->> 'space') AS id_space
@@ -803,6 +825,7 @@ BEGIN
     RETURNING arrival_id INTO arrival;
     -- From here on nobody else gets a number of this location.
     SET CONSTRAINTS {schema}.number_at_commit IMMEDIATE;
+    PERFORM set_config('plan_cache_mode', 'force_generic_plan', TRUE);
     INSERT INTO {schema}.spool (
         arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, parts, id_space
     )
@@ -833,6 +856,7 @@ BEGIN
         ) AS left_over
         FROM jsonb_array_elements(one.header::jsonb -> 'parts') WITH ORDINALITY AS each (told, number)
     ) AS part;
+    PERFORM set_config('plan_cache_mode', 'auto', TRUE);
     WITH told AS (
         SELECT one.nth - 1 AS position, names[one.stream] AS queue, queue_ids[one.stream] AS queue_id,
             one.header::jsonb -> 'through' ? own::text OR jsonb_array_length(one.header::jsonb -> 'through') > most_boxes AS circles
@@ -854,6 +878,7 @@ $function$;
 CREATE FUNCTION {schema}.link_answered(of_link integer, frame bytea, of_token uuid) RETURNS bigint
 LANGUAGE plpgsql
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     head record;
@@ -1050,6 +1075,7 @@ CREATE FUNCTION {schema}.link_push(frame bytea) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '2s'
+SET jit = off
 AS $function$
 DECLARE
     head record;
@@ -1094,6 +1120,7 @@ CREATE FUNCTION {schema}.link_fetch(frame bytea) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '2s'
+SET jit = off
 AS $function$
 DECLARE
     head record;
@@ -1189,6 +1216,7 @@ $function$;
 CREATE FUNCTION {schema}.drop_link_pairs() RETURNS bigint
 LANGUAGE plpgsql
 SET enable_seqscan = off
+SET jit = off
 AS $function$
 DECLARE
     gone bigint := (SELECT coalesce(sum(sent - acked), 0) FROM {schema}.link_streams_out WHERE acked < sent);
