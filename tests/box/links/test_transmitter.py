@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -9,6 +12,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import links
+from tests.box import roles
 from tests.box.links.pairs import Pair, carried, paired
 
 _DEADLINE_S = 60.0
@@ -79,11 +83,61 @@ def test_two_transmitters_share_the_streams(pair: Pair):
 
 
 def test_a_role_that_isnt_the_owner_may_not_transmit(pair: Pair):
-    from tests.box import roles
-
     role = f"{pair.role}_app"
     roles.make(pair.near, role)
     pair.near.grant(role, publish=["orders"])
     with roles.as_role(pair.near, role) as box, pytest.raises(sq.EnvironmentProblem, match="only the owner"):
         box.transmit()
     pair.near.revoke(role)
+
+
+_STEPS = """
+import os, signal, sys
+import seriatim as sq
+from seriatim.box.links.carrier import Carrier
+from seriatim.pipeline.declared.link import Link
+
+near, schema, far, until = sys.argv[1:]
+box, carrier = sq.MessageBox.open(near, schema=schema), Carrier(Link("far", dsn=far, schema=schema))
+steps = iter(("asked", "pushed", "acknowledged", "fetched", "taken", "told"))
+
+def done():
+    if next(steps) == until:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+def call(name, one=False, **given):
+    with box.access.transaction() as transaction:
+        return (transaction.one if one else transaction.value)(name, of_link=link, **given)
+
+with box.access.transaction() as transaction:
+    link, _ = transaction.one("link_place", name="far")
+batch = call("link_next", one=True, largest=0, at_once=True)
+done()
+answers = carrier.push(batch.frame)
+done()
+call("link_answered", frame=answers, of_token=batch.of_token)
+done()
+come = carrier.fetch(call("link_request", largest=0))
+done()
+taken = call("link_take", one=True, frame=come)
+done()
+carrier.push(taken.answers)
+done()
+"""
+
+
+@pytest.mark.parametrize("until", ["asked", "pushed", "acknowledged", "fetched", "taken", "told"])
+def test_a_transmitter_that_is_killed_at_any_moment_is_replaced(pair: Pair, until):
+    pair.near.transmit()
+    pair.send(1, 2)
+    pair.send(3, 4, box=pair.far, queue="answers")
+    words = [sys.executable, "-c", _STEPS, pair.near.dsn, pair.near.schema, roles.dsn_of(pair.far, pair.role), until]
+    assert subprocess.run(words, check=False).returncode == -signal.SIGKILL
+    # What the killed one has fetched is fetched again when it is due; nobody knows that it won't be acknowledged.
+    roles.rows(pair.far, "UPDATE box.link_streams_out SET next_try_at = '-infinity'")
+    pair.near.transmit(at_once=True)
+    assert carried(pair.far) == [("c1", 1, False), ("c1", 2, False)]
+    assert carried(pair.near, "answers") == [("c1", 3, False), ("c1", 4, False)]
+    for box in (pair.near, pair.far):
+        (link,) = links.status(box)
+        assert (link.unacknowledged, link.waiting, link.restored) == (0, 0, 0)
