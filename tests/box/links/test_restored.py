@@ -45,6 +45,9 @@ def test_a_restored_receiver_is_told_what_it_lacks_and_a_new_stream_goes_on(pair
     assert (near["lacks_above"], near["through"], near["went_back"]) == (1, 3, "the other box")
     (far,) = _noted(pair.far)
     assert (far["lacks_above"], far["through"]) == (1, 3)
+    for box in (pair.near, pair.far):
+        (event,) = box.events(kinds="restored")
+        assert (event.queue, event.group, event.first, event.last, event.count) == ("orders", "c1", 2, 3, 2)
     pair.send(5)
     _transmitted(pair)
     assert carried(pair.far) == [("c1", 5, False)]

@@ -98,6 +98,13 @@ CREATE TABLE {schema}.link_streams_in (
     PRIMARY KEY (link_id, incarnation, number)
 );
 
+-- A stream that can't be made whole is an event of its group, in both boxes.
+ALTER TABLE {schema}.events DROP CONSTRAINT events_kind_check;
+ALTER TABLE {schema}.events ADD CONSTRAINT events_kind_check CHECK (kind IN (
+    'hole_opened', 'hole_overdue', 'hole_skipped', 'hole_filled', 'timed_out', 'closed', 'suspended', 'resumed',
+    'conflict', 'restart_suspected', 'void', 'restored'
+));
+
 -- ---- the rules of kernel/streams.py, a row a stream; a test compares them
 
 -- What becomes of a batch. Answers: 0 through, 1 wait, 2 missing, 3 gone, 4 broken. Kinds: 0 messages, 1 close, 2 end.
