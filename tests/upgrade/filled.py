@@ -349,6 +349,8 @@ def _link(box: sq.MessageBox, numbers: _Numbers) -> None:
         far.define(sq.Queue("linked", at="filled", group="customer"))
         box.publish([numbers.order("far-loose", None), numbers.order("far-refused", "a")])
         far.publish(numbers.order("linked", "a"))
+        # Of a large one the first fragments have come.
+        far.publish(sq.Message(type="order", body=bytes(5 * 2**20), context={"to": "linked", "customer": "b"}))
         assert box.transmit()[0].received == 1
         box.tick()
     with psycopg.connect(box.dsn) as connection:

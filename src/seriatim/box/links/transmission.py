@@ -13,12 +13,13 @@ import time
 from dataclasses import dataclass
 
 from seriatim.box.connection.access import Access
-from seriatim.box.links.answers import Refusal
+from seriatim.box.links.answers import AnswerSet, Refusal
 from seriatim.box.links.carrier import Carrier
 from seriatim.box.links.frame import Frame
 from seriatim.box.links.layout import FrameKind
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
 from seriatim.errors import DeploymentError, EnvironmentProblem, LinkProtocolError, SeriatimError, UsageError, shown
+from seriatim.kernel.streams import Answer
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.files.json_form import from_json
 from seriatim.pipeline.text.log_fields import fields
@@ -196,7 +197,8 @@ class _Round:
             acknowledged = transaction.value(
                 "link_answered", of_link=self._link_id, frame=answers, of_token=batch.of_token
             )
-        return batch.messages, acknowledged or 0, batch.more and bool(acknowledged)
+        lacks = AnswerSet.read(Frame.read(answers)).answers["answer"] == Answer.MISSING
+        return batch.messages, acknowledged or 0, (batch.more and bool(acknowledged)) or bool(lacks.any())
 
     def _fetch(self) -> tuple[int, bool]:
         """Take what waits there; returns how many messages came, and whether there may be more."""
@@ -209,7 +211,8 @@ class _Round:
         with self._access.transaction() as transaction:
             taken = transaction.one("link_take", of_link=self._link_id, frame=batch)
         self._check(self._carrier.push(taken.answers), FrameKind.ANSWERS)
-        return taken.messages, taken.messages > 0
+        lacks = AnswerSet.read(Frame.read(taken.answers)).answers["answer"] == Answer.MISSING
+        return taken.messages, taken.messages > 0 or bool(lacks.any())
 
     def _check(self, data: bytes, kind: FrameKind) -> Frame:
         """A frame of the other box, if it is of this kind and from the box that this link leads to.

@@ -37,7 +37,7 @@ CREATE TABLE {schema}.link_numbers (
 -- Streams that this box sends. `status`: 0 open, 1 closing, 2 ending. `chain`: at `acked`; `sent_chain`: at `sent`; `kept_chain`: at
 -- `kept`, behind which everything is still here. `marked`: what was sent again
 -- is marked as replayed up to this number. `lacks`: of a broken stream, above which number the receiver lacks something. `token`: of the last
--- question. `ahead_bytes`: of what isn't acknowledged.
+-- question. `ahead_bytes`: of what isn't acknowledged. `fragment`: of message `acked` + 1, the first that the receiver lacks.
 CREATE TABLE {schema}.link_streams_out (
     stream_id uuid PRIMARY KEY,
     link_id integer NOT NULL REFERENCES {schema}.links ON DELETE CASCADE,
@@ -57,6 +57,7 @@ CREATE TABLE {schema}.link_streams_out (
     lacks bigint NOT NULL DEFAULT 0,
     token uuid,
     ahead_bytes bigint NOT NULL DEFAULT 0,
+    fragment integer NOT NULL DEFAULT 0,
     last_used timestamptz NOT NULL DEFAULT clock_timestamp(),
     attempts integer NOT NULL DEFAULT 0,
     next_try_at timestamptz NOT NULL DEFAULT '-infinity',
@@ -83,8 +84,10 @@ CREATE TABLE {schema}.link_messages (
     acked_at timestamptz,
     PRIMARY KEY (stream_id, number)
 );
+-- So that a fragment is read without the others.
+ALTER TABLE {schema}.link_messages ALTER body SET STORAGE EXTERNAL;
 
--- Streams that this box receives. `chain`: at `received`; `begins`: at 0.
+-- Streams that this box receives. `chain`: at `received`; `begins`: at 0. `part_…`: as the next message was announced with its first fragment.
 CREATE TABLE {schema}.link_streams_in (
     link_id integer NOT NULL REFERENCES {schema}.links ON DELETE CASCADE,
     incarnation bigint NOT NULL,
@@ -95,7 +98,22 @@ CREATE TABLE {schema}.link_streams_in (
     received bigint NOT NULL,
     chain bytea NOT NULL,
     last_used timestamptz NOT NULL DEFAULT now(),
+    part_id text,
+    part_header bytea,
+    part_digest bytea,
+    part_size bigint,
     PRIMARY KEY (link_id, incarnation, number)
+);
+
+-- Fragments of the next message of a stream, from 0: those that have come.
+CREATE TABLE {schema}.link_fragments (
+    link_id integer NOT NULL,
+    incarnation bigint NOT NULL,
+    number bigint NOT NULL,
+    fragment integer NOT NULL,
+    body bytea NOT NULL,
+    PRIMARY KEY (link_id, incarnation, number, fragment),
+    FOREIGN KEY (link_id, incarnation, number) REFERENCES {schema}.link_streams_in ON DELETE CASCADE
 );
 
 -- A stream that can't be made whole is an event of its group, in both boxes.

@@ -152,7 +152,7 @@ DECLARE
     found record;
     own uuid := (SELECT known.box_id FROM {schema}.box_identity AS known);
     its_link {schema}.links;
-    too_large CONSTANT bigint := 15500000;
+    too_large CONSTANT bigint := 600000000;
     stopped integer[];
     ahead bigint;
     collected bigint := 0;
@@ -213,7 +213,8 @@ BEGIN
                 SELECT entry.entry_id, entry.arrival_id, entry.position, entry.group_key, entry.status = 'queued' AS judged,
                     CASE entry.status WHEN 'queued' THEN entry.ordinal - 4611686018427387904 ELSE run.stamp END AS stamp, keyed.key,
                     coalesce(stream.sent - stream.acked, 0) AS ahead, coalesce(stream.ahead_bytes, 0) AS ahead_bytes,
-                    2000 + octet_length(stored.context::text) + octet_length(stored.body)::bigint + CASE WHEN stored.parts IS NULL THEN 0 ELSE (
+                    2000 + octet_length(stored.context::text) + CASE WHEN octet_length(stored.context::text) > 1000000 THEN 1000000000000 ELSE 0 END
+                        + octet_length(stored.body)::bigint + CASE WHEN stored.parts IS NULL THEN 0 ELSE (
                         SELECT sum(octet_length(part.body)) FROM {schema}.message_parts AS part
                         WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position
                     ) END AS bytes
@@ -256,7 +257,7 @@ BEGIN
             INSERT INTO {schema}.aside (
                 entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority, subscription_ids
             )
-            SELECT gone.entry_id, gone.queue_id, gone.group_key, 'invalid', 'a body of more than 15 MB can''t travel over a link',
+            SELECT gone.entry_id, gone.queue_id, gone.group_key, 'invalid', 'its properties have more than 1 MB, which can''t travel over a link',
                 gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids FROM gone;
         END IF;
         PERFORM {schema}.link_open(of_link, array_agg(place.queue_id), array_agg(place.destination), array_agg(fresh.key))
@@ -393,6 +394,7 @@ DECLARE
     over record;
     content bytea;
     largest_round CONSTANT bigint := 4194304;
+    fragment_bytes CONSTANT bigint := 1048576;
     room bigint := least(coalesce(nullif(largest, 0), 16777216), 16777216) - 800000;
 BEGIN
     IF NOT {schema}.link_lock(of_link, TRUE) THEN
@@ -427,17 +429,23 @@ BEGIN
         ORDER BY stream.next_try_at, stream.incarnation, stream.number LIMIT 2001
     ), sized AS (
         SELECT ready.stream_id, one.number, one.number - ready.acked AS place,
+            max(one.in_parts) OVER (PARTITION BY ready.nth) AS in_parts,
             sum(one.bytes) OVER (PARTITION BY ready.nth ORDER BY one.number) AS in_stream,
             sum(one.bytes) OVER (ORDER BY ready.nth, one.number) AS in_all
         FROM ready CROSS JOIN LATERAL (
-            SELECT waiting.number, 64 + octet_length(waiting.message_id) + octet_length(waiting.header) + octet_length(waiting.body) AS bytes
+            SELECT waiting.number, (waiting.number = ready.acked + 1 AND octet_length(waiting.body) > largest_round)::integer AS in_parts,
+                64 + octet_length(waiting.message_id) + octet_length(waiting.header) + CASE
+                    WHEN waiting.number = ready.acked + 1 THEN least(octet_length(waiting.body), largest_round)
+                    ELSE octet_length(waiting.body)
+                END AS bytes
             FROM {schema}.link_messages AS waiting
             WHERE waiting.stream_id = ready.stream_id AND waiting.number > ready.acked ORDER BY waiting.number LIMIT 1000
         ) AS one
         WHERE ready.status = 0
     ), fitting AS (
         SELECT sized.stream_id, count(*) AS count FROM sized
-        WHERE (sized.in_stream <= largest_round OR sized.place = 1) AND sized.in_all <= room GROUP BY 1
+        WHERE (sized.in_stream <= largest_round OR sized.place = 1) AND sized.in_all <= room AND (sized.in_parts = 0 OR sized.place = 1)
+        GROUP BY 1
     ), chosen AS MATERIALIZED (
         SELECT ready.*, coalesce(fitting.count, 0) AS count FROM ready LEFT JOIN fitting USING (stream_id)
         WHERE (ready.status <> 0 OR fitting.count > 0) AND ready.nth <= 2000
@@ -467,9 +475,18 @@ BEGIN
         JOIN {schema}.link_streams_out AS stream ON stream.stream_id = given.id
     ), going AS MATERIALIZED (
         SELECT told.nth, one.number, one.message_id, one.digest, one.replayed OR one.number <= told.marked AS replayed,
-            octet_length(one.header) AS header_length, octet_length(one.body) AS size
+            octet_length(one.header) AS header_length, octet_length(one.body) AS size, part.begins, part.length
         FROM told JOIN {schema}.link_messages AS one
             ON one.stream_id = told.stream_id AND one.number > told.acked AND one.number <= told.acked + told.count
+        CROSS JOIN LATERAL (
+            SELECT CASE WHEN large.is_large THEN told.fragment * fragment_bytes ELSE 0 END AS begins,
+                CASE WHEN large.is_large THEN least(octet_length(one.body) - told.fragment * fragment_bytes, largest_round)
+                    ELSE octet_length(one.body) END AS length
+            FROM (
+                SELECT one.number = told.acked + 1 AND octet_length(one.body) > largest_round
+                    AND told.fragment * fragment_bytes < octet_length(one.body) AS is_large
+            ) AS large
+        ) AS part
     )
     SELECT
         coalesce((SELECT string_agg(
@@ -479,7 +496,7 @@ BEGIN
             ''::bytea ORDER BY told.nth
         ) FROM told), ''::bytea)
         || coalesce((SELECT string_agg(
-            going.digest || int8send(going.size) || int8send(0) || int4send(going.size)
+            going.digest || int8send(going.size) || int8send(going.begins) || int4send(going.length::integer)
             || int4send(octet_length(convert_to(going.message_id, 'UTF8'))) || int4send(going.header_length) || int4send(going.replayed::integer),
             ''::bytea ORDER BY going.nth, going.number
         ) FROM going), ''::bytea)
@@ -487,9 +504,12 @@ BEGIN
             convert_to(told.destination, 'UTF8') || convert_to(told.key, 'UTF8'), ''::bytea ORDER BY told.nth
         ) FROM told), ''::bytea)
         || coalesce((SELECT string_agg(
-            convert_to(one.message_id, 'UTF8') || one.header || one.body, ''::bytea ORDER BY told.nth, one.number
+            convert_to(one.message_id, 'UTF8') || one.header || CASE
+                WHEN going.length < going.size THEN substring(one.body, (going.begins + 1)::integer, going.length::integer) ELSE one.body
+            END, ''::bytea ORDER BY told.nth, one.number
         ) FROM told JOIN {schema}.link_messages AS one
-            ON one.stream_id = told.stream_id AND one.number > told.acked AND one.number <= told.acked + told.count), ''::bytea)
+            ON one.stream_id = told.stream_id AND one.number > told.acked AND one.number <= told.acked + told.count
+        JOIN going ON going.nth = told.nth AND going.number = one.number), ''::bytea)
     INTO content;
     frame := {schema}.link_frame(
         1, its_link.peer, over.how_many, coalesce(cardinality(asked.ids), 0), messages, 0, over.records || content
@@ -522,6 +542,11 @@ DECLARE
     chains bytea[];
     now_at bytea[];
     note record;
+    part record;
+    whole bigint[];
+    fits boolean[];
+    kept bigint[];
+    fragment_bytes CONSTANT bigint := 1048576;
 BEGIN
     SELECT * INTO head FROM {schema}.link_head(frame);
     PERFORM {schema}.link_check(head.kind = 1, 'a frame that should be a batch is something else');
@@ -576,7 +601,13 @@ BEGIN
         bool_and(
             one.flags <= 1 AND one.id_length BETWEEN 1 AND 1024 AND one.header_length <= 1048576 AND one.size BETWEEN 0 AND 536870912
         ) AS are_right,
-        bool_and(one.part_from = 0 AND one.part_length = one.size) AS are_whole
+        array_agg(one.part_from ORDER BY one.nth) AS part_froms, array_agg(one.part_length ORDER BY one.nth) AS part_lengths,
+        bool_and(
+            one.part_from BETWEEN 0 AND one.size AND one.part_from % fragment_bytes = 0 AND one.part_from + one.part_length <= one.size
+            AND (one.part_from + one.part_length = one.size OR one.part_length % fragment_bytes = 0)
+            AND (one.part_length > 0 OR one.size = 0)
+            AND (one.part_length = one.size OR stream.counts[one.stream] = 1)
+        ) AS are_parts
     INTO message
     FROM (
         SELECT read.*, sum(read.part_length + read.id_length + read.header_length) OVER (ORDER BY read.nth)
@@ -594,7 +625,9 @@ BEGIN
         ) AS read
     ) AS one;
     PERFORM {schema}.link_check(message.are_right IS NOT FALSE, 'a message has lengths or flags that none can have');
-    PERFORM {schema}.link_check(message.are_whole IS NOT FALSE, 'a message is in fragments, which this box doesn''t take yet');
+    PERFORM {schema}.link_check(
+        message.are_parts IS NOT FALSE, 'a part of a body isn''t made of fragments, or isn''t alone in its stream'
+    );
     PERFORM {schema}.link_check(
         heap + stream.bytes + message.bytes = octet_length(frame) - 32, 'the heap of a frame isn''t as long as its records tell'
     );
@@ -608,8 +641,9 @@ BEGIN
         int4send(one.header_length::integer)
         || substring(frame, (heap + one.at + one.id_length + 1)::integer, (one.header_length + one.size)::integer)
     )) IS NOT FALSE, 'the content of a message isn''t what its digest says')
-    FROM unnest(message.digests, message.sizes, message.id_lengths, message.header_lengths, message.ats)
-        AS one (digest, size, id_length, header_length, at);
+    FROM unnest(message.digests, message.sizes, message.id_lengths, message.header_lengths, message.ats, message.part_lengths)
+        AS one (digest, size, id_length, header_length, at, part_length)
+    WHERE one.part_length = one.size;
     SELECT {schema}.link_chains(
         array_agg(read.stream ORDER BY read.nth), array_agg(first.chain ORDER BY read.nth),
         array_agg(convert_from(substring(frame, (heap + read.at + 1)::integer, read.id_length::integer), 'UTF8') ORDER BY read.nth),
@@ -648,6 +682,33 @@ BEGIN
     END IF;
     SELECT * INTO lost FROM {schema}.link_range_records(coalesce(lost_incarnations, '{{}}'), coalesce(lost_numbers, '{{}}'));
 
+    -- Fragments are kept, in order; the last one makes a message of them.
+    whole := stream.counts;
+    fits := array_fill(TRUE, ARRAY[head.rows::integer]);
+    kept := array_fill(NULL::bigint, ARRAY[head.rows::integer]);
+    FOR part IN
+        SELECT each.nth, stream.incarnations[each.nth] AS incarnation, stream.numbers[each.nth] AS number, note.names[each.nth] AS name,
+            note.keys[each.nth] AS key, stream.begins[each.nth] AS begins, stream.afters[each.nth] AS after, told.size, told.part_from,
+            told.part_length, told.id_length, told.header_length, told.at, told.digest, stream.chains[each.nth] AS chain
+        FROM unnest(
+            message.streams, message.sizes, message.part_froms, message.part_lengths, message.id_lengths, message.header_lengths, message.ats,
+            message.digests
+        ) AS told (nth, size, part_from, part_length, id_length, header_length, at, digest)
+        CROSS JOIN LATERAL (SELECT told.nth::integer AS nth) AS each
+        WHERE told.part_length < told.size
+    LOOP
+        whole[part.nth] := 0;
+        kept[part.nth] := {schema}.link_keep_fragments(
+            of_link, frame, heap + part.at, part.incarnation, part.number, part.name, part.key, part.begins, part.after, part.chain, part.digest,
+            part.size, part.part_from, part.part_length, part.id_length, part.header_length,
+            NOT is_busy AND part.name = ANY (its_link.queues)
+        );
+        fits[part.nth] := kept[part.nth] >= 0;
+        IF kept[part.nth] * fragment_bytes >= part.size THEN
+            whole[part.nth] := 1;
+        END IF;
+    END LOOP;
+
     -- What becomes of each stream.
     SELECT array_agg(one.answer ORDER BY one.nth) AS answers, array_agg(one.received ORDER BY one.nth) AS received,
         array_agg(one.skipped ORDER BY one.nth) AS skipped, array_agg(one.taken ORDER BY one.nth) AS taken,
@@ -681,9 +742,8 @@ BEGIN
                         = coalesce(here.chain, each.begins), FALSE
                 ) AS is_equal
             FROM unnest(
-                stream.incarnations, stream.numbers, stream.begins, stream.kinds, stream.counts, stream.afters, stream.chains,
-                note.names
-            ) WITH ORDINALITY AS each (incarnation, number, begins, kind, count, after, told_chain, name, nth)
+                stream.incarnations, stream.numbers, stream.begins, stream.kinds, whole, stream.afters, stream.chains, note.names, fits, kept
+            ) WITH ORDINALITY AS each (incarnation, number, begins, kind, count, after, told_chain, name, fits, kept, nth)
             LEFT JOIN {schema}.queues AS place ON place.queue = each.name
             LEFT JOIN LATERAL {schema}.whole_number(place.definition -> 'max_messages') AS limited (most) ON TRUE
             LEFT JOIN {schema}.link_streams_in AS here
@@ -694,7 +754,7 @@ BEGIN
                 ON there.stream = each.nth AND there.place = here.received - each.after
         ) AS told
         CROSS JOIN LATERAL {schema}.link_verdict(
-            told.known_received, told.is_over, told.allowed, is_busy, told.room, told.kind, told.after, told.count, told.is_equal, TRUE, FALSE
+            told.known_received, told.is_over, told.allowed, is_busy, told.room, told.kind, told.after, told.count, told.is_equal, told.fits, told.kept IS NOT NULL AND told.count = 0
         ) AS verdict
     ) AS one;
     messages := coalesce((SELECT sum(one) FROM unnest(fate.taken) AS one), 0);
@@ -708,9 +768,29 @@ BEGIN
 
     IF messages > 0 THEN
         PERFORM {schema}.link_publish(
-            of_link, frame, heap, note.names, fate.queue_ids, fate.skipped, fate.taken, message.streams, message.places, message.sizes,
-            message.id_lengths, message.header_lengths, message.flags, message.ats
+            of_link, frame, heap, note.names, fate.queue_ids, fate.skipped, ARRAY(
+                SELECT CASE WHEN one.kept IS NULL THEN one.taken ELSE 0 END FROM unnest(fate.taken, kept) WITH ORDINALITY AS one (taken, kept, nth)
+                ORDER BY one.nth
+            ), message.streams, message.places, message.sizes, message.id_lengths, message.header_lengths, message.flags, message.ats
         );
+        FOR part IN
+            SELECT told.nth, told.size, told.id_length, told.header_length, told.flags, here.*
+            FROM unnest(message.streams, message.sizes, message.part_lengths, message.id_lengths, message.header_lengths, message.flags)
+                AS told (nth, size, part_length, id_length, header_length, flags)
+            JOIN {schema}.link_streams_in AS here ON here.link_id = of_link AND here.incarnation = stream.incarnations[told.nth]
+                AND here.number = stream.numbers[told.nth]
+            WHERE told.part_length < told.size AND fate.taken[told.nth] = 1
+        LOOP
+            PERFORM {schema}.link_publish(
+                of_link, convert_to(part.part_id, 'UTF8') || part.part_header || (
+                    SELECT string_agg(one.body, ''::bytea ORDER BY one.fragment) FROM {schema}.link_fragments AS one
+                    WHERE one.link_id = of_link AND one.incarnation = part.incarnation AND one.number = part.number
+                ), 0, note.names, fate.queue_ids, fate.skipped, fate.taken, ARRAY[part.nth], ARRAY[1::bigint], ARRAY[part.size],
+                ARRAY[part.id_length], ARRAY[part.header_length], ARRAY[part.flags], ARRAY[0::bigint]
+            );
+            DELETE FROM {schema}.link_fragments AS one
+            WHERE one.link_id = of_link AND one.incarnation = part.incarnation AND one.number = part.number;
+        END LOOP;
     END IF;
     INSERT INTO {schema}.link_streams_in AS here (link_id, incarnation, number, destination, key, begins, received, chain)
     SELECT of_link, one.incarnation, one.number, one.name, one.key, one.begins, one.received, one.chain
@@ -718,7 +798,9 @@ BEGIN
         stream.incarnations, stream.numbers, note.names, note.keys, stream.begins, fate.received, now_at, fate.taken, fate.ends
     ) AS one (incarnation, number, name, key, begins, received, chain, taken, ends)
     WHERE one.taken > 0 AND NOT one.ends
-    ON CONFLICT (link_id, incarnation, number) DO UPDATE SET received = excluded.received, chain = excluded.chain, last_used = now();
+    ON CONFLICT (link_id, incarnation, number) DO UPDATE SET
+        received = excluded.received, chain = excluded.chain, last_used = now(), part_id = NULL, part_header = NULL, part_digest = NULL,
+        part_size = NULL;
     INSERT INTO {schema}.link_numbers AS here (link_id, is_ours, incarnation, highest, begins, over)
     SELECT of_link, FALSE, one.incarnation, max(one.number), (array_agg(one.begins ORDER BY one.number DESC))[1],
         coalesce(range_agg(int8range(one.number, one.number, '[]')) FILTER (WHERE one.ends), '{{}}')
@@ -754,16 +836,81 @@ BEGIN
             SELECT string_agg(
                 int8send(one.incarnation) || int8send(one.number) || int4send(one.answer) || int4send(CASE
                     WHEN one.answer <> 1 THEN 0 WHEN one.reason = 'busy' THEN 1000 WHEN one.reason ^@ 'the queue' THEN 5000 ELSE 30000
-                END) || int8send(one.received) || int4send(0) || int4send(octet_length(convert_to(left(one.reason, 250), 'UTF8'))) || one.chain,
+                END) || int8send(one.received)
+                || int4send(CASE WHEN one.answer = 2 THEN one.kept::integer ELSE 0 END)
+                || int4send(octet_length(convert_to(left(one.reason, 250), 'UTF8'))) || one.chain,
                 ''::bytea ORDER BY one.nth
             )
-            FROM unnest(stream.incarnations, stream.numbers, fate.answers, fate.received, now_at, fate.reasons)
-                WITH ORDINALITY AS one (incarnation, number, answer, received, chain, reason, nth)
+            FROM unnest(stream.incarnations, stream.numbers, fate.answers, fate.received, now_at, fate.reasons, kept)
+                WITH ORDINALITY AS one (incarnation, number, answer, received, chain, reason, kept, nth)
         ), ''::bytea) AS answers, coalesce((
             SELECT string_agg(convert_to(left(one.reason, 250), 'UTF8'), ''::bytea ORDER BY one.nth)
             FROM unnest(fate.reasons) WITH ORDINALITY AS one (reason, nth)
         ), ''::bytea) AS reasons
     ) AS told;
+END
+$function$;
+
+-- Keep the fragments that a part of a message brings, if they go on where those end that are here; returns how many are here then. -1: the
+-- part contradicts what the message was announced with, or all are here and have another digest.
+CREATE FUNCTION {schema}.link_keep_fragments(
+    of_link integer, frame bytea, at bigint, of_incarnation bigint, of_number bigint, name text, key text, its_begins bytea, after bigint,
+    told_chain bytea, its_digest bytea, its_size bigint, part_from bigint, part_length bigint, id_length bigint, header_length bigint,
+    may_send boolean
+) RETURNS bigint
+LANGUAGE plpgsql
+SET enable_seqscan = off
+SET jit = off
+SET plan_cache_mode = force_generic_plan
+AS $function$
+DECLARE
+    fragment_bytes CONSTANT bigint := 1048576;
+    here {schema}.link_streams_in;
+    its_id text := convert_from(substring(frame, (at + 1)::integer, id_length::integer), 'UTF8');
+    header bytea := substring(frame, (at + id_length + 1)::integer, header_length::integer);
+    there bigint;
+BEGIN
+    IF NOT may_send OR EXISTS (
+        SELECT FROM {schema}.link_numbers AS known
+        WHERE known.link_id = of_link AND NOT known.is_ours AND known.incarnation = of_incarnation AND known.over @> of_number
+    ) THEN
+        RETURN 0;
+    END IF;
+    SELECT * INTO here FROM {schema}.link_streams_in AS one
+    WHERE one.link_id = of_link AND one.incarnation = of_incarnation AND one.number = of_number;
+    IF coalesce(here.received, 0) <> after OR coalesce(here.chain, its_begins) <> told_chain THEN
+        RETURN 0; -- as the chains will tell
+    END IF;
+    IF here.part_digest IS NULL THEN
+        INSERT INTO {schema}.link_streams_in AS one (
+            link_id, incarnation, number, destination, key, begins, received, chain, part_id, part_header, part_digest, part_size
+        ) VALUES (of_link, of_incarnation, of_number, name, key, its_begins, 0, its_begins, its_id, header, its_digest, its_size)
+        ON CONFLICT (link_id, incarnation, number) DO UPDATE SET
+            part_id = excluded.part_id, part_header = excluded.part_header, part_digest = excluded.part_digest, part_size = excluded.part_size;
+    ELSIF (here.part_id, here.part_header, here.part_digest, here.part_size) <> (its_id, header, its_digest, its_size) THEN
+        RETURN -1;
+    END IF;
+    there := (
+        SELECT count(*) FROM {schema}.link_fragments AS one
+        WHERE one.link_id = of_link AND one.incarnation = of_incarnation AND one.number = of_number
+    );
+    IF part_from / fragment_bytes <= there THEN
+        INSERT INTO {schema}.link_fragments (link_id, incarnation, number, fragment, body)
+        SELECT of_link, of_incarnation, of_number, nth, substring(
+            frame, (at + id_length + header_length + nth * fragment_bytes - part_from + 1)::integer,
+            least(fragment_bytes, part_from + part_length - nth * fragment_bytes)::integer
+        )
+        FROM generate_series(there, (part_from + part_length - 1) / fragment_bytes) AS nth;
+        there := greatest(there, (part_from + part_length - 1) / fragment_bytes + 1);
+    END IF;
+    IF there * fragment_bytes >= its_size AND its_digest <> (
+        SELECT sha256(int4send(header_length::integer) || header || string_agg(one.body, ''::bytea ORDER BY one.fragment))
+        FROM {schema}.link_fragments AS one
+        WHERE one.link_id = of_link AND one.incarnation = of_incarnation AND one.number = of_number
+    ) THEN
+        RETURN -1;
+    END IF;
+    RETURN there;
 END
 $function$;
 
@@ -916,6 +1063,7 @@ BEGIN
     heap := base + 72 * head.rows + 48 * head.messages;
     SELECT array_agg(one.incarnation ORDER BY one.nth) AS incarnations, array_agg(one.number ORDER BY one.nth) AS numbers,
         array_agg(one.answer ORDER BY one.nth) AS answers, array_agg(one.wait_ms ORDER BY one.nth) AS waits,
+        array_agg(one.fragment ORDER BY one.nth) AS fragments,
         array_agg(one.received ORDER BY one.nth) AS received, array_agg(one.length ORDER BY one.nth) AS lengths,
         array_agg(one.chain ORDER BY one.nth) AS chains, array_agg(one.at::bigint ORDER BY one.nth) AS ats,
         coalesce(sum(one.length), 0)::bigint AS bytes, count(DISTINCT (one.incarnation, one.number)) AS distinct_ones,
@@ -983,16 +1131,17 @@ BEGIN
     SELECT array_agg(one.stream_id ORDER BY one.nth) AS ids, array_agg(one.decision ORDER BY one.nth) AS decisions,
         array_agg(one.acked ORDER BY one.nth) AS acked, array_agg(one.through ORDER BY one.nth) AS through,
         array_agg(one.chain ORDER BY one.nth) AS chains, array_agg(one.wait_ms ORDER BY one.nth) AS waits,
+        array_agg(one.fragment ORDER BY one.nth) AS fragments,
         array_agg(one.reason ORDER BY one.nth) AS reasons, array_agg(one.side ORDER BY one.nth) AS sides,
         array_agg(one.above ORDER BY one.nth) AS above, array_agg(one.unproven ORDER BY one.nth) AS unproven
     INTO fate
     FROM (
-        SELECT each.nth, stream.stream_id, stream.acked, each.chain, each.wait_ms, each.reason, decided.*
+        SELECT each.nth, stream.stream_id, stream.acked, each.chain, each.wait_ms, each.fragment, each.reason, decided.*
         FROM (
             SELECT row.*, nullif(convert_from(substring(frame, (heap + row.at + 1)::integer, row.length::integer), 'UTF8'), '') AS reason
             FROM unnest(
-                told.incarnations, told.numbers, told.answers, told.waits, told.received, told.chains, told.ats, told.lengths
-            ) WITH ORDINALITY AS row (incarnation, number, answer, wait_ms, received, chain, at, length, nth)
+                told.incarnations, told.numbers, told.answers, told.waits, told.received, told.chains, told.ats, told.lengths, told.fragments
+            ) WITH ORDINALITY AS row (incarnation, number, answer, wait_ms, received, chain, at, length, fragment, nth)
         ) AS each
         JOIN {schema}.link_streams_out AS stream
             ON stream.link_id = of_link AND stream.incarnation = each.incarnation AND stream.number = each.number
@@ -1024,7 +1173,7 @@ BEGIN
             status = CASE WHEN moved.decision = 3 THEN 0 ELSE stream.status END,
             marked = CASE WHEN moved.decision = 3 THEN greatest(stream.marked, stream.acked) ELSE stream.marked END,
             acked = moved.through, chain = moved.chain, token = NULL, last_used = clock_timestamp(), attempts = 0,
-            next_try_at = '-infinity', last_error = NULL,
+            next_try_at = '-infinity', last_error = NULL, fragment = 0,
             ahead_bytes = greatest(0, stream.ahead_bytes + CASE WHEN moved.decision = 3 THEN sizes.bytes ELSE -sizes.bytes END),
             kept = CASE WHEN keeps THEN stream.kept ELSE moved.through END,
             kept_chain = CASE WHEN keeps THEN stream.kept_chain ELSE moved.chain END
@@ -1045,6 +1194,10 @@ BEGIN
         last_error = coalesce(one.reason, 'the other box refuses it: the stream''s queue isn''t among those that it has named for this box')
     FROM unnest(fate.ids, fate.decisions, fate.waits, fate.reasons) AS one (stream_id, decision, wait_ms, reason)
     WHERE one.decision = 1 AND stream.stream_id = one.stream_id AND (one.wait_ms > 0 OR stream.status = 0);
+
+    UPDATE {schema}.link_streams_out AS stream SET fragment = one.fragment, attempts = 0, next_try_at = '-infinity', last_error = NULL
+    FROM unnest(fate.ids, fate.decisions, fate.fragments) AS one (stream_id, decision, fragment)
+    WHERE one.decision = 2 AND stream.stream_id = one.stream_id;
 
     -- What can't be made whole.
     PERFORM {schema}.link_note_restored(
