@@ -345,3 +345,36 @@ def test_publishers_are_refused_where_too_much_waits_for_a_link(databases):
         pair.send(7)
         pair.near.transmit()
         assert [nth for _, nth, _ in carried(pair.far)] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_what_a_pipeline_writes_into_a_remote_queue_is_sent(pair: Pair):
+    import pyarrow as pa
+
+    from seriatim.box.pipelines.incoming import Incoming
+    from seriatim.box.pipelines.staging import Staging
+
+    rows = pa.RecordBatch.from_pydict(
+        {"type": ["order"] * 3, "customer": ["c1", "c2", "c1"], "nth": [1, 2, 3], "body": [b"1", b"2", b"3"]}
+    )
+    with Staging(pair.near.dsn, pair.near.schema, queue="orders", incoming=Incoming("order")) as staging:
+        staging.merge("writer", 0, [staging.stage("writer", 0, [rows])])
+    assert pair.near.transmit()[0].acknowledged == 3
+    assert sorted(carried(pair.far)) == [("c1", 1, False), ("c1", 3, False), ("c2", 2, False)]
+
+
+def test_what_leaves_by_a_remote_queue_leaves_its_gate(pair: Pair):
+    gate = sq.Queue("gate", policy=sq.Standard(), group="origin_group", sequence="origin_ordinal")
+    pair.near.define(sq.Queue("front", group="customer", gate="gate"), gate)
+    pair.near.publish([order(nth, queue="front") for nth in (1, 2)])
+    with pair.near.session() as tx:
+        for message in tx.receive("front", limit=2):
+            # The first result goes to the other box, the second one to the gate.
+            tx.publish(order(message.context["nth"], queue="orders" if message.context["nth"] == 1 else "gate"))
+    pair.near.tick()
+    assert pair.near.transmit()[0].acknowledged == 1
+    with pair.near.session() as tx:
+        assert [message.context["nth"] for message in tx.receive("gate")] == [2]
+    pair.far.tick()
+    with pair.far.session() as tx:
+        (message,) = list(tx.receive("orders"))
+    assert not {name for name in message.context if name.startswith("origin_")}
