@@ -1240,6 +1240,7 @@ CREATE FUNCTION {schema}.link_push(frame bytea) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '2s'
+SET standard_conforming_strings = on
 SET jit = off
 AS $function$
 DECLARE
@@ -1285,6 +1286,7 @@ CREATE FUNCTION {schema}.link_fetch(frame bytea) RETURNS bytea
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '2s'
+SET standard_conforming_strings = on
 SET jit = off
 AS $function$
 DECLARE

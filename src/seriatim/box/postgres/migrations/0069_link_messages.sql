@@ -44,7 +44,8 @@ DECLARE
 BEGIN
     SELECT pg_get_functiondef(fn.oid) INTO STRICT before FROM pg_proc AS fn
     WHERE fn.pronamespace = '{schema}'::regnamespace AND fn.proname = 'definitions';
-    after := replace(before, E'        UNION ALL\n        SELECT \'settings\'', replace($q$        UNION ALL
+    after := replace(before, $q$        UNION ALL
+        SELECT 'settings'$q$, replace($q$        UNION ALL
         SELECT 'link', link_id, link, definition ->> 'max_waiting', NULL, NULL, NULL, NULL, NULL, NULL FROM !.links
         WHERE definition ->> 'max_waiting' IS NOT NULL
         UNION ALL
