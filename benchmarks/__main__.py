@@ -29,6 +29,7 @@ from benchmarks.fast_paths import fast_paths
 from benchmarks.feed import Feed, Part
 from benchmarks.filters import filtering
 from benchmarks.gate import gates
+from benchmarks.links import linking
 from benchmarks.measure import Claim, identity, measure
 from benchmarks.monitored import monitored
 from benchmarks.peer import by_group
@@ -105,6 +106,7 @@ OFF_SPARK = {
     "box-size": sizes,
     "console": consoles,
     "dialogs": talking,
+    "links": linking,
     "fast-paths": fast_paths,
     "gate": gates,
     "monitored": monitored,

@@ -42,6 +42,7 @@ from seriatim.kernel.sequencer import VOID, Event, GroupView, Item, Outcome, Rel
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from seriatim.box.session import Session
     from seriatim.box.turns.delivery import Delivery
     from seriatim.pipeline.types.message_type import MessageType
+    from seriatim.runtime.processes.transmitter import Transmitter
     from seriatim.runtime.workers.async_worker import AsyncWorker
     from seriatim.runtime.workers.handlers import Consumed
     from seriatim.runtime.workers.worker import Worker
@@ -102,6 +104,7 @@ __all__ = [
     "InvariantBroken",
     "Item",
     "LeaseLost",
+    "Link",
     "LinkProtocolError",
     "Location",
     "Message",
@@ -128,6 +131,7 @@ __all__ = [
     "Subscription",
     "Tickets",
     "Transient",
+    "Transmitter",
     "Unavailable",
     "UnitOfWork",
     "Unordered",
@@ -153,6 +157,7 @@ _LATER = {
     "Session": "seriatim.box.session",
     "Consumed": "seriatim.runtime.workers.handlers",
     "Tickets": "seriatim.box.publishing.tickets",
+    "Transmitter": "seriatim.runtime.processes.transmitter",
     "Worker": "seriatim.runtime.workers.worker",
     "resequence": "seriatim.spark",
     "route": "seriatim.spark",

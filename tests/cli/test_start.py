@@ -156,6 +156,8 @@ NEEDING = [
         "subscriptions",
         "types",
         "schedules",
+        "link status",
+        "transmission",
         "dialogs",
         "instances",
     ),

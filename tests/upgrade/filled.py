@@ -24,7 +24,7 @@ from seriatim.box.pipelines.feed import Feed
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.workers.heartbeat import Process, Report, beat
-from seriatim.operations import bulk_operations, dead_letters, groups, instances, messages, queues, retention
+from seriatim.operations import bulk_operations, dead_letters, groups, instances, links, messages, queues, retention
 from tests.box.given_up import given_up
 
 __all__ = ["DEFINED", "ROLES", "SCHEMA", "empty_tables", "filled", "make_roles"]
@@ -114,6 +114,7 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         _fail(box, numbers)
         _start(box, numbers)
         _talk(box)
+        _link(box, numbers)
         _lease(box, numbers)
         _pipe(box, numbers)
         _leave_over(box, numbers)
@@ -335,6 +336,32 @@ def _beat(box: sq.MessageBox) -> None:
     process = Process(UUID(int=1), "here:1.1", "here", 1)
     with box.access.transaction() as transaction:
         beat(transaction, process, [Report("leased", "leased", 8, 8, 50, None, [("a", 1, 0.5)])])
+
+
+def _link(box: sq.MessageBox, numbers: _Numbers) -> None:
+    """Streams to another box and from it, of which one is over and one can't be sent. The other box is a schema for as long as that takes."""
+    with sq.MessageBox.open(box.dsn, schema="far") as far:
+        operation = {"role": _RECEIVER, "other": str(box.id), "queues": ["loose"], **_BY}
+        far.define(
+            *(one for one in DEFINED if isinstance(one, sq.MessageType)), sq.Queue("loose", policy=sq.Unordered())
+        )
+        links.accept(far, "filled", **operation)
+        dsn = psycopg.conninfo.make_conninfo(box.dsn, user=_RECEIVER)
+        box.define(
+            sq.Link("far", dsn=dsn, schema="far", queues=["linked"]),
+            sq.Queue("far-loose", at="far", remote="loose", policy=sq.Unordered(), lanes=1),
+            sq.Queue("far-refused", at="far", group="customer"),
+            sq.Queue("linked", group="customer"),
+        )
+        far.define(sq.Queue("linked", at="filled", group="customer"))
+        box.publish([numbers.order("far-loose", None), numbers.order("far-refused", "a")])
+        far.publish(numbers.order("linked", "a"))
+        # Of a large one the first fragments have come.
+        far.publish(sq.Message(type="order", body=bytes(5 * 2**20), context={"to": "linked", "customer": "b"}))
+        assert box.transmit()[0].received == 1
+        box.tick()
+    with psycopg.connect(box.dsn) as connection:
+        connection.execute("DROP SCHEMA far CASCADE")
 
 
 @contextmanager

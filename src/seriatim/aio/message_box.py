@@ -202,6 +202,7 @@ class AsyncMessageBox:
     definitions = counterpart(MessageBox.definitions)
     status = counterpart(MessageBox.status)
     tick = counterpart(MessageBox.tick)
+    transmit = counterpart(MessageBox.transmit)
     grant = counterpart(MessageBox.grant)
     revoke = counterpart(MessageBox.revoke)
     grants = counterpart(MessageBox.grants)

@@ -22,6 +22,7 @@ from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.dialogs.transmission import transmit_defined
+from seriatim.box.links.transmission import LinkRound, Roads, transmit
 from seriatim.box.operators.grant import Grant, Rights, grant, grants, revoke
 from seriatim.box.postgres.migrate import Migration, check, find, migrate
 from seriatim.box.postgres.statements import Statements
@@ -380,6 +381,28 @@ class MessageBox(Closing):
         """
         with translated(self._place):
             return tick(self._access, at_once=at_once)
+
+    def transmit(self, link: str | None = None, *, at_once: bool = False) -> list[LinkRound]:
+        """Make one round over each link whose address this box has: send, fetch, and carry the acknowledgements of both boxes.
+
+        `Transmitter` does it again and again. What goes wrong at another box is told in its round, and tried again later.
+
+        Args:
+            link: the name of one link; None: all.
+            at_once: also send what is to be tried again later.
+
+        Raises:
+            UsageError: there is no such link, or the other box has its address.
+            EnvironmentProblem: the caller isn't the owner of the box.
+            BoxDisabled: the box isn't on the server that it remembers.
+            Unavailable: the database is away.
+        """
+        roads = Roads()
+        try:
+            with translated(self._place):
+                return transmit(self._access, roads, only=link, at_once=at_once)
+        finally:
+            roads.close()
 
     def grant(
         self,

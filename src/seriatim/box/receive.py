@@ -256,8 +256,9 @@ def _check_open(queue: BoxQueue) -> None:
     """Refuse a queue that hands nothing out.
 
     Raises:
-        ActionRefused: it is off, or belongs to a pipeline.
+        ActionRefused: it is off, belongs to a pipeline, or is a queue of another box.
     """
+    queue.check_received_here()
     where = f"queue {queue.declared.name!r}"
     if not queue.enabled:
         raise ActionRefused("the queue is off", where=where, remedy=f"seriatim queue on {queue.declared.name}")

@@ -6,11 +6,12 @@ from seriatim.endpoints.delivery import Delivered, Transaction, given_messages
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message, Received
 from seriatim.pipeline.types.origin import ORIGIN
+from seriatim.pipeline.types.sent_by import LINK
 
 __all__ = ["QueuePort"]
 
 #: What says how a message came here, and not what it is about.
-_NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "dialog", "unique_key", *ORIGIN})
+_NOT_TAKEN = frozenset({"location", "to", "part", "parts", "parent_id", "dialog", "unique_key", *ORIGIN, *LINK})
 
 
 class QueuePort:

@@ -168,6 +168,9 @@ class EventKind(IntEnum):
     RESTART_SUSPECTED = 9
     #: A number has passed without a message.
     VOID = 10
+    #: The group's stream between two boxes couldn't be made whole after a restore of either; its numbers are those that are lost. No policy
+    #: tells it.
+    RESTORED = 11
 
     @property
     def word(self) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.route import broken_in
 from seriatim.box.views.clocks import ahead_s, apart
 from seriatim.box.views.invariants import broken_within
-from seriatim.operations import identity, invariants, schedules
+from seriatim.operations import identity, invariants, links, schedules
 from seriatim.operations.faults import kept_faults
 from seriatim.operations.finding import Finding, State
 from seriatim.pipeline.text.counted import counted
@@ -20,6 +21,8 @@ __all__ = ["CHECKS", "audit"]
 AUDIT_S = 2.0
 #: Workers look for leases that have run out every second, and do their chores every minute.
 _LONG_OVER_S = 120.0
+#: A message is usually acknowledged by the other box within seconds.
+_LONG_ON_THE_WAY_S = 60.0
 
 
 def _identity(box: MessageBox) -> Finding:
@@ -138,6 +141,43 @@ def _leases(box: MessageBox) -> Finding:
     return Finding("leases", State.WRONG, "; ".join(over), remedy)
 
 
+def _links(box: MessageBox) -> Finding:
+    """Check that links to other boxes carry what waits on them."""
+    found = links.status(box)
+    failed = [f"{one.link!r} is {one.state}: {one.last_error}" for one in found if one.state == "down"]
+    failed += [f"{one.link!r} is unpaired" for one in found if one.state == "unpaired"]
+    if failed:
+        what = "look at seriatim link status; the other box accepts this one by seriatim link accept"
+        return Finding("links", State.WRONG, "; ".join(failed), what)
+    now = datetime.now(UTC)
+    left = [
+        repr(one.link)
+        for one in found
+        if one.oldest is not None
+        and one.has_address
+        and _is_long_ago(one.oldest, now)
+        and _is_long_ago(one.last_sent, now)
+    ]
+    if left:
+        what = f"messages wait, and nobody transmits: {', '.join(left)}"
+        return Finding("links", State.WRONG, what, "start seriatim serve, as the owner of the box")
+    slow = [
+        f"{one.link!r} has {counted(one.unacknowledged + one.waiting, 'message')} that wait"
+        + (f": {one.last_error}" if one.last_error else "")
+        for one in found
+        if one.ending or (one.oldest is not None and _is_long_ago(one.oldest, now))
+    ]
+    if slow:
+        return Finding("links", State.WARNING, "; ".join(slow), "seriatim transmission --waiting tells why")
+    gone_back = sum(one.restored for one in found)
+    told = f", of which {counted(gone_back, 'stream')} couldn't be made whole after a restore" if gone_back else ""
+    return Finding("links", State.OK, f"{len(found):,}{told}")
+
+
+def _is_long_ago(moment: datetime | None, now: datetime) -> bool:
+    return moment is None or (now - moment).total_seconds() > _LONG_ON_THE_WAY_S
+
+
 def _schedules(box: MessageBox) -> Finding:
     """Check that schedules publish: none has failed, and somebody is there who publishes for them."""
     found = schedules.schedules(box)
@@ -167,4 +207,5 @@ CHECKS: dict[str, Callable[[MessageBox], Finding]] = {
     "clock": _clock,
     "leases": _leases,
     "schedules": _schedules,
+    "links": _links,
 }

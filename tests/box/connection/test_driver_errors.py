@@ -41,7 +41,7 @@ BOX = {
     "apply": None, "check": None, "close": None, "define": [sq.Queue("other", policy=sq.Unordered())], "definitions": [],
     "drop": {"queue": "shop"}, "events": [], "grant": ["pg_monitor", {"route": True}], "grants": [], "migrate": None,
     "more": None, "open": None, "peek": ["shop"], "publish": [MESSAGE], "revoke": ["pg_monitor"], "session": None, "sessions": None,
-    "status": [], "status_of": ["x"], "stop_receiving": None, "tick": [],
+    "status": [], "status_of": ["x"], "stop_receiving": None, "tick": [], "transmit": [],
 }  # fmt: skip
 SESSION = {
     "begin_dialog": ["a", "b"], "begin_monolog": ["a", ["b"]], "close_group": [], "commit_and_receive": [], "dispense": ["till"],

@@ -86,6 +86,7 @@ VALUES = {
         "now",
     ],
     "uuid": ["00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"],
+    "int8multirange": ["{}", "{[1,2)}"],
     "xid8": ["0", "18446744073709551615", "1000"],
     "regrole": ["0", "nobody"],
     "smallint": ["0", "-32768", "32767"],

@@ -228,6 +228,9 @@ def test_the_format_does_not_change_unnoticed():
         "gate": None,
         "through": [],
         "open_at_most": 100_000,
+        "at": None,
+        "remote": None,
+        "lanes": 16,
     }
     by_type = to_json(Queue("q", Standard(), "key", "n", level="type", policies={"note": Fifo()}))
     assert (by_type["level"], by_type["policies"]) == ("type", {"note": {"name": "fifo"}})

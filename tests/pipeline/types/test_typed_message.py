@@ -19,6 +19,7 @@ from seriatim.pipeline.filters.syntax import parsed
 from seriatim.pipeline.types import property_columns
 from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
 from seriatim.pipeline.types.origin import ORIGIN
+from seriatim.pipeline.types.sent_by import LINK
 from seriatim.pipeline.types.typed_message import MessageTypes
 
 ALL = {
@@ -430,6 +431,7 @@ def test_what_filters_may_name():
     types = MessageTypes([sq.MessageType("a", {"p": "decimal(30,2)"}), sq.MessageType("b", {"q": "long"})])
     own = {
         *ORIGIN,
+        *LINK,
         "correlation_id",
         "epoch",
         "location",
@@ -469,6 +471,7 @@ def test_columns_are_those_of_filters():
         (
             *("correlation_id", "epoch", "parent_id", "parts", "ticket", "traceparent", "tracestate", "unique_key"),
             *ORIGIN,
+            *LINK,
             *FAILURE_PROPERTIES,
         )
     )

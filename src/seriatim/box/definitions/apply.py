@@ -10,6 +10,7 @@ from seriatim.box.definitions.define import define
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.drop import locations
 from seriatim.box.definitions.known import read_definitions
+from seriatim.box.definitions.links import declared
 from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import UsageError
@@ -45,11 +46,11 @@ def apply(statements: Statements, file: str | Path, *, prune: bool) -> list[Chan
     said = load(file, present=present)
     every: tuple[Definition, ...] = (
         *said.locations, *said.types, *said.queues, *said.subscriptions, *said.contracts, *said.services,
-        *said.settings, *said.schedules,
+        *said.settings, *said.schedules, *said.links,
     )  # fmt: skip
     unused = [one.name for one, used in places if not used]
     there = scheduled(statements)
-    return define(statements, every, _missing(said, before, unused, there) if prune else ())
+    return define(statements, every, _missing(said, before, unused, there, declared(statements)) if prune else ())
 
 
 def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]:
@@ -70,7 +71,7 @@ def drops_of(named: Mapping[str, str | Iterable[str]]) -> list[tuple[Kind, str]]
 
 
 def _missing(
-    said: BoxFile, before: Definitions, unused: Iterable[str], schedules: Iterable[str]
+    said: BoxFile, before: Definitions, unused: Iterable[str], schedules: Iterable[str], links: Iterable[str]
 ) -> list[tuple[Kind, str]]:
     """The existing definitions that a file doesn't have."""
     broken = {kind: {name for its_kind, name in before.unreadable if its_kind == kind} for kind in map(str, Kind)}
@@ -83,6 +84,7 @@ def _missing(
         (Kind.LOCATION, unused, said.locations),
         (Kind.SETTINGS, () if before.settings is None else (before.settings.name,), said.settings),
         (Kind.SCHEDULE, schedules, said.schedules),
+        (Kind.LINK, links, said.links),
     )
     return [
         (kind, name) for kind, there, declared in pairs for name in there if name not in {one.name for one in declared}

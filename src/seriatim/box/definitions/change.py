@@ -7,6 +7,7 @@ from enum import StrEnum
 
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
@@ -18,7 +19,7 @@ from seriatim.pipeline.types.schedule import Schedule
 __all__ = ["Change", "Definition", "Kind", "changed_fields", "kind_of"]
 
 #: What can be defined.
-Definition = Location | MessageType | Queue | Subscription | Contract | Service | BoxSettings | Schedule
+Definition = Location | MessageType | Queue | Subscription | Contract | Service | BoxSettings | Schedule | Link
 
 
 class Kind(StrEnum):
@@ -32,6 +33,7 @@ class Kind(StrEnum):
     SERVICE = "service"
     SETTINGS = "settings"
     SCHEDULE = "schedule"
+    LINK = "link"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,7 @@ _KINDS = {
     Service: Kind.SERVICE,
     BoxSettings: Kind.SETTINGS,
     Schedule: Kind.SCHEDULE,
+    Link: Kind.LINK,
 }
 
 

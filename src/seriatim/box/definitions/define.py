@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from seriatim.box.definitions import drop, schedules, services
+from seriatim.box.definitions import drop, links, schedules, services
 from seriatim.box.definitions.change import Change, Definition, Kind, changed_fields, kind_of
 from seriatim.box.definitions.compatibility import Redefinition, check_fit, check_lost, check_types
 from seriatim.box.definitions.definition import BoxQueue, Definitions
@@ -22,6 +22,7 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, Unavailable, UsageError
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
@@ -36,11 +37,11 @@ __all__ = ["Definition", "define", "record"]
 
 #: Subscriptions name queues, and these name properties of types; services name queues and contracts.
 _ORDER = (
-    *(Kind.LOCATION, Kind.TYPE, Kind.QUEUE, Kind.SUBSCRIPTION, Kind.CONTRACT, Kind.SERVICE),
+    *(Kind.LOCATION, Kind.LINK, Kind.TYPE, Kind.QUEUE, Kind.SUBSCRIPTION, Kind.CONTRACT, Kind.SERVICE),
     *(Kind.SETTINGS, Kind.SCHEDULE),
 )
 #: What nobody routes by: a change of these makes no new version of the definitions.
-_APART = (Kind.LOCATION, Kind.SCHEDULE)
+_APART = (Kind.LOCATION, Kind.SCHEDULE, Kind.LINK)
 #: While publishers are waited for, others can't begin: briefly, then, and again after they had their turn.
 _BRIEFLY_MS, _PAUSE_S, _PATIENCE_S = 200, 0.05, 10.0
 _LONGEST_NOTE = 10_000
@@ -100,9 +101,9 @@ class _Defining:
         # Subscriptions and services first and last: others can't go while they are there, or come before what they name.
         changes = [self._drop(kind, name) for kind, name in gone if kind in (Kind.SUBSCRIPTION, Kind.SERVICE)]
         changes += [change for one in kept if (change := self._put(one)) is not None]
-        for kind in (Kind.CONTRACT, Kind.QUEUE, Kind.TYPE, Kind.LOCATION, Kind.SETTINGS, Kind.SCHEDULE):
+        for kind in (Kind.CONTRACT, Kind.QUEUE, Kind.TYPE, Kind.LOCATION, Kind.SETTINGS, Kind.SCHEDULE, Kind.LINK):
             changes += [self._drop(kind, name) for one, name in gone if one is kind]
-        if any(one.kind not in _APART for one in changes):
+        if any(one.kind not in _APART or _limits(one) for one in changes):
             record(self._statements, changes)
             after = read_definitions(self._statements)
             check_lost(self._before, after)
@@ -110,6 +111,7 @@ class _Defining:
             check_fit(redefined)
             check_types(redefined)
             services.check_services(self._before, after, {one.name for one in kept})
+            links.check_remote(self._statements, after, {one.name for one in kept if isinstance(one, Queue)})
             if after.ways:
                 served = {one.queue for one in kept if isinstance(one, Service)}
                 check_gates(after, served | {one.name for one in changes if one.kind is Kind.QUEUE})
@@ -141,8 +143,8 @@ class _Defining:
 
     def _put(self, one: Definition) -> Change | None:
         """Write a declaration, if it is new or changed."""
-        if isinstance(one, Location | Schedule):
-            return self._put_location(one) if isinstance(one, Location) else schedules.put(self._statements, one)
+        if isinstance(one, Location | Schedule | Link):
+            return self._put_apart(one)
         old = _declared(self._before, one)
         fields = () if old is None else changed_fields(old, one)
         if old is not None and not fields:
@@ -168,6 +170,16 @@ class _Defining:
             case BoxSettings():
                 self._execute("define_settings", definition=json.dumps(to_json(one)))
         return Change("changed" if is_there else "added", kind_of(one), one.name, fields)
+
+    def _put_apart(self, one: Location | Schedule | Link) -> Change | None:
+        """Write what nobody routes by."""
+        match one:
+            case Location():
+                return self._put_location(one)
+            case Schedule():
+                return schedules.put(self._statements, one)
+            case Link():
+                return links.put(self._statements, one)
 
     def _put_location(self, location: Location) -> Change | None:
         known = {one.name: one for one, _ in drop.locations(self._statements)}
@@ -199,6 +211,7 @@ class _Defining:
         old = None if old is None or old.problem is not None else old  # by what it judged nobody can tell
         enabled = new.enabled
         activated: bool | None = new.activation is None or new.activation.enabled
+        links.check_place(self._statements, old, new)
         if old is not None:
             if fields := frozen(old.declared, new):
                 self._hold_publishers()
@@ -288,9 +301,15 @@ class _Defining:
                 drop.drop_location(statements, name)
             case Kind.SETTINGS:
                 self._execute("drop_settings")
-            case Kind.SCHEDULE:
-                self._execute("drop_schedule", name=name)
+            case Kind.SCHEDULE | Kind.LINK:
+                self._drop_apart(kind, name)
         return Change("dropped", kind, name)
+
+    def _drop_apart(self, kind: Kind, name: str) -> None:
+        if kind is Kind.LINK:
+            links.drop(self._statements, name)
+        else:
+            self._execute("drop_schedule", name=name)
 
     def _drop_queue(self, queue: BoxQueue) -> None:
         name = queue.declared.name
@@ -321,6 +340,11 @@ class _Defining:
 
     def _execute(self, name: str, /, **parameters: object) -> None:
         self._statements.do(name, **parameters)
+
+
+def _limits(change: Change) -> bool:
+    """Whether a change of a link may change how many messages wait: publishers have to know that."""
+    return change.kind is Kind.LINK and (change.what != "changed" or "max_waiting" in change.fields)
 
 
 def _declared(before: Definitions, one: Definition) -> Definition | None:

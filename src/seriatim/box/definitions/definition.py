@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from seriatim.errors import SchemaMismatch, UsageError, shown
+from seriatim.errors import ActionRefused, SchemaMismatch, UsageError, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
@@ -60,6 +60,7 @@ class BoxQueue:
     `origin_id`: of a gate, the id of the queue whose messages have places there; None: it is none.
     `open_at_most`: of a gate, and of its origin queue, how far behind the next place messages are handed out.
     `problem`: the reason why its definition can't be used; its messages are then invalid, and none is handed out.
+    `link_most`: of a queue of another box, how many of its messages may wait here and on their way; None: any number.
     """
 
     queue_id: int
@@ -72,6 +73,12 @@ class BoxQueue:
     origin_id: int | None = None
     open_at_most: int = 0
     problem: str | None = None
+    link_most: int | None = None
+
+    @property
+    def most(self) -> int | None:
+        """How many messages it may have: what it says itself, or the link of a queue of another box; None: any number."""
+        return min((one for one in (self.declared.max_messages, self.link_most) if one is not None), default=None)
 
     @property
     def is_filled_later(self) -> bool:
@@ -80,8 +87,20 @@ class BoxQueue:
 
     @cached_property
     def is_open(self) -> bool:
-        """Whether it hands out: it is on, and belongs to no pipeline."""
-        return self.enabled and self.owner is None
+        """Whether it hands out: it is on, belongs to no pipeline, and is a queue of this box."""
+        return self.enabled and self.owner is None and self.declared.at is None
+
+    def check_received_here(self) -> None:
+        """Refuse to receive from a queue of another box.
+
+        Raises:
+            ActionRefused: it is one.
+        """
+        if self.declared.at is not None:
+            raise ActionRefused(
+                f"queue {self.declared.name!r} is in another box, and what waits in it here is sent there",
+                remedy=f"receive from queue {self.declared.remote or self.declared.name!r} in the box of link {self.declared.at!r}",
+            )
 
     @cached_property
     def has_groups(self) -> bool:
@@ -206,8 +225,8 @@ class Definitions:
 
     @cached_property
     def limited(self) -> Mapping[int, BoxQueue]:
-        """The queues with `max_messages`, by their ids."""
-        return {one.queue_id: one for one in self.queues.values() if one.declared.max_messages is not None}
+        """The queues that may be full, by their ids."""
+        return {one.queue_id: one for one in self.queues.values() if one.most is not None}
 
     @cached_property
     def collecting(self) -> frozenset[str]:

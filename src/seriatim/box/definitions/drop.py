@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from seriatim.box.definitions.change import Kind
 from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.definitions.links import linked
 from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, UsageError, shown
@@ -37,6 +38,8 @@ def check_there(statements: Statements, before: Definitions, kind: Kind, name: s
             known = {one.name for one, _ in locations(statements)}
         case Kind.SCHEDULE:
             known = scheduled(statements)
+        case Kind.LINK:
+            known = linked(statements)
         case Kind.SETTINGS:
             known = () if before.settings is None else (before.settings.name,)
         case _:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -26,8 +27,10 @@ _LONGEST_WHY = 500
 #: How many parsed declarations a process remembers.
 _MOST_PARSED = 20_000
 _SETTINGS = "settings"
-#: Of these there is one row, and not one for each definition.
-_SINGLE = ("version", _SETTINGS)
+#: How many messages may wait for the queues of a link.
+_LINK = "link"
+#: Of these there is one row, and not one for each definition; or they are read by themselves.
+_SINGLE = ("version", _SETTINGS, _LINK)
 
 _Kind = TypeVar("_Kind", MessageType, Queue, Subscription, Contract, Service, BoxSettings)
 
@@ -96,6 +99,7 @@ def read_definitions(statements: Statements) -> Definitions:
             if kind == "queue":
                 queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)
     _set_roles(queues, services)
+    _limit_links(queues, {row.name: int(row.definition) for row in rows if row.kind == _LINK})
     return Definitions(version, types, queues, subscriptions, contracts, services, unreadable, settings)
 
 
@@ -109,6 +113,13 @@ def _set_roles(queues: dict[str, BoxQueue], services: dict[str, Service]) -> Non
             queues[gate.declared.name] = replace(gate, origin_id=origin.queue_id, open_at_most=most)
             before = queues[origin.declared.name]
             queues[origin.declared.name] = replace(before, gate_id=gate.queue_id, open_at_most=most)
+
+
+def _limit_links(queues: dict[str, BoxQueue], mosts: Mapping[str, int]) -> None:
+    """Let the queues of other boxes know how many of their messages may wait."""
+    for name, one in list(queues.items()):
+        if (at := one.declared.at) in mosts:
+            queues[name] = replace(one, link_most=mosts[str(at)])
 
 
 def _settings(definition: str, unreadable: dict[tuple[str, str], BrokenDefinition]) -> BoxSettings | None:

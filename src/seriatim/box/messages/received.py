@@ -72,5 +72,6 @@ def received_of(
         late=late,
         attempt=row.attempt + 1,
         priority=row.priority,
+        replayed=properties.get("link_replayed") is True,
         subscriptions=tuple(definitions.names[one] for one in row.subscription_ids if one in definitions.names),
     )

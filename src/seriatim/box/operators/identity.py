@@ -54,8 +54,10 @@ def new_id(transaction: Transaction, by: Operator) -> NewIdentity:
     before = identity_of_box(transaction)
     lives = transaction.one("live_here", new_id=uuid4())
     gone = transaction.one("drop_transmission", why=_TOLD)
+    linked = transaction.value("drop_link_pairs")
     former = None if before is None else before.id
     details = {
+        "linked": linked,
         "box": str(lives.box_id), "former": None if former is None else str(former), "messages": gone.messages,
         "dialogs": gone.dialogs,
     }  # fmt: skip

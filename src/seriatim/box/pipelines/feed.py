@@ -415,7 +415,9 @@ class Feed(Closing):
                 known.read(transaction).queue(self._name)
         if (way := known.definitions.ways.get(self._name)) is not None:
             raise way_refused(self._name, way)
-        return known.definitions.queues[self._name]
+        found = known.definitions.queues[self._name]
+        found.check_received_here()
+        return found
 
     def _refresh(self) -> None:
         with self._transaction() as transaction:

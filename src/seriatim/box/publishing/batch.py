@@ -20,6 +20,7 @@ from seriatim.kernel.reading import unwrapped
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.types.message import Message, Property, Received
 from seriatim.pipeline.types.origin import ORIGIN
+from seriatim.pipeline.types.sent_by import LINK
 
 __all__ = [
     "DEFAULT_LOCATION",
@@ -46,9 +47,9 @@ MOST_CONTEXT_BYTES = 2**28 - 1
 #: A number is written out, without an exponent; the function `publish` of SQL has the same limit.
 _LONGEST_NUMBER = 100
 #: Given by the box, or fields of the message: no application sets these among the properties.
-_OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at", *ORIGIN})
+_OURS = frozenset({"ticket", "epoch", "type", "message_id", "received_at", *ORIGIN, *LINK})
 #: And where the messages may carry the origin that a session has given them.
-_OURS_CARRIED = _OURS - ORIGIN.keys()
+_OURS_CARRIED = _OURS - ORIGIN.keys() - LINK.keys()
 _PARTS = ("part_counts", "part_places", "part_names", "part_content_types", "part_bodies")
 _INT64 = 2**63
 _CONSTANTS: Mapping[bool | None, str] = {None: "null", True: "true", False: "false"}

@@ -30,12 +30,13 @@ class FullQueue:
     @property
     def most(self) -> int:
         """The number of messages that it may have."""
-        return self.queue.declared.max_messages or 0
+        return self.queue.most or 0
 
     @property
     def may_wait(self) -> bool:
         """Whether it can have room later, and publishers have to wait for that."""
-        return self.queue.declared.when_full == "wait" and self.messages <= self.most
+        waits = self.queue.declared.when_full == "wait" and self.queue.link_most is None
+        return waits and self.messages <= self.most
 
     def error(self) -> QueueFull:
         """The error for a publisher."""
@@ -68,7 +69,7 @@ def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> 
     asked = [queue_id for queue_id, count in going.items() if not free.take(queue_id, count)]
     if not asked:
         return ()
-    mosts = [limited[queue_id].declared.max_messages for queue_id in asked]
+    mosts = [limited[queue_id].most for queue_id in asked]
     rooms = transaction.value("room_in", of_queues=asked, mosts=mosts)
     for queue_id, room in zip(asked, rooms, strict=True):
         count = going[queue_id]
@@ -100,7 +101,7 @@ def full_for_batch(transaction: Transaction, definitions: Definitions, part_ids:
     going = [queue_id for queue_id, messages, _ in found if messages]
     if not going:
         return None
-    mosts = [limited[queue_id].declared.max_messages for queue_id in going]
+    mosts = [limited[queue_id].most for queue_id in going]
     rooms = transaction.value("room_in", of_queues=going, mosts=mosts)
     for queue in (limited[queue_id] for queue_id, room in zip(going, rooms, strict=True) if room <= 0):
         policy = queue.declared.policy
@@ -127,7 +128,7 @@ def refuse_for_batch(transaction: Transaction, definitions: Definitions, part_id
     rows = transaction.rows("staged_in_queues", **parameters)
     if not (asked := [queue_id for queue_id, _, by_roles in rows if by_roles]):
         return
-    mosts = [limited[queue_id].declared.max_messages for queue_id in asked]
+    mosts = [limited[queue_id].most for queue_id in asked]
     rooms = transaction.value("room_in", of_queues=asked, mosts=mosts)
     full = [queue_id for queue_id, room in zip(asked, rooms, strict=True) if room <= 0]
     transaction.do("refuse_staged", **(parameters | {"queue_ids": full}), why=NO_ROOM)

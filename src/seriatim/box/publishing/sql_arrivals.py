@@ -28,6 +28,8 @@ __all__ = ["is_unrouted", "route_pending", "without"]
 #: The most messages that a transaction routes, and the most bytes of their bodies.
 _MOST_MESSAGES = 1_000
 _MOST_BYTES = 32 * 2**20
+#: How the publishers of messages are called that came over links.
+_LINK = "link:"
 
 
 class _Pending(NamedTuple):
@@ -82,13 +84,13 @@ def _read(transaction: Transaction) -> list[_Pending]:
             arrival_id,
             position,
             Message(
-                type=kind, body=body, context=context_of(context, None), message_id=name, content_type=content_type
+                type=kind, body=body, context=context_of(context, types), message_id=name, content_type=content_type
             ),
             received_at,
             publisher,
             permitted,
         )
-        for arrival_id, position, name, kind, content_type, context, body, received_at, publisher, permitted in rows
+        for arrival_id, position, name, kind, content_type, context, types, body, received_at, publisher, permitted in rows
     ]
 
 
@@ -169,20 +171,23 @@ def _claimed(
 def _routed(router: Router, found: Sequence[_Pending], look: Look) -> Routed:
     """Route messages; a message that can't be routed doesn't make the others wait."""
     messages = [one.message for one in found]
+    carried = any(one.publisher.startswith(_LINK) for one in found)
     moment = found[0].received_at if router.needs_time else None
     try:
-        return router.route(messages, moment, look, bodies=False)
+        return router.route(messages, moment, look, bodies=False, carried=carried)
     except UsageError:
         wrong = {
-            row: why for row, one in enumerate(messages) if (why := _refusal(router, one, moment, look)) is not None
+            row: why
+            for row, one in enumerate(messages)
+            if (why := _refusal(router, one, moment, look, carried=carried)) is not None
         }
     plain = [replace(one, context={}) if row in wrong else one for row, one in enumerate(messages)]
-    return without(router.route(plain, moment, look, bodies=False), wrong)
+    return without(router.route(plain, moment, look, bodies=False, carried=carried), wrong)
 
 
-def _refusal(router: Router, message: Message, moment: datetime | None, look: Look) -> str | None:
+def _refusal(router: Router, message: Message, moment: datetime | None, look: Look, *, carried: bool) -> str | None:
     try:
-        router.route([message], moment, look)
+        router.route([message], moment, look, carried=carried)
     except UsageError as error:
         return error.what
     return None
@@ -193,6 +198,14 @@ def _permitted(routed: Routed, found: Sequence[_Pending], definitions: Definitio
     names = {queue.queue_id: name for name, queue in definitions.queues.items()}
     wrong: dict[int, str] = {}
     entries = routed.entries
+    astray = {
+        at
+        for at, (row, queue_id) in enumerate(zip(entries.places, entries.queue_ids, strict=True))
+        if found[row].publisher.startswith(_LINK) and queue_id not in (found[row].permitted or ())
+    }
+    if astray:  # what came over a link is for one queue, whatever subscriptions match it
+        entries = entries.take([at for at in range(len(entries.places)) if at not in astray])
+        routed = replace(routed, entries=entries)
     for row, queue_id, by in zip(entries.places, entries.queue_ids, entries.subscriptions, strict=True):
         one = found[row]
         if one.permitted is None or queue_id in one.permitted:

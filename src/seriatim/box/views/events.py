@@ -48,7 +48,7 @@ class EventView:
         group: the group's key.
         incarnation: the group's incarnation.
         kind: ``hole_opened``, ``hole_overdue``, ``hole_skipped``, ``hole_filled``, ``timed_out``, ``closed``, ``suspended``,
-            ``resumed``, ``conflict``, ``restart_suspected`` or ``void``.
+            ``resumed``, ``conflict``, ``restart_suspected``, ``void`` or ``restored``.
         first: the first number that it is about, as the producer numbered it; microseconds if the queue orders by time; None:
             it is about no numbers.
         last: the last number.

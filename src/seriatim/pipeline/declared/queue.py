@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Literal
+from dataclasses import KW_ONLY, Field, dataclass, field, fields
+from typing import Any, Literal
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.fault import Retry
@@ -22,6 +22,7 @@ __all__ = [
     "KEEP",
     "LONGEST_DAYS",
     "MOST_ATTEMPTS",
+    "MOST_LANES",
     "MOST_MESSAGES",
     "MOST_OPEN",
     "WHEN_FULL",
@@ -41,6 +42,26 @@ MOST_MESSAGES = 2**53
 MOST_OPEN = 10_000_000
 #: The longest period that the box takes: twice that, seconds as floats would still be exact to the microsecond.
 LONGEST_DAYS = 10_000
+
+#: A queue's `lanes` are at most that.
+MOST_LANES = 1_000
+_DEFAULT_LANES = 16
+#: What may be said of a queue of another box.
+_OF_REMOTE = frozenset(
+    {
+        "name",
+        "policy",
+        "group",
+        "default_group",
+        "max_messages",
+        "when_full",
+        "enabled",
+        "keep",
+        "at",
+        "remote",
+        "lanes",
+    }
+)
 
 #: A queue's `attempts` are at most that.
 MOST_ATTEMPTS = 1_000
@@ -107,6 +128,10 @@ class Queue:
         through: with `gate`: the names of the queues that messages pass on their way from this queue to the gate.
         open_at_most: with `gate`: a message isn't handed out while it is by so many places, or more, behind the next one at the
             gate; 1 to 10,000,000.
+        at: the name of a `Link`: the queue is one of the box there. Messages are published into it here, and wait until they are sent. Its
+            policy is `Fifo` (the order of each group) or `Unordered`; what else happens to them is declared in the other box.
+        remote: with `at`: the name of the queue there; None: the same name.
+        lanes: with `at` and `Unordered`: the number of streams on which its messages travel; 1 to 1,000.
 
     Raises:
         UsageError: a value is invalid, or the policy needs a group or a sequence that is missing.
@@ -147,6 +172,9 @@ class Queue:
     gate: str | None = None
     through: Sequence[str] = ()
     open_at_most: int = 100_000
+    at: str | None = None
+    remote: str | None = None
+    lanes: int = 16
 
     def __post_init__(self) -> None:
         checked_name(self.name, "a queue's name")
@@ -162,6 +190,7 @@ class Queue:
         self._check_compare()
         self._check_stays()
         self._check_gate()
+        self._check_remote()
         self._check_choice("errors", ERRORS)
         if self.keep is not None:
             self._check_choice("keep", KEEP)
@@ -208,6 +237,43 @@ class Queue:
         most = self.open_at_most
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_OPEN:
             raise self._wrong(f"open_at_most can't be {shown(most)}", f"a whole number from 1 to {MOST_OPEN:,}")
+
+    def _check_remote(self) -> None:
+        lanes = self.lanes
+        if isinstance(lanes, bool) or not isinstance(lanes, int) or not 1 <= lanes <= MOST_LANES:
+            raise self._wrong(f"lanes can't be {shown(lanes)}", f"a whole number from 1 to {MOST_LANES:,}")
+        if self.at is None:
+            for what, value, plain in (("remote", self.remote, None), ("lanes", lanes, _DEFAULT_LANES)):
+                if value != plain:
+                    raise self._wrong(
+                        f"{what} is for a queue of another box, and it is in this one", "add at, or leave it out"
+                    )
+            return
+        checked_name(self.at, f"a link's name (at of queue {self.name!r})")
+        if self.remote is not None:
+            checked_name(self.remote, f"a queue's name (remote of queue {self.name!r})")
+        self._check_remote_order()
+        if self.keep not in {None, "nothing"}:
+            raise self._wrong(
+                f"keep can't be {shown(self.keep)}: the other box works on its messages", "declare it there"
+            )
+        for one in fields(self):
+            if one.name not in _OF_REMOTE and getattr(self, one.name) != _default(one):
+                raise self._wrong(
+                    f"{one.name} is for the box where messages are handed out, and it is a queue of another one",
+                    "declare it there",
+                )
+
+    def _check_remote_order(self) -> None:
+        if not isinstance(self.policy, Fifo | Unordered):
+            raise self._wrong(
+                f"{self.policy.name} is for the box where messages are handed out, and it is a queue of another one",
+                "declare it there; here Fifo() keeps the order of each group, Unordered() keeps none",
+            )
+        if isinstance(self.policy, Unordered) and self.group is not None:
+            raise self._wrong("an unordered queue of another box has no group", "leave out group, or policy")
+        if isinstance(self.policy, Fifo) and self.lanes != _DEFAULT_LANES:
+            raise self._wrong("lanes are for Unordered: in order, each group has a stream", "leave out lanes")
 
     def _wrong(self, what: str, remedy: str) -> UsageError:
         return UsageError(f"queue {self.name!r}: {what}", remedy=remedy)
@@ -281,7 +347,7 @@ class Queue:
     @property
     def keeps(self) -> Literal["nothing", "faults", "everything"]:
         """Which done messages it keeps as a new queue."""
-        return self.keep or "faults"
+        return self.keep or ("faults" if self.at is None else "nothing")
 
     def all_policies(self) -> tuple[Policy, ...]:
         """The queue's policy, and its policies by type."""
@@ -355,3 +421,8 @@ class Queue:
     def recover(self) -> Recover:
         """The rules for automatic retries of faulted groups, for the kernel."""
         return Recover(self.recoveries, micros(self.recover_delay), self.recover_factor)
+
+
+def _default(one: Field[Any]) -> object:
+    """The value of a field that nobody has given."""
+    return one.default_factory() if callable(one.default_factory) else one.default

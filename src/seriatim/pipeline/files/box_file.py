@@ -17,10 +17,12 @@ from seriatim.errors import DeclarationError, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.box_settings import UNROUTED, BoxSettings
 from seriatim.pipeline.declared.contract import DEFAULT, Contract
+from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import STATES, Subscription
+from seriatim.pipeline.files.link_entry import link_entry
 from seriatim.pipeline.files.queue_entry import queue_entry
 from seriatim.pipeline.files.schedule_entry import schedule_entry
 from seriatim.pipeline.files.service_entry import contract_entry, service_entry
@@ -51,6 +53,7 @@ _PARTS: Mapping[str, str] = {
     "contracts": "a contract's name",
     "services": "a service's name",
     "schedules": "a schedule's name",
+    "links": "a link's name",
 }
 _Declared = TypeVar("_Declared")
 
@@ -70,6 +73,7 @@ class BoxFile:
     services: tuple[Service, ...] = ()
     settings: tuple[BoxSettings, ...] = ()
     schedules: tuple[Schedule, ...] = ()
+    links: tuple[Link, ...] = ()
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -133,8 +137,9 @@ class _Reading:
         self._check_contracts(contracts, services)
         locations = self._entries("locations", _location)
         schedules = self._entries("schedules", schedule_entry)
+        links = self._entries("links", link_entry)
         settings = _settings(self._settings) if self._settings else ()
-        return BoxFile(locations, types, queues, subscriptions, contracts, services, settings, schedules)
+        return BoxFile(locations, types, queues, subscriptions, contracts, services, settings, schedules, links)
 
     def _entries(self, part: str, reader: Callable[[Section, str], _Declared | None]) -> tuple[_Declared, ...]:
         """The results of `reader` for the entries of a part; the part is faulty if one result is None."""

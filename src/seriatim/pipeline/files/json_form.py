@@ -16,6 +16,7 @@ from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
+from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import LONGEST_DAYS, Queue
 from seriatim.pipeline.declared.service import Service
@@ -42,6 +43,7 @@ _QUEUE = (
     *("events", "compare"),
     *("opens", "closes", "unopened_timeout"),
     *("gate", "through", "open_at_most"),
+    *("at", "remote", "lanes"),
 )
 #: Keys that came later; a declaration from before has what is their default.
 _LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
@@ -53,6 +55,7 @@ _SCHEDULE = (
     *("name", "cron", "timezone", "type", "body", "context", "content_type"),
     *("due_property", "catch_up"),
 )
+_LINK = ("name", "dsn", "box", "queues", "keep_sent", "max_waiting", "stream_idle", "insecure", "schema")
 _KEYS: Mapping[type, tuple[str, ...]] = {
     Location: _LOCATION,
     MessageType: _TYPE,
@@ -62,6 +65,7 @@ _KEYS: Mapping[type, tuple[str, ...]] = {
     Service: _SERVICE,
     BoxSettings: _SETTINGS,
     Schedule: _SCHEDULE,
+    Link: _LINK,
 }
 _PERIODS = ("hole_timeout", "window", "timeout")
 _INSTEAD = {
@@ -69,8 +73,8 @@ _INSTEAD = {
     "last": "write a filter, such as \"kind = 'end'\"",
 }
 
-Declaration = Location | MessageType | Queue | Subscription | Contract | Service | BoxSettings | Schedule
-_Kind = TypeVar("_Kind", Location, MessageType, Queue, Subscription, Contract, Service, BoxSettings, Schedule)
+Declaration = Location | MessageType | Queue | Subscription | Contract | Service | BoxSettings | Schedule | Link
+_Kind = TypeVar("_Kind", Location, MessageType, Queue, Subscription, Contract, Service, BoxSettings, Schedule, Link)
 
 
 def to_json(definition: Declaration) -> dict[str, Any]:
@@ -104,7 +108,7 @@ def to_json(definition: Declaration) -> dict[str, Any]:
             found["contracts"] = list(definition.contracts)
         case BoxSettings():
             found = _fields(definition, _SETTINGS)
-        case Schedule():
+        case Schedule() | Link():
             found = definition.as_json()
         case _:
             raise UsageError(f"{type(definition).__name__} can't be stored in a message box")

@@ -13,6 +13,7 @@ from seriatim.pipeline.declared.queue import (
     EVENTS,
     KEEP,
     MOST_ATTEMPTS,
+    MOST_LANES,
     MOST_MESSAGES,
     MOST_OPEN,
     WHEN_FULL,
@@ -64,6 +65,9 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
         "gate": entry.text("gate"),
         "through": entry.texts("through"),
         "open_at_most": entry.whole("open_at_most", 1, MOST_OPEN),
+        "at": entry.text("at"),
+        "remote": entry.text("remote"),
+        "lanes": entry.whole("lanes", 1, MOST_LANES),
     }
     entry.finish()
     faulty = any(entry.has(key) and value is None for key, value in given.items())

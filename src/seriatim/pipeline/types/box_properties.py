@@ -17,6 +17,7 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.origin import ORIGIN
+from seriatim.pipeline.types.sent_by import LINK
 
 __all__ = [
     "DIALOG",
@@ -54,6 +55,7 @@ OWN: Mapping[str, str] = {
     UNIQUE_KEY: "string",
     **TRACE,
     **ORIGIN,
+    **LINK,
 }
 #: The properties of a message's dialog, if it came for a service; `dialog_sequence` is its number in its direction.
 DIALOG: Mapping[str, str] = {

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.storable import fits_text
+from seriatim.pipeline.types.sent_by import SentBy
 
 __all__ = ["Dialog", "Message", "Part", "Property", "Received", "Ticket", "new_message_id", "with_context"]
 
@@ -218,6 +219,7 @@ class Received(Message):
         priority: 1 to 10.
         subscriptions: the names of the subscriptions that led it to the queue.
         dialog: its dialog; None if it was published.
+        replayed: whether it came over a link after a restore of either box, so that this box may have had it before.
     """
 
     ticket: Ticket
@@ -230,6 +232,12 @@ class Received(Message):
     priority: int = 5
     subscriptions: tuple[str, ...] = ()
     dialog: Dialog | None = None
+    replayed: bool = False
+
+    @property
+    def sent_by(self) -> SentBy | None:
+        """Where it came into its first box, for a message that came over a link; None: it was published in this box."""
+        return SentBy.of(self.context)
 
     def __post_init__(self) -> None:
         """Check nothing, because a receiver makes such an object for each message."""

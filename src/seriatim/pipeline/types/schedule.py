@@ -16,6 +16,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.origin import ORIGIN
+from seriatim.pipeline.types.sent_by import LINK
 
 __all__ = ["CATCH_UP", "MOST_BODY_BYTES", "CatchUp", "Schedule"]
 
@@ -29,7 +30,7 @@ _LONGEST_CRON = 1_000
 #: The last due time is looked for within these, one after another: so few of many are looked at.
 _SPANS = tuple(timedelta(**one) for one in ({"hours": 1}, {"days": 1}, {"days": 32}, {"days": 400}, {"days": 20_000}))
 #: A property that the schedule sets itself, or the box does.
-_NOT_GIVEN = frozenset({"type", "message_id", "ticket", "epoch", "received_at", *ORIGIN})
+_NOT_GIVEN = frozenset({"type", "message_id", "ticket", "epoch", "received_at", *ORIGIN, *LINK})
 
 
 @dataclass(frozen=True, slots=True)

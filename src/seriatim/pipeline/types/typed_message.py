@@ -24,6 +24,7 @@ from seriatim.pipeline.types.message import Message, Property
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.pipeline.types.origin import ORIGIN
 from seriatim.pipeline.types.python_values import given_converter, kept, without_nul
+from seriatim.pipeline.types.sent_by import LINK
 
 __all__ = ["MessageTypes", "Typed"]
 
@@ -209,5 +210,5 @@ def _location(value: Value) -> str:
 
 
 _OWN: dict[str, Converter] = {name: given_converter(OWN[name]) for name in sorted(_GIVEN)} | {"location": _location}
-#: And of those that may carry an origin.
-_CARRIED: Mapping[str, Converter] = _OWN | {name: given_converter(kind) for name, kind in ORIGIN.items()}
+#: And of those that may carry an origin, or came over a link.
+_CARRIED: Mapping[str, Converter] = _OWN | {name: given_converter(kind) for name, kind in {**ORIGIN, **LINK}.items()}

@@ -15,6 +15,7 @@ from seriatim.pipeline.declared.error_class import checked_error_classes
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.reader_pool import ReaderPool
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
+from seriatim.runtime.processes.transmitter import TransmitterThread
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
 from seriatim.runtime.workers.scoreboard import Work
@@ -30,7 +31,7 @@ _KEEP_S = 1.0
 
 
 class Serve:
-    """Starts and stops readers, and publishes the messages of schedules, until it is stopped itself.
+    """Starts and stops readers, publishes the messages of schedules, and transmits over links, until it is stopped itself.
 
     Args:
         box: the message box.
@@ -87,18 +88,20 @@ class Serve:
             BoxDisabled: the box isn't on the server that it remembers.
         """
         self._box.access.check_enabled()
-        chores, schedules = Chores(self._box), ScheduleClock(self._box)
+        chores, schedules, links = Chores(self._box), ScheduleClock(self._box), TransmitterThread(self._box)
         with self._stop.listening(), Slots(self._box) as slots:
             try:
                 while not self._stop.requested:
                     self._look(slots)
                     chores.look()
                     schedules.look()
+                    links.look()
                     self._stop.wait(_LOOK_S)
             finally:
                 self._end(slots)
                 chores.end()
                 schedules.end()
+                links.end()
 
     def stop(self) -> None:
         """End `run` when the turns in hand are done; from any thread."""

@@ -130,7 +130,7 @@ class Supervisor:
         box.access.check_enabled()
         definitions = box.definitions()
         for queue in queues:
-            definitions.queue(queue)
+            definitions.queue(queue).check_received_here()
         limits = limits or Limits()
         if limits.rate is not None and not is_reader:
             limits = replace(limits, rate=limits.rate / processes)

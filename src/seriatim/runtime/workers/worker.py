@@ -182,6 +182,7 @@ class Worker:
     ) -> None:
         self._limits = Limits(workers, run_length, rate, turn_limit, batch, mode, lease, heartbeat)
         definitions = box.definitions()
+        definitions.queue(queue).check_received_here()
         declared = definitions.queue(queue).declared
         if self._limits.is_leased:
             check_leasable(definitions.queue(queue), is_led=queue in definitions.starting)

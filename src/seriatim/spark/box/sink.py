@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 from seriatim.errors import ColumnError
 from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.origin import ORIGIN
+from seriatim.pipeline.types.sent_by import LINK
 
 __all__ = ["BoxStreamWriter", "BoxWriter", "Staging", "check_columns"]
 
@@ -38,7 +39,7 @@ _PROPERTIES = (
 )  # fmt: skip
 _KEYS = (T.StringType, T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 #: What the box gives; a frame that was read from one has them.
-_GIVEN = frozenset({"ticket", "epoch", "received_at", *ORIGIN})
+_GIVEN = frozenset({"ticket", "epoch", "received_at", *ORIGIN, *LINK})
 #: All names that mean something to a box, by themselves in small letters.
 _OURS = {name.lower(): name for name in (*_FIELDS, *_GIVEN, *OWN)}
 

@@ -36,7 +36,7 @@ WITH locked AS MATERIALIZED (
             )
         ) AS one
     ) AS first
-    WHERE first.since_us IS NOT NULL
+    WHERE first.since_us IS NOT NULL AND place.definition ->> 'at' IS NULL
 )
 SELECT
     ready.queue_id,

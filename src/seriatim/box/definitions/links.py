@@ -1,0 +1,133 @@
+"""The definitions of links, and which queues lead over them. Nobody routes by links: they are read by themselves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+
+from seriatim.box.definitions.change import Change, Kind, changed_fields
+from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.postgres.statements import Statements
+from seriatim.errors import ActionRefused, SchemaMismatch, UsageError
+from seriatim.pipeline.declared.link import Link
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.files.json_form import from_json, to_json
+from seriatim.pipeline.text.section import likely
+
+__all__ = ["check_place", "check_remote", "declared", "drop", "linked", "put"]
+
+
+def linked(statements: Statements) -> dict[str, Link | None]:
+    """The links of a box by name; None for one that the other box has made, or that can't be read."""
+    return {
+        name: None if definition is None else _link_from(definition) for name, definition in statements.rows("links")
+    }
+
+
+def declared(statements: Statements) -> list[str]:
+    """The names of the links that were defined in this box."""
+    return [name for name, definition in statements.rows("links") if definition is not None]
+
+
+def put(statements: Statements, new: Link) -> Change | None:
+    """Make a link, or change one, in the transaction; None if it is so already.
+
+    Raises:
+        ActionRefused: the link has another box at its other end.
+    """
+    there = linked(statements)
+    old = there.get(new.name)
+    fields = () if old is None else changed_fields(old, new)
+    if old is not None and not fields:
+        return None
+    own, peer = statements.one("link_ends", name=new.name)
+    if new.box is not None and new.box == str(own):
+        raise UsageError(f"link {new.name!r}: its other end is this box itself", remedy="give the id of the other box")
+    if new.box is not None and peer is not None and new.box != str(peer):
+        raise ActionRefused(
+            f"link {new.name!r} leads to the box {peer}, and can't lead to {new.box}",
+            remedy="its streams are that box's: drop it, or give another one another name",
+        )
+    statements.do(
+        "define_link", name=new.name, definition=json.dumps(to_json(new)), box=new.box, queues=list(new.queues)
+    )
+    return Change("changed" if new.name in there else "added", Kind.LINK, new.name, fields)
+
+
+def drop(statements: Statements, name: str) -> None:
+    """Drop a link in the transaction.
+
+    Raises:
+        ActionRefused: queues lead over it, or messages wait.
+    """
+    queues, waiting = statements.one("link_use", name=name)
+    if queues:
+        raise ActionRefused(
+            f"link {name!r} can't be dropped: queues lead over it: {', '.join(queues[:5])}",
+            remedy="drop them first, or together with it",
+        )
+    if waiting:
+        raise ActionRefused(
+            f"link {name!r} can't be dropped: messages wait to be sent: {waiting:,}",
+            remedy="wait until they are acknowledged, or remove it with what waits: seriatim link remove --force",
+        )
+    statements.do("drop_link", name=name)
+
+
+def check_place(statements: Statements, old: BoxQueue | None, new: Queue) -> None:
+    """Refuse to move a queue to another box while messages wait in it.
+
+    Raises:
+        ActionRefused: they do.
+    """
+    if old is None or (old.declared.at, old.declared.remote, old.declared.lanes) == (new.at, new.remote, new.lanes):
+        return
+    if statements.value("link_queue_in_use", queue_id=old.queue_id):
+        raise ActionRefused(
+            f"queue {new.name!r}: at, remote and lanes can't change: messages wait in it, or are on their way",
+            remedy="define another queue, and let the subscriptions lead there",
+        )
+
+
+def check_remote(statements: Statements, after: Definitions, given: Collection[str]) -> None:
+    """Refuse queues that lead over a missing link, and uses that a queue of another box can't have.
+
+    Raises:
+        UsageError: names the queue.
+    """
+    remote = {name: one for name, one in after.queues.items() if one.declared.at is not None}
+    if not remote:
+        return
+    there = linked(statements)
+    for name, one in remote.items():
+        if name in given and one.declared.at not in there:
+            raise UsageError(
+                f"there is no link {one.declared.at!r}",
+                where=f"queue {name!r}",
+                remedy=likely(str(one.declared.at), there) or "define it: sq.Link(…), or seriatim link add",
+            )
+        if one.serves:
+            raise UsageError(
+                f"queue {name!r} is in another box, and a service has its queue here",
+                remedy="give the service another queue",
+            )
+        if name in after.ways or name in after.gates:
+            raise UsageError(
+                f"queue {name!r} is in another box, and can't be a gate or lie on the way to one",
+                remedy="take it out of gate and through: what leaves to another box leaves its gate",
+            )
+    for name, subscription in after.subscriptions.items():
+        if subscription.declared.to in remote and (
+            subscription.declared.starts is not None or subscription.declared.correlate
+        ):
+            raise UsageError(
+                f"subscription {name!r} starts or finds instances, and its queue is in another box",
+                remedy="let it lead there without starts and correlate",
+            )
+
+
+def _link_from(definition: str) -> Link | None:
+    try:
+        return from_json(Link, json.loads(definition))
+    except (SchemaMismatch, ValueError, RecursionError):
+        return None

@@ -1,0 +1,89 @@
+"""The connection to the other box: it carries frames there and answers back."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+import psycopg
+from psycopg import errors, sql
+
+from seriatim.box.connection.dsn import place_of
+from seriatim.box.links.transport import carrier_dsn
+from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
+from seriatim.pipeline.declared.link import Link
+
+__all__ = ["Carrier"]
+
+_CONNECT_S = 10
+#: A statement of the other box ends within a minute, and a broken connection is noticed as soon.
+_SETTINGS = "-c statement_timeout=60s -c idle_in_transaction_session_timeout=60s"
+
+
+class Carrier:
+    """An open connection to the box of a link. Each frame is a transaction there, and its answer comes after the commit.
+
+    Raises:
+        UsageError: the DSN isn't one, names a variable that isn't set, or somebody on the way could read or answer.
+        EnvironmentProblem: the file of the DSN can't be read, or the other box refuses the role.
+        SchemaMismatch: there is no box, or one without links.
+        Unavailable: the other box can't be reached.
+    """
+
+    def __init__(self, link: Link) -> None:
+        self._place = f"link {link.name!r}"
+        dsn = carrier_dsn(link.dsn, insecure=link.insecure)
+        self._to = place_of(dsn, link.schema)
+        self._schema = link.schema
+        try:
+            self._connection = psycopg.connect(
+                dsn, autocommit=True, connect_timeout=_CONNECT_S, options=_SETTINGS, application_name="seriatim link",
+                keepalives_idle=10, keepalives_interval=5, keepalives_count=3, prepare_threshold=None,
+            )  # fmt: skip
+        except psycopg.Error as error:
+            raise Unavailable(
+                f"the other box can't be reached: {error}",
+                where=f"{self._place}, {self._to}",
+                remedy="it is tried again",
+            ) from error
+
+    def push(self, frame: bytes) -> bytes:
+        """Give a batch or answers to the other box; returns what it answers. The errors are the same as for the class."""
+        return self._call("link_push", frame)
+
+    def fetch(self, request: bytes) -> bytes:
+        """Ask the other box for what waits there. The errors are the same as for the class."""
+        return self._call("link_fetch", request)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _call(self, function: str, frame: bytes) -> bytes:
+        call = sql.SQL("SELECT {}(%b::bytea)").format(sql.Identifier(self._schema, function))
+        try:
+            with self._connection.cursor(binary=True) as cursor:
+                row = cursor.execute(call, [frame]).fetchone()
+        except (errors.UndefinedFunction, errors.InvalidSchemaName) as error:
+            raise SchemaMismatch(
+                f"there is no message box with links: {error.diag.message_primary}", where=f"{self._place}, {self._to}",
+                remedy="is it the right database? there: seriatim box migrate",
+            ) from error  # fmt: skip
+        except errors.InsufficientPrivilege as error:
+            raise EnvironmentProblem(
+                f"the other box refuses the role: {error.diag.message_primary}", where=f"{self._place}, {self._to}",
+                remedy="there: seriatim link accept NAME --role ROLE --box ID",
+            ) from error  # fmt: skip
+        except psycopg.Error as error:
+            raise Unavailable(
+                f"the other box can't be asked: {error}", where=f"{self._place}, {self._to}", remedy="it is tried again"
+            ) from error
+        return b"" if row is None or row[0] is None else bytes(row[0])

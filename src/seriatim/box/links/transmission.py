@@ -1,0 +1,236 @@
+"""One round over a link: what waits here goes there and is acknowledged, and what waits there comes here.
+
+Both boxes decide in SQL, by the rules of `kernel/streams.py`; a round carries frames between them. Each step is a transaction of its own that is
+committed before the next one begins: what leaves is noted before, what is acknowledged is on disk before. So a process that ends
+between any two steps leaves nothing that the next round doesn't repair.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+
+from seriatim.box.connection.access import Access
+from seriatim.box.links.answers import AnswerSet, Refusal
+from seriatim.box.links.carrier import Carrier
+from seriatim.box.links.frame import Frame
+from seriatim.box.links.layout import FrameKind
+from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
+from seriatim.errors import DeploymentError, EnvironmentProblem, LinkProtocolError, SeriatimError, UsageError, shown
+from seriatim.kernel.streams import Answer
+from seriatim.pipeline.declared.link import Link
+from seriatim.pipeline.files.json_form import from_json
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.text.section import likely
+
+__all__ = ["LinkRound", "Roads", "transmit"]
+
+_LOG = logging.getLogger("seriatim.link")
+_SILENT_S = 60.0
+#: A link that fails again and again is tried that often at least.
+_LONGEST_REST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRound:
+    """What a round over a link did.
+
+    Args:
+        link: the name of the link.
+        sent: messages that left this box.
+        acknowledged: messages that the other box has on disk now.
+        received: messages that came from it, and are on disk here.
+        more: whether another round would do something now.
+        error: why the round failed, for people; None: it didn't. What hadn't been acknowledged is sent again.
+    """
+
+    link: str
+    sent: int = 0
+    acknowledged: int = 0
+    received: int = 0
+    more: bool = False
+    error: str | None = None
+
+
+class Roads:
+    """Open connections to other boxes, by link; closed where one fails. Not for several threads."""
+
+    def __init__(self) -> None:
+        self._carriers: dict[Link, Carrier] = {}
+        #: When the last batch left over a link, on the monotonic clock.
+        self.left: dict[Link, float] = {}
+        #: How often in a row a link has failed, and when it is tried again.
+        self._failed: dict[Link, tuple[int, float]] = {}
+
+    def to(self, link: Link) -> Carrier:
+        """The connection of a link."""
+        if (carrier := self._carriers.get(link)) is None:
+            carrier = self._carriers[link] = Carrier(link)
+        return carrier
+
+    def is_silent(self, link: Link) -> bool:
+        """Whether nothing has left over a link for a while: then a batch goes even with nothing in it, so that each box sees what the other remembers."""
+        return link not in self._carriers or time.monotonic() - self.left.get(link, 0.0) > _SILENT_S
+
+    def rests(self, link: Link) -> bool:
+        """Whether a link has failed, and isn't tried again yet."""
+        return time.monotonic() < self._failed.get(link, (0, 0.0))[1]
+
+    def note(self, link: Link, *, failed: bool) -> None:
+        """Note how a round over a link ended."""
+        times = self._failed.pop(link, (0, 0.0))[0]
+        if failed:
+            self._failed[link] = (times + 1, time.monotonic() + min(2.0**times, _LONGEST_REST_S))
+
+    def drop(self, link: Link) -> None:
+        """Close the connection of a link."""
+        if (carrier := self._carriers.pop(link, None)) is not None:
+            carrier.close()
+
+    def close(self) -> None:
+        """Close all."""
+        for link in list(self._carriers):
+            self.drop(link)
+
+
+def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: bool = False) -> list[LinkRound]:
+    """Make one round over each link whose address this box has.
+
+    Args:
+        access: the box; its role has to be the owner.
+        roads: the connections to other boxes.
+        only: the name of the one link to use; None: all.
+        at_once: also send what is noted to be tried again later.
+
+    Raises:
+        EnvironmentProblem: the role isn't the owner of the box.
+        BoxDisabled: the box isn't on the server that it remembers.
+        Unavailable: this box can't be reached. What goes wrong at another one is told in its round.
+    """
+    with access.transaction() as transaction:
+        transaction.check_enabled()
+        if (owner := transaction.maybe("owner", schema=access.schema)) is not None and not owner.is_owner:
+            raise EnvironmentProblem(
+                "only the owner of the box may transmit", where=access.place, remedy="use a DSN of the owner"
+            )
+        defined = transaction.rows("links")
+        unrouted = is_unrouted(transaction)
+    if unrouted:
+        route_pending(access)
+    if only is not None and not any(name == only and definition is not None for name, definition in defined):
+        known = [name for name, definition in defined if definition is not None]
+        raise UsageError(
+            f"this box has no link {shown(only)} with an address", remedy=likely(only, known) or "seriatim link status"
+        )
+    rounds = []
+    for name, definition in defined:
+        if definition is None or only not in (None, name):
+            continue
+        link = from_json(Link, json.loads(definition))
+        if at_once or not roads.rests(link):
+            rounds.append(_round(access, roads, link, at_once=at_once))
+    return rounds
+
+
+def _round(access: Access, roads: Roads, link: Link, *, at_once: bool) -> LinkRound:
+    """One round over one link; what goes wrong is noted at it."""
+    try:
+        done = _Round(access, roads, link).run(at_once=at_once)
+    except SeriatimError as error:
+        roads.drop(link)
+        roads.note(link, failed=True)
+        _LOG.warning("link %s: %s", link.name, error, extra=fields("link_failed", link=link.name))
+        with access.transaction() as transaction:
+            transaction.do("note_link_failed", name=link.name, error=str(error)[:2000])
+        return LinkRound(link.name, error=str(error))
+    roads.note(link, failed=False)
+    return done
+
+
+class _Round:
+    def __init__(self, access: Access, roads: Roads, link: Link) -> None:
+        self._access, self._link = access, link
+        self._roads = roads
+        self._is_silent = roads.is_silent(link)
+        self._carrier = roads.to(link)
+        with access.transaction() as transaction:
+            self._link_id, self._peer = transaction.one("link_place", name=link.name)
+
+    def run(self, *, at_once: bool) -> LinkRound:
+        if self._peer is None:
+            self._meet()
+        sent, acknowledged, more_here = self._push(at_once=at_once)
+        received, more_there = self._fetch()
+        with self._access.transaction() as transaction:
+            transaction.do("note_link_failed", name=self._link.name, error=None)
+        return LinkRound(self._link.name, sent, acknowledged, received, more_here or more_there)
+
+    def _meet(self) -> None:
+        """The first contact: the other box tells its id."""
+        with self._access.transaction() as transaction:
+            request = transaction.value("link_request", of_link=self._link_id, largest=0)
+        peer = Frame.read(self._carrier.fetch(request)).head.sender
+        if peer == self._access.identity.box_id:
+            raise DeploymentError(
+                "its other end is this box itself",
+                where=f"link {self._link.name!r}",
+                remedy="give the DSN of the other box",
+            )
+        with self._access.transaction() as transaction:
+            transaction.do("link_met", of_link=self._link_id, peer=peer)
+        self._peer = peer
+
+    def _push(self, *, at_once: bool) -> tuple[int, int, bool]:
+        """Send what waits here; returns how many messages left, how many are acknowledged, and whether more can be sent."""
+        with self._access.transaction() as transaction:
+            batch = transaction.one("link_next", of_link=self._link_id, largest=0, at_once=at_once)
+        if batch.frame is None:  # somebody else is sending
+            return 0, 0, False
+        if not (self._is_silent or Frame.read(batch.frame).counts[1]):
+            return 0, 0, False
+        self._roads.left[self._link] = time.monotonic()
+        answers = self._carrier.push(batch.frame)
+        self._check(answers, FrameKind.ANSWERS)
+        with self._access.transaction() as transaction:
+            acknowledged = transaction.value(
+                "link_answered", of_link=self._link_id, frame=answers, of_token=batch.of_token
+            )
+        lacks = AnswerSet.read(Frame.read(answers)).answers["answer"] == Answer.MISSING
+        return batch.messages, acknowledged or 0, (batch.more and bool(acknowledged)) or bool(lacks.any())
+
+    def _fetch(self) -> tuple[int, bool]:
+        """Take what waits there; returns how many messages came, and whether there may be more."""
+        with self._access.transaction() as transaction:
+            request = transaction.value("link_request", of_link=self._link_id, largest=0)
+        batch = self._carrier.fetch(request)
+        frame = self._check(batch, FrameKind.BATCH)
+        if not (self._is_silent or frame.counts[1]):
+            return 0, False
+        with self._access.transaction() as transaction:
+            taken = transaction.one("link_take", of_link=self._link_id, frame=batch)
+        self._check(self._carrier.push(taken.answers), FrameKind.ANSWERS)
+        lacks = AnswerSet.read(Frame.read(taken.answers)).answers["answer"] == Answer.MISSING
+        return taken.messages, taken.messages > 0 or bool(lacks.any())
+
+    def _check(self, data: bytes, kind: FrameKind) -> Frame:
+        """A frame of the other box, if it is of this kind and from the box that this link leads to.
+
+        Raises:
+            LinkProtocolError: it is something else.
+        """
+        frame = Frame.read(data)
+        if frame.kind == FrameKind.REFUSAL:
+            raise self._wrong(f"the other box refuses: {Refusal.read(frame).reason}", "what waits is sent again")
+        if frame.head.sender != self._peer:
+            raise self._wrong(
+                f"the box {frame.head.sender} answers in place of {self._peer}",
+                "is the address right? a copy with a new id is another box: make another link to it",
+            )
+        if frame.kind != kind:
+            raise self._wrong("the other box answers something else than was asked", "look at its version")
+        return frame
+
+    def _wrong(self, what: str, remedy: str) -> LinkProtocolError:
+        return LinkProtocolError(what, where=f"link {self._link.name!r}", remedy=remedy)

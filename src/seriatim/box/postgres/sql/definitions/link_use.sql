@@ -1,0 +1,10 @@
+-- Purpose: which queues lead over a link, and how many messages are on their way.
+-- Caller: links.py.
+-- Locks: none.
+-- Index: link_streams_to_send.
+SELECT
+    ARRAY(SELECT queue FROM {schema}.queues WHERE definition ->> 'at' = %(name)s ORDER BY queue) AS queues,
+    (
+        SELECT coalesce(sum(stream.sent - stream.acked), 0)::bigint FROM {schema}.links AS one
+        JOIN {schema}.link_streams_out AS stream USING (link_id) WHERE one.link = %(name)s AND stream.acked < stream.sent
+    ) AS waiting

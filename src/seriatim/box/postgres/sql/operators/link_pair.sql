@@ -1,0 +1,14 @@
+-- Purpose: what stands of a pair of boxes, and of the role that shall speak as the other one.
+-- Caller: operators/links.py.
+-- Locks: none.
+-- Index: links_link_key, links_peer_key.
+SELECT
+    (SELECT box_id FROM {schema}.box_identity) AS own,
+    (SELECT peer FROM {schema}.links WHERE link = %(name)s) AS peer,
+    (SELECT pg_get_userbyid(role::oid)::text FROM {schema}.links WHERE link = %(name)s AND role IS NOT NULL) AS role,
+    (SELECT link FROM {schema}.links WHERE peer = %(peer)s::uuid AND link <> %(name)s) AS other_link,
+    to_regrole(quote_ident(%(role)s)) IS NOT NULL AS role_is_there,
+    coalesce((
+        SELECT pg_has_role(one.oid, place.nspowner, 'USAGE') FROM pg_roles AS one, pg_namespace AS place
+        WHERE one.rolname = %(role)s AND place.oid = '{schema}'::regnamespace
+    ), FALSE) AS role_owns

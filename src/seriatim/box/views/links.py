@@ -1,0 +1,106 @@
+"""Links and their streams, as operators see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from seriatim.box.connection.access import Transaction
+
+__all__ = ["LinkView", "StreamView", "links", "streams"]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkView:
+    """A link of a box.
+
+    Args:
+        link: its name.
+        state: ``"ok"``; ``"down"``: the last round failed; ``"new"``: nothing has passed yet; ``"unpaired"``: the other box isn't known, or nobody
+            may speak as it.
+        box: the id of the other box; None: it isn't known yet.
+        role: the role that speaks as the other box here; None: this box calls.
+        has_address: whether this box calls the other one.
+        queues: into which queues of this box the other one may send.
+        waiting: messages in remote queues that are on no stream yet.
+        unacknowledged: messages on streams that the other box hasn't acknowledged.
+        streams_out: streams that this box sends and that aren't over.
+        streams_in: streams that it receives.
+        ending: streams that can't be made whole, of which the other box hasn't been told yet.
+        sent: messages that were acknowledged, ever.
+        received: messages that came, ever.
+        replayed: messages that came marked as replayed, ever.
+        restored: how often something was found that a restore of either box has lost or repeated.
+        oldest: when the oldest message that isn't acknowledged was published.
+        last_sent: the last time that a batch left.
+        last_received: the last time that something came.
+        last_error: why the last round failed, or a stream waits.
+    """
+
+    link: str
+    state: str
+    box: UUID | None
+    role: str | None
+    has_address: bool
+    queues: list[str]
+    waiting: int
+    unacknowledged: int
+    streams_out: int
+    streams_in: int
+    ending: int
+    sent: int
+    received: int
+    replayed: int
+    restored: int
+    oldest: datetime | None
+    last_sent: datetime | None
+    last_received: datetime | None
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """A stream of a link.
+
+    Args:
+        link: the name of the link.
+        direction: ``"out"`` or ``"in"``.
+        queue: the queue that it leads to, in the box that receives.
+        key: the group, or the lane of an unordered queue.
+        incarnation: of the box that has opened it.
+        number: its number.
+        state: of one that is sent ``"open"``, ``"closing"`` (it was idle) or ``"ending"`` (it can't be made whole); ``"open"`` of one that is received.
+        sent: its last message; of one that is received None.
+        acknowledged: the last message that the receiver has on disk.
+        attempts: how often the present question was asked without progress.
+        next_try_at: before that it isn't asked again.
+        last_error: why it waits.
+        last_used: when something happened on it last.
+    """
+
+    link: str
+    direction: str
+    queue: str
+    key: str
+    incarnation: int
+    number: int
+    state: str
+    sent: int | None
+    acknowledged: int
+    attempts: int | None
+    next_try_at: datetime | None
+    last_error: str | None
+    last_used: datetime
+
+
+def links(transaction: Transaction, name: str | None = None) -> list[LinkView]:
+    """All links, or the one of this name."""
+    return transaction.rows("link_views", LinkView, name=name)
+
+
+def streams(
+    transaction: Transaction, name: str | None = None, *, waiting: bool = False, limit: int = 100
+) -> list[StreamView]:
+    """Streams, those that wait first; `waiting`: only those on which something isn't acknowledged."""
+    return transaction.rows("stream_views", StreamView, name=name, waiting=waiting, at_most=limit)

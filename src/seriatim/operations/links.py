@@ -1,0 +1,136 @@
+"""Links to other boxes: pair two boxes, and see what is on the road between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from seriatim.box.box import MessageBox
+from seriatim.box.links.transmission import LinkRound
+from seriatim.box.operators import links as operators
+from seriatim.box.operators.operator_log import Operator
+from seriatim.box.views.links import LinkView, StreamView, links, streams
+from seriatim.errors import EnvironmentProblem, UsageError, shown
+from seriatim.pipeline.declared.link import Link
+from seriatim.pipeline.text.section import likely
+
+__all__ = ["LinkRound", "LinkView", "StreamView", "accept", "add", "remove", "status", "transmission"]
+
+
+def add(box: MessageBox, link: Link) -> LinkView:
+    """Define a link, and ask the other box for its id. Only the owner of the box may call it.
+
+    Args:
+        box: the box.
+        link: the link.
+
+    Returns:
+        the link as it stands then.
+
+    Raises:
+        UsageError, ActionRefused: as from `MessageBox.define`.
+        EnvironmentProblem: the other box can't be reached, or refuses. The link is defined nevertheless, and it is tried again.
+    """
+    box.define(link)
+    done = box.transmit(link.name)
+    if done[0].error is not None:
+        raise EnvironmentProblem(
+            f"link {link.name!r} is defined, and its first contact failed: {done[0].error}",
+            remedy="it is tried again by seriatim serve; seriatim link status shows it",
+        )
+    return status(box, link.name)[0]
+
+
+def accept(
+    box: MessageBox,
+    name: str,
+    *,
+    role: str,
+    other: str,
+    queues: Sequence[str] = (),
+    replace: bool = False,
+    actor: str,
+    reason: str,
+) -> LinkView:
+    """Let a role of PostgreSQL speak as another box. It may call two functions of the schema, and do nothing else here.
+
+    Args:
+        box: the box.
+        name: the name of the link here.
+        role: the role by which the other box logs in.
+        other: the id of the other box.
+        queues: the queues into which it may send; the former ones are replaced.
+        replace: whether the box may have another role from now on.
+        actor: the operator's name.
+        reason: why; both are written to the operator log.
+
+    Raises:
+        UsageError: a name or an id is invalid, or there is no such role or queue.
+        ActionRefused: the box has another role or link.
+        EnvironmentProblem: the caller isn't the owner of the box.
+    """
+    by = Operator(actor, reason)
+    with box.access.transaction() as transaction:
+        operators.accept(transaction, by, name, role, other, queues, replace=replace)
+    return status(box, name)[0]
+
+
+def remove(box: MessageBox, name: str, *, force: bool = False, actor: str, reason: str) -> int:
+    """Forget a link with its streams. Which numbers are over is forgotten, too: the pair is made anew.
+
+    Args:
+        box: the box.
+        name: the name of the link.
+        force: also if messages are on their way; they are gone.
+        actor: the operator's name.
+        reason: why; both are written to the operator log.
+
+    Returns:
+        how many messages that were on their way are gone.
+
+    Raises:
+        UsageError: there is no such link.
+        ActionRefused: queues lead over it; or messages wait, and it isn't forced.
+        EnvironmentProblem: the caller isn't the owner of the box.
+    """
+    by = Operator(actor, reason)
+    with box.access.transaction() as transaction:
+        return operators.remove(transaction, by, name, force=force)
+
+
+def status(box: MessageBox, name: str | None = None) -> list[LinkView]:
+    """The links of a box, or the one of a name. Only the owner of the box may call it.
+
+    Raises:
+        UsageError: there is no such link.
+        EnvironmentProblem: the caller isn't the owner of the box.
+    """
+    with box.access.transaction() as transaction:
+        found = links(transaction)
+    if name is None:
+        return found
+    mine = [one for one in found if one.link == name]
+    if not mine:
+        known = [one.link for one in found]
+        raise UsageError(f"there is no link {shown(name)}", remedy=likely(name, known) or "seriatim link status")
+    return mine
+
+
+def transmission(
+    box: MessageBox, name: str | None = None, *, waiting: bool = False, limit: int = 100
+) -> list[StreamView]:
+    """The streams of links, those that wait first. Only the owner of the box may call it.
+
+    Args:
+        box: the box.
+        name: the name of a link; None: of all.
+        waiting: only streams on which something isn't acknowledged.
+        limit: the largest number of streams.
+
+    Raises:
+        UsageError: there is no such link.
+        EnvironmentProblem: the caller isn't the owner of the box.
+    """
+    if name is not None:
+        status(box, name)
+    with box.access.transaction() as transaction:
+        return streams(transaction, name, waiting=waiting, limit=limit)

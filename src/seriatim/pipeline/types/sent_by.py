@@ -1,0 +1,42 @@
+"""`SentBy`: where a message came into its first box, which it carries over links.
+
+Only links write these properties, into messages that come from another box.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
+from uuid import UUID
+
+__all__ = ["LINK", "SentBy"]
+
+#: The properties of a message that came over a link, with their types.
+LINK: Mapping[str, str] = {"link_sent_by": "string", "link_through": "string", "link_replayed": "boolean"}
+
+
+class SentBy(NamedTuple):
+    """The home ticket of a message that came over a link.
+
+    Args:
+        box: the id of the box into which it was published.
+        queue: the queue by which it left that box.
+        location: its location there.
+        epoch: the epoch of its ticket there.
+        number: the number of its ticket there.
+    """
+
+    box: UUID
+    queue: str
+    location: str
+    epoch: int
+    number: int
+
+    @classmethod
+    def of(cls, context: Mapping[str, Any]) -> Self | None:
+        """What the properties of a message tell; None: it was published in this box."""
+        if (text := context.get("link_sent_by")) is None:
+            return None
+        told = json.loads(text)
+        return cls(UUID(told["box"]), told["queue"], told["location"], told["epoch"], told["number"])

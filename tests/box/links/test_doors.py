@@ -1,0 +1,172 @@
+"""The two functions that a peer may call: whatever it says harms at most its own streams, and tells it nothing that it isn't granted."""
+
+from __future__ import annotations
+
+import random
+from contextlib import contextmanager
+
+import psycopg
+import pytest
+
+from seriatim.box.links.answers import AnswerSet, Refusal
+from seriatim.box.links.batch import Batch
+from seriatim.box.links.frame import Frame
+from seriatim.box.links.layout import FrameKind
+from seriatim.kernel.streams import Answer
+from tests import soak
+from tests.box import roles
+from tests.box.links import recorder
+from tests.box.links.pairs import Pair, carried, paired
+
+_TABLES = (
+    "link_streams_in",
+    "link_streams_out",
+    "link_messages",
+    "link_numbers",
+    "spool",
+    "to_route",
+    "message_ids",
+    "entries",
+    "aside",
+)
+
+
+@pytest.fixture
+def pair(databases):
+    with paired(databases) as both:
+        both.near.transmit()  # the first contact
+        yield both
+
+
+@contextmanager
+def _door(pair: Pair, role: str | None = None):
+    """Call a door as the link's role, or another one."""
+    with psycopg.connect(roles.dsn_of(pair.far, role or pair.role), autocommit=True) as connection:
+
+        def call(function, frame):
+            with connection.cursor(binary=True) as cursor:
+                return cursor.execute(f"SELECT {pair.far.schema}.{function}(%b::bytea)", [frame]).fetchone()[0]
+
+        yield call
+
+
+def _asked(pair: Pair) -> bytes:
+    """The next batch of the near box."""
+    with pair.near.access.transaction() as transaction:
+        link_id, _ = transaction.one("link_place", name="far")
+        return bytes(transaction.one("link_next", of_link=link_id, largest=0, at_once=True).frame)
+
+
+def _state(box) -> list:
+    return [
+        roles.rows(box, f"SELECT count(*), md5(string_agg(one::text, '' ORDER BY one::text)) FROM box.{table} AS one")
+        for table in _TABLES
+    ]
+
+
+def _said(data: bytes):
+    frame = Frame.read(data)
+    return {FrameKind.ANSWERS: AnswerSet, FrameKind.REFUSAL: Refusal, FrameKind.BATCH: Batch}[frame.kind].read(frame)
+
+
+def test_what_the_box_says_is_read_by_the_other_implementation(pair: Pair):
+    pair.send(1, 2)
+    asked = _asked(pair)
+    batch = _said(asked)
+    assert (batch.destinations, batch.keys, batch.streams["count"].tolist()) == (["orders"], [b"c1"], [2])
+    with _door(pair) as call:
+        answers = _said(call("link_push", asked))
+    assert (answers.answers["answer"].tolist(), answers.answers["received"].tolist()) == ([Answer.THROUGH], [2])
+    messages = [
+        (one.encode(), digest.tobytes())
+        for one, digest in zip(batch.message_ids, batch.messages["digest"], strict=True)
+    ]
+    assert answers.answers["chain"][0].tobytes() == recorder.chain(batch.streams["stream_id"][0].tobytes(), *messages)
+
+
+def test_a_batch_that_comes_again_changes_nothing(pair: Pair):
+    pair.send(1, 2)
+    asked = _asked(pair)
+    with _door(pair) as call:
+        first = call("link_push", asked)
+        before = _state(pair.far)
+        assert call("link_push", asked) == first
+        assert _state(pair.far) == before
+    assert [nth for _, nth, _ in carried(pair.far)] == [1, 2]
+
+
+def test_a_peer_that_isnt_granted_is_told_nothing(pair: Pair):
+    pair.send(1)
+    asked, other = _asked(pair), f"{pair.role}_other"
+    roles.make(pair.far, other)
+    roles.rows(pair.far, f"GRANT USAGE ON SCHEMA {pair.far.schema} TO {other}")
+    roles.rows(pair.far, f"GRANT EXECUTE ON FUNCTION box.link_push(bytea), box.link_fetch(bytea) TO {other}")
+    before = _state(pair.far)
+    with _door(pair, other) as call:
+        answers = _said(call("link_push", asked))
+        assert answers.answers["answer"].tolist() == [Answer.GONE]
+        assert answers.answers["received"].tolist() == [0]
+        assert (len(answers.highest), len(answers.lost), answers.reasons) == (0, 0, [""])
+        with pair.near.access.transaction() as transaction:
+            request = transaction.value("link_request", of_link=1, largest=0)
+        assert _said(call("link_fetch", request)).reason == "nothing is known of this"
+    assert _state(pair.far) == before
+    roles.rows(pair.far, f"DROP OWNED BY {other}")
+    roles.rows(pair.far, f"DROP ROLE {other}")
+
+
+@pytest.mark.soak
+def test_frames_that_arent_right_change_nothing(pair: Pair):
+    pair.send(1, 2, 3)
+    pair.send(4, customer="c2")
+    asked = _asked(pair)
+    chance, refused = random.Random(soak.seed()), 0
+    rounds = soak.sized(10_000, 300)
+    with _door(pair) as call:
+        for name in ("batch", "answers", "fetch", "refusal"):
+            for function in ("link_push", "link_fetch"):
+                assert isinstance(_said(call(function, recorder.RECORDED[name]())), Refusal | AnswerSet)
+        for _ in range(rounds):
+            data = bytearray(asked[:-32])
+            for _ in range(chance.choice((1, 1, 2, 5))):
+                at = chance.randrange(len(data))
+                match chance.randrange(3):
+                    case 0:
+                        data[at] = chance.randrange(256)
+                    case 1:
+                        del data[at : at + chance.choice((1, 4, 32))]
+                    case _:
+                        data[at:at] = bytes(chance.randrange(256) for _ in range(chance.choice((1, 4))))
+            # Half of them with a checksum that is right, and a length.
+            if chance.randrange(2) and len(data) > 8:
+                data[4:8] = (len(data) + 32).to_bytes(4, "big")
+            answer = _said(call(chance.choice(("link_push", "link_push", "link_fetch")), recorder.sealed(bytes(data))))
+            refused += isinstance(answer, Refusal)
+    assert refused > rounds // 2
+    # What was taken in was right in itself, such as a stream of another number: no content was changed, and nothing else came in.
+    assert {one for (one,) in roles.rows(pair.far, "SELECT body FROM box.spool")} <= {b"1", b"2", b"3", b"4"}
+    assert roles.rows(pair.far, "SELECT count(*) FROM box.aside") == [(0,)]
+
+
+def test_lies_about_content_are_refused(pair: Pair):
+    pair.send(1)
+    asked = _asked(pair)
+    before = _state(pair.far)
+    batch = Batch.read(Frame.read(asked))
+    header = batch.headers[0]
+    with _door(pair) as call:
+        for wrong, said in (
+            (asked.replace(b'"nth": 1', b'"nth": 2'), "isn't what its digest says"),
+            (asked.replace(header, header[:-1] + b" "), "isn't what its digest says"),
+            (asked[:-40] + asked[-32:], "bytes came of"),
+            (b"\x02" + asked[1:], "version 2"),
+            (asked + bytes(17 * recorder.MIB), "larger than 16 MiB"),
+        ):
+            answer = _said(
+                call(
+                    "link_push",
+                    wrong if said == "version 2" or len(wrong) > len(asked) else recorder.sealed(wrong[:-32]),
+                )
+            )
+            assert said in answer.reason
+    assert _state(pair.far) == before

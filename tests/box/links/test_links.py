@@ -1,0 +1,380 @@
+"""Messages over a link: in order of their groups, exactly once, with what they were published with."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import psycopg
+import pytest
+
+import seriatim as sq
+from seriatim.operations import links
+from tests.box import roles
+from tests.box.links.pairs import ORDER, Pair, carried, order, paired
+
+
+@pytest.fixture
+def pair(databases):
+    with paired(databases) as both:
+        yield both
+
+
+def test_groups_arrive_in_order_and_once(pair: Pair):
+    for nth in range(12):
+        pair.send(nth, customer=f"c{nth % 3}")
+    (done,) = pair.near.transmit()
+    assert (done.sent, done.acknowledged, done.error) == (12, 12, None)
+    assert pair.near.transmit()[0].sent == 0
+    arrived = carried(pair.far)
+    assert sorted(arrived) == sorted((f"c{nth % 3}", nth, False) for nth in range(12))
+    for group in ("c0", "c1", "c2"):
+        mine = [nth for of, nth, _ in arrived if of == group]
+        assert mine == sorted(mine)
+
+
+def test_answers_are_fetched_by_the_same_address(pair: Pair):
+    pair.send(1, 2, box=pair.far, queue="answers")
+    assert pair.near.transmit()[0].received == 2
+    assert carried(pair.near, "answers") == [("c1", 1, False), ("c1", 2, False)]
+    (link,) = links.status(pair.far)
+    assert (link.sent, link.unacknowledged, link.waiting) == (2, 0, 0)
+
+
+def test_a_message_keeps_what_it_was_published_with(pair: Pair):
+    sent = sq.Message(
+        type="other",
+        body=b"body",
+        content_type="text/plain",
+        context={"to": "orders", "customer": "ä", "amount": Decimal("1.50"), "ratio": 0.5, "flag": True, "none": None},
+        parts=[sq.Part("one", "image/png", b"\x00\xff"), sq.Part("two", None, b"")],
+    )
+    pair.near.publish(sent)
+    pair.near.transmit()
+    pair.far.tick()
+    with pair.far.session() as tx:
+        (message,) = list(tx.receive("orders"))
+    assert (message.message_id, message.type, message.body, message.content_type) == (
+        sent.message_id,
+        "other",
+        b"body",
+        "text/plain",
+    )
+    assert [(one.name, one.content_type, one.body) for one in message.parts] == [
+        ("one", "image/png", b"\x00\xff"),
+        ("two", None, b""),
+    ]
+    assert {name: message.context[name] for name in ("customer", "amount", "ratio", "flag", "none")} == {
+        "customer": "ä",
+        "amount": Decimal("1.50"),
+        "ratio": 0.5,
+        "flag": True,
+        "none": None,
+    }
+    assert message.ticket.location == "link:near"
+    assert message.sent_by == (pair.near.id, "orders", "box", 0, 1)
+    assert not message.replayed
+
+
+def test_subscriptions_of_the_other_box_dont_match_what_comes_over_a_link(pair: Pair):
+    pair.far.define(sq.Queue("all", group="customer"), sq.Subscription("all", where="TRUE", to="all"))
+    pair.send(1)
+    pair.near.transmit()
+    assert carried(pair.far) == [("c1", 1, False)]
+    assert carried(pair.far, "all") == []
+
+
+def test_subscriptions_and_results_of_handlers_lead_to_a_remote_queue(pair: Pair):
+    pair.near.define(
+        sq.Queue("work", group="customer"),
+        sq.Subscription("far-orders", where="type = 'order' AND nth > 5", to="orders"),
+    )
+    pair.near.publish(order(7, queue="work"))
+    with pair.near.session() as tx:
+        for message in tx.receive("work"):
+            tx.publish(order(message.context["nth"] + 1))
+    pair.near.transmit()
+    # Each by the subscription, the second one by its address, too: once in the queue.
+    assert carried(pair.far) == [("c1", 7, False), ("c1", 8, False)]
+
+
+def test_unordered_queues_travel_in_lanes(pair: Pair):
+    pair.far.define(sq.Queue("events", policy=sq.Unordered()))
+    links.accept(
+        pair.far, "near", role=pair.role, other=str(pair.near.id), queues=["events"], actor="test", reason="a test"
+    )
+    pair.near.define(sq.Queue("mine", at="far", remote="events", policy=sq.Unordered(), lanes=4))
+    ids = pair.near.publish([order(nth, queue="mine") for nth in range(40)])
+    pair.near.transmit()
+    streams = links.transmission(pair.near)
+    assert {one.key for one in streams} == {"0", "1", "2", "3"}
+    pair.far.tick()
+    with pair.far.session() as tx:
+        assert sorted(message.message_id for message in tx.receive("events", limit=100)) == sorted(ids)
+
+
+def test_a_queue_that_isnt_named_is_refused_and_says_so(pair: Pair):
+    pair.far.define(sq.Queue("secret", group="customer"))
+    pair.near.define(sq.Queue("secret", at="far", group="customer"), sq.Queue("nothing", at="far", group="customer"))
+    pair.send(1, queue="secret")
+    pair.send(2, queue="nothing")
+    assert pair.near.transmit()[0].acknowledged == 0
+    said = {one.queue: one.last_error for one in links.transmission(pair.near)}
+    assert said["secret"] == said["nothing"] is not None
+    assert links.status(pair.near)[0].unacknowledged == 2
+    links.accept(
+        pair.far, "near", role=pair.role, other=str(pair.near.id), queues=["secret"], actor="test", reason="a test"
+    )
+    assert pair.near.transmit(at_once=True)[0].acknowledged == 1
+    assert carried(pair.far, "secret") == [("c1", 1, False)]
+
+
+def test_a_full_queue_and_a_missing_one_make_the_sender_wait(pair: Pair):
+    pair.far.define(sq.Queue("orders", group="customer", keep="everything", max_messages=3))
+    pair.send(1, 2, 3, 4, 5)
+    assert pair.near.transmit()[0].acknowledged == 3
+    (stream,) = [one for one in links.transmission(pair.near) if one.direction == "out"]
+    assert stream.last_error == 'the queue "orders" is full'
+    assert carried(pair.far) == [("c1", nth, False) for nth in (1, 2, 3)]
+    assert pair.near.transmit(at_once=True)[0].acknowledged == 2
+    assert carried(pair.far) == [("c1", 4, False), ("c1", 5, False)]
+
+
+def test_a_suspended_group_stays_here(pair: Pair):
+    from seriatim.operations import groups
+
+    pair.send(1)
+    groups.suspend(pair.near, "orders", "c1", actor="test", reason="a test")
+    assert pair.near.transmit()[0].sent == 0
+    groups.resume(pair.near, "orders", "c1", actor="test", reason="a test")
+    pair.send(2)
+    assert pair.near.transmit()[0].acknowledged == 2
+    assert carried(pair.far) == [("c1", 1, False), ("c1", 2, False)]
+
+
+def test_a_remote_queue_hands_nothing_out_here(pair: Pair):
+    pair.send(1)
+    with pytest.raises(sq.ActionRefused, match="is in another box"), pair.near.session() as tx:
+        tx.receive("orders")
+    with pytest.raises(sq.ActionRefused, match="is in another box"):
+        sq.Worker(pair.near, "orders", lambda message, tx: None)
+    pair.near.tick()
+    assert pair.near.transmit()[0].acknowledged == 1
+
+
+def test_the_role_of_a_link_may_call_two_functions_and_nothing_else(pair: Pair):
+    with psycopg.connect(roles.dsn_of(pair.far, pair.role), autocommit=True) as connection:
+        allowed = connection.execute(
+            "SELECT proname FROM pg_proc WHERE pronamespace = %s::regnamespace AND has_function_privilege(oid, 'EXECUTE')"
+            " ORDER BY 1",
+            [pair.far.schema],
+        ).fetchall()
+        assert allowed == [("link_fetch",), ("link_push",)]
+        tables = connection.execute(
+            "SELECT relname FROM pg_class WHERE relnamespace = %s::regnamespace AND relkind IN ('r', 'v', 'p')"
+            " AND has_table_privilege(oid, 'SELECT, INSERT, UPDATE, DELETE')",
+            [pair.far.schema],
+        ).fetchall()
+        assert tables == []
+
+
+def test_a_message_that_was_here_before_is_a_loop(pair: Pair):
+    pair.far.define(sq.Queue("round", at="near", remote="back", group="customer"))
+    links.accept(
+        pair.far, "near", role=pair.role, other=str(pair.near.id), queues=["round"], actor="test", reason="a test"
+    )
+    pair.near.define(
+        pair.link(queues=["back"]),
+        sq.Queue("out", at="far", remote="round", group="customer"),
+        sq.Queue("back", group="customer"),
+    )
+    pair.send(1, queue="out")
+    pair.near.transmit()
+    pair.far.tick()
+    assert pair.near.transmit()[0].received == 1
+    assert carried(pair.near, "back") == []
+    (aside,) = roles.rows(pair.near, "SELECT reason FROM box.aside")
+    assert aside[0].startswith("loop")
+
+
+def test_idle_streams_are_closed_and_the_next_message_opens_another(databases):
+    with paired(databases, stream_idle=1) as pair:
+        pair.send(1)
+        pair.near.transmit()
+        roles.rows(pair.near, "UPDATE box.link_streams_out SET last_used = last_used - interval '1 minute'")
+        pair.near.transmit()
+        assert [one for one in links.transmission(pair.near) if one.direction == "out"] == []
+        assert links.transmission(pair.far) == []
+        pair.send(2)
+        pair.near.transmit()
+        (stream,) = links.transmission(pair.near)
+        assert stream.number == 2
+        assert carried(pair.far) == [("c1", 1, False), ("c1", 2, False)]
+
+
+def test_a_link_that_is_down_says_why(pair: Pair):
+    pair.near.define(sq.Link("nowhere", dsn="host=/nowhere dbname=x user=y"))
+    (done,) = pair.near.transmit("nowhere")
+    assert "can't be reached" in done.error
+    (link,) = links.status(pair.near, "nowhere")
+    assert (link.state, link.box) == ("unpaired", None)
+    with pytest.raises(sq.EnvironmentProblem, match="first contact failed"):
+        links.add(pair.near, sq.Link("nowhere", dsn="host=/nowhere2 dbname=x user=y"))
+
+
+def test_a_link_to_itself_and_to_no_box_is_refused(pair: Pair, postgresql):
+    itself = sq.Link("itself", dsn=pair.near.dsn, schema=pair.near.schema)
+    with pytest.raises(sq.EnvironmentProblem, match="this box itself"):
+        links.add(pair.near, itself)
+    with pytest.raises(sq.EnvironmentProblem, match="no message box"):
+        links.add(pair.near, sq.Link("empty", dsn=postgresql))
+    with pytest.raises(sq.UsageError, match="this box itself"):
+        pair.near.define(sq.Link("me", dsn="host=/nowhere", box=str(pair.near.id)))
+
+
+def test_a_pair_keeps_its_box_and_its_role(pair: Pair):
+    other = "00000000-0000-4000-8000-000000000001"
+    operator = {"actor": "test", "reason": "a test"}
+    with pytest.raises(sq.ActionRefused, match="leads to the box"):
+        links.accept(pair.far, "near", role=pair.role, other=other, **operator)
+    with pytest.raises(sq.ActionRefused, match="is the other end of link 'near'"):
+        links.accept(pair.far, "again", role=pair.role, other=str(pair.near.id), **operator)
+    roles.make(pair.far, f"{pair.role}_2")
+    with pytest.raises(sq.ActionRefused, match="--replace"):
+        links.accept(pair.far, "near", role=f"{pair.role}_2", other=str(pair.near.id), **operator)
+    links.accept(pair.far, "near", role=f"{pair.role}_2", other=str(pair.near.id), replace=True, **operator)
+    pair.send(1)
+    assert "refuses the role" in pair.near.transmit()[0].error
+    with pytest.raises(sq.UsageError, match="no role"):
+        links.accept(pair.far, "x", role="nobody_at_all", other=other, **operator)
+    with pytest.raises(sq.UsageError, match="is no id of a box"):
+        links.accept(pair.far, "x", role=pair.role, other="x", **operator)
+    links.remove(pair.far, "near", force=True, **operator) if not links.status(pair.far) else None
+
+
+def test_definitions_that_dont_fit_are_refused(pair: Pair):
+    for wrong, match in (
+        (lambda: sq.Queue("q", at="far"), "needs a group"),
+        (lambda: sq.Queue("q", at="far", group="g", sequence="s", policy=sq.Standard()), "standard is for the box"),
+        (lambda: sq.Queue("q", at="far", group="g", lanes=3), "lanes are for Unordered"),
+        (lambda: sq.Queue("q", remote="x", group="g"), "remote is for a queue of another box"),
+        (lambda: sq.Queue("q", at="far", group="g", attempts=3), "attempts is for the box where"),
+        (lambda: sq.Queue("q", at="far", group="g", gate="x"), "gate is for the box where"),
+        (lambda: sq.Link("l", dsn="postgresql://u:secret@h/d"), "would be kept in the box"),
+        (lambda: sq.Link("l", dsn="host=x", max_waiting=0), "max_waiting"),
+        (lambda: sq.Link("l", dsn="host=x", box="no"), "box can't be"),
+        (lambda: pair.near.define(sq.Queue("q", at="nowhere", group="customer")), "there is no link 'nowhere'"),
+        (lambda: pair.near.define(sq.Service("s", queue="orders")), "a service has its queue here"),
+        (
+            lambda: pair.near.define(sq.Queue("from", group="customer", gate="g", through=["orders"])),
+            "there is no queue|lie on the way",
+        ),
+    ):
+        with pytest.raises(sq.UsageError, match=match):
+            wrong()
+    pair.send(1)
+    with pytest.raises(sq.ActionRefused, match="at, remote and lanes can't change"):
+        pair.near.define(sq.Queue("orders", group="customer"))
+    with pytest.raises(sq.ActionRefused, match="queues lead over it"):
+        pair.near.drop(link="far")
+
+
+def test_a_box_file_declares_links(pair: Pair, tmp_path):
+    file = tmp_path / "box.yaml"
+    file.write_text(
+        "links:\n  west:\n    dsn: host=/nowhere user=u password=$${SECRET} dbname=d\n    keep_sent: 1d\n"
+        "queues:\n  parcels: {policy: fifo, at: west, group: customer}\n  pings: {policy: unordered, at: west, remote: p, lanes: 2}\n"
+    )
+    assert {str(one) for one in pair.near.apply(file)} == {
+        "added link west",
+        "added queue parcels",
+        "added queue pings",
+    }
+    assert pair.near.apply(file) == []
+    file.write_text("links:\n  west:\n    dsn: host=/nowhere password=open\n    keep_sent: long\n")
+    with pytest.raises(sq.DeclarationError, match="keep_sent"):
+        pair.near.apply(file)
+
+
+def test_a_link_goes_with_what_waits_only_if_forced(pair: Pair):
+    pair.near.define(ORDER)
+    pair.send(1)
+    (done,) = pair.near.transmit()
+    assert done.acknowledged == 1
+    operator = {"actor": "test", "reason": "a test"}
+    with pytest.raises(sq.ActionRefused, match="queues lead over"):
+        links.remove(pair.near, "far", **operator)
+    with pytest.raises(sq.UsageError, match="there is no link"):
+        links.remove(pair.near, "fra", **operator)
+    assert links.remove(pair.far, "near", force=True, **operator) == 0 if not links.status(pair.far) else True
+
+
+def test_the_doctor_tells_what_waits(pair: Pair):
+    from seriatim.operations.box_findings import CHECKS
+
+    check = CHECKS["links"]
+    assert check(pair.near).found == "'far' is unpaired"  # nothing has passed yet
+    pair.near.transmit()
+    assert check(pair.near).state == check(pair.far).state == "ok"
+    pair.send(1)
+    roles.rows(pair.near, "UPDATE box.entries SET rank = 1")
+    roles.rows(pair.near, "UPDATE box.links SET sent_at = '2020-01-01'")
+    assert "nobody transmits: 'far'" in check(pair.near).found
+    pair.near.transmit()
+    assert check(pair.near).state == "ok"
+    roles.rows(pair.far, f"REVOKE EXECUTE ON FUNCTION box.link_push(bytea) FROM {pair.role}")
+    pair.near.transmit()
+    assert "'far' is down" in check(pair.near).found
+
+
+def test_publishers_are_refused_where_too_much_waits_for_a_link(databases):
+    with paired(databases, max_waiting=5) as pair:
+        pair.send(1, 2, 3)
+        with pytest.raises(sq.QueueFull, match="more don't fit"):
+            pair.send(4, 5, 6)
+        pair.far.drop(queue="orders")
+        assert pair.near.transmit()[0].acknowledged == 0  # on their way, they wait all the same
+        with pytest.raises(sq.QueueFull):
+            pair.send(4, 5, 6)
+        pair.near.define(pair.link(queues=["answers"], max_waiting=6))
+        pair.send(4, 5, 6)
+        with pytest.raises(sq.QueueFull):
+            pair.send(7)
+        pair.far.define(sq.Queue("orders", group="customer"))
+        for _ in range(2):
+            pair.near.transmit(at_once=True)
+        pair.send(7)
+        pair.near.transmit()
+        assert [nth for _, nth, _ in carried(pair.far)] == [1, 2, 3, 4, 5, 6, 7]
+
+
+def test_what_a_pipeline_writes_into_a_remote_queue_is_sent(pair: Pair):
+    import pyarrow as pa
+
+    from seriatim.box.pipelines.incoming import Incoming
+    from seriatim.box.pipelines.staging import Staging
+
+    rows = pa.RecordBatch.from_pydict(
+        {"type": ["order"] * 3, "customer": ["c1", "c2", "c1"], "nth": [1, 2, 3], "body": [b"1", b"2", b"3"]}
+    )
+    with Staging(pair.near.dsn, pair.near.schema, queue="orders", incoming=Incoming("order")) as staging:
+        staging.merge("writer", 0, [staging.stage("writer", 0, [rows])])
+    assert pair.near.transmit()[0].acknowledged == 3
+    assert sorted(carried(pair.far)) == [("c1", 1, False), ("c1", 3, False), ("c2", 2, False)]
+
+
+def test_what_leaves_by_a_remote_queue_leaves_its_gate(pair: Pair):
+    gate = sq.Queue("gate", policy=sq.Standard(), group="origin_group", sequence="origin_ordinal")
+    pair.near.define(sq.Queue("front", group="customer", gate="gate"), gate)
+    pair.near.publish([order(nth, queue="front") for nth in (1, 2)])
+    with pair.near.session() as tx:
+        for message in tx.receive("front", limit=2):
+            # The first result goes to the other box, the second one to the gate.
+            tx.publish(order(message.context["nth"], queue="orders" if message.context["nth"] == 1 else "gate"))
+    pair.near.tick()
+    assert pair.near.transmit()[0].acknowledged == 1
+    with pair.near.session() as tx:
+        assert [message.context["nth"] for message in tx.receive("gate")] == [2]
+    pair.far.tick()
+    with pair.far.session() as tx:
+        (message,) = list(tx.receive("orders"))
+    assert not {name for name in message.context if name.startswith("origin_")}
