@@ -392,6 +392,19 @@ def test_a_destination_that_holds_messages_is_not_taken_away_unless_it_is_abando
     assert started(running, with_second("more", ", start: 1")).gone == []
 
 
+def test_a_destination_that_has_forgotten_groups_keeps_its_incarnations_and_its_name(running, with_second):
+    forgets = ", start: 1, expire_after: 1h, expire_to: nothing"
+    started(running, with_second("more", forgets))
+    with pytest.raises(CheckpointMismatch, match=r"destination 'more'.*its rows need their incarnations"):
+        started(running, with_second("more", ", start: 1"))
+    started(running, with_second())
+    for again in (forgets, ", start: 1"):
+        with pytest.raises(CheckpointMismatch, match=r"destination 'more'.*ordinals would come again") as caught:
+            started(running, with_second("more", again))
+        assert caught.value.remedy == "give the destination another name"
+    started(running, with_second("others", forgets))
+
+
 def test_a_destination_that_is_renamed_is_another_one(running, with_second):
     started(running, with_second("more", ", start: 1"))
     holding(running, more=1)

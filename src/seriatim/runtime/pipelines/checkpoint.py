@@ -287,6 +287,8 @@ class Checkpoint:
                     histories[name]["first_numbers"] = folder.name
             told = {"group": one.queue.group, "sequence": one.queue.sequence, "default_group": one.queue.default_group}
             histories[name] |= {**told, "feeds": feeds_of(pipeline).get(name, histories[name].get("feeds"))}
+            if one.queue.expire_to == "nothing":
+                histories[name]["forgets"] = True
         for name in found["queues"]:
             if name not in queues and name in abandon:
                 histories[name]["abandoned"] = histories[name]["incarnation"]
@@ -467,7 +469,9 @@ class Checkpoint:
             ordered = found["queues"].get(name)
             rows = 0 if ordered is None else sum(one.rows for one in kept_in(self.waiting / folder_name(name))[1])
             held = 0 if ordered is None else standing.held(name)
-            known[name] = KnownDestination(history["incarnation"], ordered, history.get("feeds"), held, rows)
+            known[name] = KnownDestination(
+                history["incarnation"], ordered, history.get("feeds"), held, rows, bool(history.get("forgets"))
+            )
         return known
 
     def check_as_it_is(self, pipeline: Pipeline) -> Identity:

@@ -86,6 +86,7 @@ class KnownDestination:
         feeds: the queue of the message box that gets its ordinals; None: there is none.
         held: how many messages it holds.
         waiting: how many messages wait for its port.
+        forgets: whether groups of it were ever forgotten when they rested, so that its rows have incarnations of groups.
     """
 
     incarnation: int
@@ -93,6 +94,7 @@ class KnownDestination:
     feeds: str | None = None
     held: int = 0
     waiting: int = 0
+    forgets: bool = False
 
 
 def destination_changes(
@@ -124,6 +126,9 @@ def destination_changes(
                 "give the destination another name, which takes this one away and adds the other; or change it back"
             )
             yield Change(_place(name), "policy", known.ordered, ordered[name], "refused", reason, remedy)
+        elif known.forgets and one.queue.expire_to != "nothing":
+            reason = "groups of it were forgotten and have begun again, so its rows need their incarnations"
+            yield Change(_place(name), "expire_to", "nothing", one.queue.expire_to, "refused", reason, "leave it")
     for name, known in before.items():
         if known.ordered is not None and name not in ordered:
             yield _taken_away(name, known, known.ordered, is_abandoned=name in abandoned)
@@ -138,6 +143,12 @@ def _added(one: Destination, known: KnownDestination | None, ordered: str, fed: 
     name = one.queue.name
     after = ordered if known is None else f"{ordered}, incarnation {known.incarnation}"
     change = partial(Change, _place(name), "destination", "none" if known is None else "taken away", after)
+    if known is not None and known.forgets:
+        return change(
+            "refused",
+            "groups of it were forgotten under this name, so incarnations and ordinals would come again",
+            "give the destination another name",
+        )
     if not one.says_its_start:
         return change(
             "refused",
