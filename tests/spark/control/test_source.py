@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.time import FOREVER
 from seriatim.spark.control.due import Due, buckets_of
-from seriatim.spark.control.log import FINISH, ControlLog
+from seriatim.spark.control.log import FINISH, WAKE, ControlLog
 from seriatim.spark.control.source import TICK, ControlFormat, Controlled
 from seriatim.spark.state.buckets import bucket_ids
 
@@ -87,6 +87,21 @@ def test_a_query_that_takes_what_is_there_now_takes_no_more(of: Controlled) -> N
     again = reader_of(of)
     again.prepareForTriggerAvailableNow()
     assert taken(again, second)[1]["log"] == 2
+
+
+def test_an_entry_that_wakes_calls_all_buckets_and_those_of_a_former_number(of: Controlled) -> None:
+    assert of.log is not None
+    log = ControlLog(of.log)
+    reader = reader_of(of)
+    _, first = taken(reader, reader.initialOffset())
+    log.append([{"kind": WAKE}])
+    rows, second = taken(reader, first)
+    assert rows == ALL
+    log.append([{"kind": WAKE, "former": 2 * BUCKETS}])
+    rows, _ = taken(reader, second)
+    emptied = sorted(set(bucket_ids(2 * BUCKETS)) - set(bucket_ids(BUCKETS)))
+    assert emptied
+    assert rows == ALL + [(bucket, TICK, None) for bucket in emptied]
 
 
 def test_without_ticks_there_is_the_log_alone(of: Controlled, tmp_path: Path) -> None:

@@ -176,10 +176,10 @@ class _ControlReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         bits = int(end["ticks"] or "0", 16)
         slots = [slot for slot in range(bits.bit_length()) if bits >> slot & 1]
         calls = [entry for entry in entries if entry["kind"] == WAKE]
-        woken = {*buckets_of(slots, buckets), *(bucket_ids(buckets) if calls else ())}
+        woken = bucket_ids(buckets) if calls else buckets_of(slots, buckets)
         # Buckets of another number than now, which are emptied.
-        woken |= {bucket for entry in calls if entry.get("former") for bucket in bucket_ids(entry["former"])}
-        rows += [(bucket, TICK, None) for bucket in sorted(woken)]
+        former = {bucket for entry in calls if entry.get("former") for bucket in bucket_ids(entry["former"])}
+        rows += [(bucket, TICK, None) for bucket in (*woken, *sorted(former.difference(woken)))]
         return iter(rows)
 
     def _slots(self, start: dict[str, Any]) -> list[int]:
