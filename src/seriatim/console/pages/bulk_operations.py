@@ -24,7 +24,7 @@ def _read(asked: Asked) -> Answer:
             rows,
             "Bulk operations",
             links={"operation": lambda one: ("bulk-operations", str(one.bulk_id))},
-            nothing="There are no bulk operations.",
+            nothing="There are no bulk operations. What is done to at most 1,000 groups is done at once: see the operator log.",
             following=None if len(rows) < asked.limit else dict(asked.query) | {"before": str(rows[-1].bulk_id)},
         ),
     )

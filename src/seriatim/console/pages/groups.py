@@ -33,28 +33,28 @@ _TEMPLATE = """
 {% from "parts.html" import filters, listed with context %}
 {% block main %}
 <h1>Groups that stand still</h1>
-<p class="about">They hand nothing out until something happens. Not shown: groups that have waited for a number for less than 10 minutes.</p>
+<p class="about">They hand nothing out until something happens.{% if not every %} Not shown: groups that have waited for a number for less than 10 minutes.{% endif %}</p>
 {{ filters(fields, asked) }}
 {% if causes %}
 <h2>Why</h2>
 <ul class="causes">
 {% for one, where in causes %}
-<li><a href="{{ url('groups', **where) }}"><strong>{{ one.count | counted("group") }}</strong> <span>{{ one.error | plain }}</span></a>
+<li><a href="{{ url('groups', **dict(where, **kept)) }}"><strong>{{ one.count | counted("group") }}</strong> <span>{{ one.error | plain }}</span></a>
 {% if one.example %}<span class="example">{{ one.example | cell }}</span>{% endif %}
-{% if asked.may("mend") %}{% for action in actions_of(one) %}
+{% for action in actions_of(one) %}{% if asked.may(on_groups[action].role) %}
 <a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].many }} {{ one.count | counted("group") }}…</a>
-{% endfor %}{% endif %}</li>
+{% endif %}{% endfor %}</li>
 {% endfor %}
 </ul>
 {% endif %}
 <h2>Groups</h2>
-{{ listed(listing) }}
 {% if asked.may("mend") and listing.rows %}
 <p class="bulk">All groups that this filter finds:
 {% for action in bulk %}{% if asked.may(on_groups[action].role) %}
-<a href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].button | lower }}…</a>
+<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].button }}…</a>
 {% endif %}{% endfor %}</p>
 {% endif %}
+{{ listed(listing) }}
 {% endblock %}
 """
 
@@ -101,12 +101,14 @@ def _read(asked: Asked) -> Answer:
             "actions_of": _actions_of,
             "bulk": BULK,
             "where": asked.chosen(*_FILTERS, "state"),
+            "every": every,
+            "kept": asked.chosen("all"),
         },
     )
 
 
 def _nothing() -> dict[str, Any]:
-    return {"causes": [], "actions_of": _actions_of, "bulk": [], "where": {}}
+    return {"causes": [], "actions_of": _actions_of, "bulk": [], "where": {}, "every": True, "kept": {}}
 
 
 def _after(asked: Asked) -> tuple[str, str] | None:
@@ -144,7 +146,7 @@ def _actions_of(one: ErrorCount) -> list[Action]:
         case GroupState.TIMED_OUT | GroupState.WAITING:
             return [Action.SKIP_HOLE]
         case _:
-            return [Action.RETRY]
+            return [Action.RETRY, Action.SKIP_MESSAGE]
 
 
 PAGE = Page(("groups",), "Groups that stand still", _read, _TEMPLATE, section="Work", place=0)

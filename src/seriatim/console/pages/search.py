@@ -24,7 +24,7 @@ _TEMPLATE = """
 {% from "parts.html" import filters, listed with context %}
 {% block main %}
 <h1>Search</h1>
-{{ filters(fields, asked) }}
+{{ filters(fields, asked, open=not asked.query) }}
 <p class="about">Finds message ids, keys of groups, and values of properties, these in the newest 100,000 messages (<code>seriatim find</code> reads all). For an error text: <a href="{{ url('faults', error=asked.query.get('text', '')) }}">faults</a>,
 <a href="{{ url('groups', error=asked.query.get('text', '')) }}">groups that stand still</a>.</p>
 {% for one in lists %}<h2>{{ one.caption }}</h2>{{ listed(one) }}{% endfor %}

@@ -8,6 +8,13 @@
     }
   };
   local(document);
+  // On a narrow screen the menu is one line: the place of this page is brought into it.
+  const here = document.querySelector("nav a[aria-current]");
+  if (here && matchMedia("(max-width: 760px)").matches) {
+    for (let one = here.parentElement; one && one !== document.body; one = one.parentElement) {
+      if (one.scrollWidth > one.clientWidth) { one.scrollLeft += here.getBoundingClientRect().left - 60; break; }
+    }
+  }
   if (!pages || !window.EventSource) return;
 
   const told = () => document.getElementById("live");
