@@ -177,7 +177,7 @@ def test_the_original_that_was_moved_keeps_its_id(copy):
 
 def logged(box):
     with box.access.transaction() as transaction:
-        return transaction.rows("operator_log", queue=None, group_key=None, limit=10)
+        return transaction.rows("operator_log", queue=None, group_key=None, before=None, limit=10)
 
 
 def test_what_others_have_open_goes_on_when_it_is_enabled(copy):

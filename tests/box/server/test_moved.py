@@ -169,7 +169,7 @@ def test_a_standby_can_be_read_and_when_it_is_promoted_the_box_has_a_new_incarna
         found = identity.identity(box)
         assert (found.is_standby, found.timeline, found.timeline_here) == (False, 2, 2)
         with box.access.transaction() as transaction:
-            (entry,) = transaction.rows("operator_log", queue=None, group_key=None, limit=10)
+            (entry,) = transaction.rows("operator_log", queue=None, group_key=None, before=None, limit=10)
         assert (entry.action, entry.details["timeline"]) == ("new incarnation", [1, 2])
         with box.session() as tx:
             assert len(tx.receive("q", limit=10)) == 2
