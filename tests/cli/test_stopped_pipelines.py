@@ -94,7 +94,6 @@ def test_commands_are_queued_and_a_log_that_was_edited_takes_no_more(folder):
         ("group suspend two --queue other --pipeline orders --reason x", "has no destination 'other'"),
         ("group reset two --next 99999999999999999999 --pipeline orders --reason x", "is out of range"),
         ("group abort --all --error x --pipeline orders --reason x", "--error can't choose groups of a pipeline"),
-        ("events --pipeline orders --after 1", "--before and --after read a message box"),
         ("groups --pipeline orders --by error", "--by can't be combined with --pipeline"),
     ],
 )
