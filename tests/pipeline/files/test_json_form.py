@@ -290,6 +290,10 @@ def test_several_paths_are_kept_as_a_list():
         (Queue("q", group="key", priority="a\0"), "is not a property (priority of queue 'q')"),
         (Queue("q", group="key", default_group="é" * 513), "queue 'q': default_group can't be a key"),
         (Queue("q", group="key", default_group="a\0"), "queue 'q': default_group can't be a key"),
+        (
+            Queue("q", group="key", expire_after="1h", expire_to="nothing"),
+            "queue 'q': expire_to is for destinations of pipelines",
+        ),
         (Queue("q", Standard(hole_timeout="10001d"), "key", "n"), "queue 'q': hole_timeout is too long"),
     ],
 )

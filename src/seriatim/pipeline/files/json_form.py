@@ -159,7 +159,7 @@ def storable(queue: Queue) -> Queue:
     """The queue, if a message box can store it.
 
     Raises:
-        UsageError: it orders by a function, or has a text or a period that a box can't store.
+        UsageError: it orders by a function, forgets groups by itself, or has a text or a period that a box can't store.
     """
     for what in ("group", "sequence", "priority"):
         if (name := getattr(queue, what)) is not None:
@@ -169,6 +169,12 @@ def storable(queue: Queue) -> Queue:
     group = queue.default_group or ""
     if "\0" in group or len(group.encode(errors="replace")) > MAX_KEY_BYTES:
         raise _wrong(queue, "default_group can't be a key", f"at most {MAX_KEY_BYTES:,} bytes, without NUL")
+    if queue.expire_to != "tombstone":
+        raise _wrong(
+            queue,
+            "expire_to is for destinations of pipelines",
+            "leave it out; to forget groups, clean up with forget_expired",
+        )
     for policy in queue.all_policies():
         for what in _PERIODS:
             period = getattr(policy, what, None)
