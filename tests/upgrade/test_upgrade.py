@@ -57,7 +57,9 @@ def in_queues(dsn):
 def received(box, *names):
     """All that leaves: by queue and group the bodies, in order."""
     found = {}
-    for queue in names or [one.queue for one in queues.queues(box) if one.enabled and one.owner is None]:
+    elsewhere = {name for (name,) in query(box.dsn, REMOTE)} if not names else set()
+    here = [one.queue for one in queues.queues(box) if one.enabled and one.owner is None]
+    for queue in names or [one for one in here if one not in elsewhere]:
         while True:
             with box.session() as tx:
                 if (delivery := tx.receive(queue, limit=100)) is None:
@@ -70,6 +72,8 @@ def order(queue, customer, version, body):
     return sq.Message(type="order", body=body, context={"to": queue, "customer": customer, "version": version})
 
 
+#: The queues of other boxes, from which nothing is received here.
+REMOTE = f"SELECT definition ->> 'name' FROM {SCHEMA}.queues WHERE definition ->> 'at' IS NOT NULL"
 #: Of what waits, whether its time of arrival isn't that of its publishing; before migration 40 nothing else was known.
 ARRIVED = f"""
     SELECT abs(run.arrived_us - extract(epoch FROM stored.received_at) * 1000000) > 1000000
