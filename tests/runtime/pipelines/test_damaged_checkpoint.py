@@ -41,7 +41,8 @@ def start(folder):
         identity = checkpoint.identify(pipeline, {})
         ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
         checkpoint.take_over()
-        tally = Tally(checkpoint.tally, begun=checkpoint.last_begun() >= 0)
+        tally = Tally(checkpoint.tally)
+        tally.begin(begun=checkpoint.last_begun() >= 0)
         checkpoint.former(pipeline)
         return tally.is_lost
 

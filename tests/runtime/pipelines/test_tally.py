@@ -55,6 +55,18 @@ def test_a_batch_that_changes_nothing_is_not_written(file):
     assert Tally(file).standing.count("a", "released") == 6
 
 
+def test_only_one_that_was_there_is_lost(file):
+    first = Tally(file)
+    first.begin(begun=False)
+    killed_in_its_first_batch = Tally(file)
+    killed_in_its_first_batch.begin(begun=True)
+    assert not killed_in_its_first_batch.is_lost
+    file.unlink()
+    again = Tally(file)
+    again.begin(begun=True)
+    assert (first.is_lost, again.is_lost) == (False, True)
+
+
 def test_what_stood_after_each_batch(file):
     tally = Tally(file)
     tally.add(delivered(0, 5))

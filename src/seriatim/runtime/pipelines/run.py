@@ -114,7 +114,8 @@ def run(
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}), abandon=abandon)
         ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
         fence = checkpoint.take_over()
-        tally = Tally(checkpoint.tally, begun=checkpoint.last_begun() >= 0)
+        tally = Tally(checkpoint.tally)
+        tally.begin(begun=checkpoint.last_begun() >= 0)
         watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell, looked)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.

@@ -97,21 +97,15 @@ class Tally:
 
     Args:
         file: its file.
-        begun: whether a batch was begun before, so that the file is expected.
 
     Raises:
         CheckpointMismatch: the file is damaged.
     """
 
-    def __init__(self, file: Path, *, begun: bool = False) -> None:
+    def __init__(self, file: Path) -> None:
         self._file = file
         #: Whether the counts begin anew although the state doesn't: what it held before isn't known.
-        self.is_lost = begun and not file.exists()
-        if self.is_lost:
-            _LOG.warning(
-                "%s is missing: counts of messages begin at 0; what is held, delivered and set aside is as it was", file,
-                extra=fields("tally_lost"),
-            )  # fmt: skip
+        self.is_lost = False
         self.standing, self._before = _read(file)
         #: What stood before the first batch that this object counted.
         self.opening = self.standing
@@ -121,6 +115,23 @@ class Tally:
         self._tasks: dict[int, tuple[int, ...]] = {}
         self._reasons: dict[int, tuple[SetAsideReason, ...]] = {}
         self._skipped: dict[int, SkippedHoles] = {}
+
+    def begin(self, *, begun: bool) -> None:
+        """Begin a run. The file is made before the first batch: one that is missing later was lost, whenever a run was killed.
+
+        Args:
+            begun: whether a batch was begun before, so that the file is expected.
+        """
+        if self._file.exists():
+            return
+        if begun:
+            self.is_lost = True
+            _LOG.warning(
+                "%s is missing: counts of messages begin at 0; what is held, delivered and set aside is as it was", self._file,
+                extra=fields("tally_lost"),
+            )  # fmt: skip
+        else:
+            self._write()
 
     def add(self, delivered: Delivered) -> None:
         """Count a batch; it replaces itself if it was the last counted batch."""
@@ -143,14 +154,19 @@ class Tally:
         self._reasons[delivered.batch] = delivered.reasons
         self._skipped[delivered.batch] = skipped
         if changed or replayed:
-            write_synced(self._file, json.dumps({"standing": _plain(after), "before": _plain(before)}).encode())
+            self._write()
 
     def gather(self, bucket: int) -> None:
         """Put the reports of all buckets together, as that of one. The buckets are others from now on, and tell in their first batch."""
         together = {"bucket": bucket, **_together(self.standing.reports.values())}
         standing = Standing(self.standing.batch, self.standing.counts, {str(bucket): together})
-        write_synced(self._file, json.dumps({"standing": _plain(standing), "before": _plain(standing)}).encode())
         self.standing = self._before = self.opening = standing
+        self._write()
+
+    def _write(self) -> None:
+        write_synced(
+            self._file, json.dumps({"standing": _plain(self.standing), "before": _plain(self._before)}).encode()
+        )
 
     def after(self, batch: int) -> Standing | None:
         """The counts after a batch that this object counted; the counts of earlier batches are forgotten.
