@@ -6,7 +6,9 @@ import re
 
 import pytest
 
+from seriatim.box.faults.faults import Fault
 from seriatim.console.who import Actor
+from seriatim.kernel.fault import FaultKind
 from seriatim.operations import dead_letters, groups, queues
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.operator_log import operator_log
@@ -143,6 +145,32 @@ def test_many_are_retried_by_the_filter_and_what_changed_is_left_out_and_said(sh
     assert sorted(one.group for one in operator_log(box) if one.action == "retry") == ["c1", "c3"]
     again = shopping.post("/bulk", form | {"seen": ""})
     assert "Retry: 0 groups" in again.text
+
+
+def test_groups_are_chosen_by_the_class_of_their_error_and_its_text(box):
+    shop(box, faulted=2, refused=0)
+    for name, kind, text in (("x1", "Wrapped", "ValueError: order 4711"), ("x2", "ValueError", "no street")):
+        orders(box, name, 1)
+        stop(box, name, Fault(FaultKind.BUSINESS, kind, text, "w1"))
+    groups.suspend(box, "fulfilment", "x2", actor="ann", reason="later")
+    client = Client(box)
+    page = client.get("/groups").text
+    assert "state=faulted" not in page
+    assert 'href="/groups?error_class=ValueError"><strong>2 groups</strong>' in page
+    for given, wanted in (
+        ("error_class=ValueError", ["c1", "c2"]),
+        ("error=order+4711", ["c1", "c2", "x1"]),
+        ("error_class=Wrapped&error=order+4711", ["x1"]),
+        ("error_class=valueerror", []),
+    ):
+        assert [one["group"] for one in client.get(f"/groups.json?{given}").json()] == wanted, given
+        preview = client.get(f"/bulk.json?what=groups&action=retry&{given}").json()
+        assert [one[1] for one in preview["found"]] == wanted, given
+    assert [one["group"] for one in client.get("/faults.json?error_class=Wrapped").json()] == ["x1"]
+    groups.skip_message(box, "fulfilment", "x1", actor="ann", reason="gone")
+    (letter,) = client.get("/dead-letters.json?error_class=Wrapped&error=order+4711").json()
+    assert letter["group"] == "x1"
+    assert client.get("/dead-letters.json?error_class=ValueError").json() == []
 
 
 def test_a_preview_says_what_is_left_out_and_why(shopping):

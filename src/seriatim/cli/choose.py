@@ -15,7 +15,7 @@ from seriatim.operations.tables import errors as declared
 if TYPE_CHECKING:
     from seriatim.box.views.groups import GroupFilter
 
-__all__ = ["ERRORS", "by_error", "choosing", "filter_of", "narrowing"]
+__all__ = ["ERRORS", "by_error", "choosing", "filter_of", "narrowing", "of_class"]
 
 ERRORS = Table.of(declared.ERRORS)
 
@@ -69,8 +69,15 @@ def by_error(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--by", type=click.Choice(["error"]), default=None, help=told)(command)
 
 
+def of_class(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option ``error_class``; `what`: what it leaves, as in "faults with an error of this class"."""
+    return click.option(
+        "--error-class", default=None, metavar="CLASS", help=f"Only {what}, such as ValueError; see --by error."
+    )
+
+
 def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options ``queue``, ``state``, ``key``, ``older_than``, ``error``, ``since``, ``until`` and ``properties``."""
+    """The options ``queue``, ``state``, ``key``, ``older_than``, ``error``, ``error_class``, ``since``, ``until`` and ``properties``."""
     options = (
         click.option("--queue", default=None, help="Only groups of this queue."),
         click.option(
@@ -94,6 +101,7 @@ def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="TEXT",
             help="Only groups with this text in the reason for which they stopped.",
         ),
+        of_class("groups that an error of this class has stopped"),
         narrowing("groups that have been in their state", "groups that have a message"),
     )
     for option in reversed(options):

@@ -312,8 +312,8 @@ def lot_of(what: str, action: str) -> Lot:
     raise Refusal(400, f"there is no action {shown(action, 60)} on many {shown(what, 60)}")
 
 
-_GROUP_FILTERS = ("queue", "state", "key", "older_than", "error", "since", "until")
-_LETTER_FILTERS = ("queue", "key", "error", "older_than", "since", "until")
+_GROUP_FILTERS = ("queue", "state", "key", "older_than", "error_class", "error", "since", "until")
+_LETTER_FILTERS = ("queue", "key", "error_class", "error", "older_than", "since", "until")
 _ASIDE_FILTERS = ("queue", "group", "status", "type", "older_than")
 
 

@@ -77,6 +77,7 @@ class DeadLetterFilter:
         key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
         older_than: only dead letters that were set aside longer ago than this.
         error: only dead letters with this text in their reason or error.
+        error_class: only dead letters whose handlers failed last at an error of this class; where none failed, with this reason.
         narrowed: only dead letters that were set aside at a time in this range, and whose messages have these properties.
     """
 
@@ -85,6 +86,7 @@ class DeadLetterFilter:
     key: str | None = None
     older_than: timedelta | None = None
     error: str | None = None
+    error_class: str | None = None
     narrowed: Narrowed = field(default_factory=Narrowed)
 
 
@@ -134,6 +136,7 @@ def _parameters(chosen: DeadLetterFilter) -> dict[str, Any]:
         "pattern": None if chosen.key is None else fitting(chosen.key),
         "older_than": chosen.older_than,
         "text": None if chosen.error is None else containing(chosen.error),
+        "error_class": chosen.error_class,
         **chosen.narrowed.parameters(),
     }
 

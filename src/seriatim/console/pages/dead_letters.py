@@ -11,10 +11,11 @@ from seriatim.operations.tables.errors import ERRORS
 
 __all__ = ["PAGE"]
 
-_FILTERS = ("queue", "key", "error", "older_than", "since", "until")
+_FILTERS = ("queue", "key", "error_class", "error", "older_than", "since", "until")
 _FIELDS = (
     Field("queue", "Queue"),
     Field("key", "Group", hint="c*"),
+    Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
     Field("older_than", "Longer ago than", hint="7d"),
     Field("since", "Since", hint="2h, or 2026-03-01 14:30"),

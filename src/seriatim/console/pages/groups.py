@@ -16,11 +16,12 @@ __all__ = ["PAGE"]
 
 #: A group that waits for a number for less isn't shown unless it is asked for: messages overtake each other all the time.
 _YOUNG = timedelta(minutes=10)
-_FILTERS = ("queue", "key", "older_than", "error", "since", "until")
+_FILTERS = ("queue", "key", "older_than", "error_class", "error", "since", "until")
 _FIELDS = (
     Field("queue", "Queue"),
     Field("state", "State", ("all", *map(str, GroupState))),
     Field("key", "Key", hint="c*"),
+    Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
     Field("older_than", "In it for longer than", hint="5m"),
     Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
@@ -89,7 +90,7 @@ def _read(asked: Asked) -> Answer:
     if after is None and (named is None or named in STOPPED):  # others may be any number
         counts = _causes(asked, queue, given, every=every)
         causes = [
-            (one, asked.chosen("queue", "key", "older_than", "since", "until") | _where(one, every=every))
+            (one, asked.chosen(*_FILTERS) | _where(one, every=every))
             for one in counts
         ]
     return Answer(
@@ -135,7 +136,7 @@ def _where(one: ErrorCount, *, every: bool) -> dict[str, str]:
     """The filter for the groups of a cause."""
     if one.error == GroupState.WAITING and not every:
         return {"state": one.error, "older_than": f"{_YOUNG.total_seconds():.0f}s"}
-    return {"state": one.error} if one.error in list(GroupState) else {"error": one.error}
+    return {"state": one.error} if one.error in list(GroupState) else {"error_class": one.error}
 
 
 def _actions_of(one: ErrorCount) -> list[Action]:
