@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from uuid import uuid4
 
 import pytest
@@ -12,8 +13,8 @@ from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.console.pages import pages
 from seriatim.operations import groups
-from tests.box.console import publish
-from tests.console.conftest import NASTY, fill
+from tests.box.console import publish, rows
+from tests.console.conftest import NASTY, Client, fill
 from tests.databases import box_with
 
 #: Pages only look.
@@ -32,12 +33,15 @@ TWINS = {
     "/dead-letters.json": "dead-letters list",
     "/bulk-operations.json": "bulk list",
     "/dialogs.json": "dialogs list",
+    "/links.json": "link status",
+    "/transmission.json": "transmission",
     "/instances.json": "instances list",
     "/workers.json": "workers",
     "/events.json": "events",
     "/subscriptions.json": "subscriptions",
     "/schedules.json": "schedules",
     "/search.json?text=c1": "find c1",
+    "/faults/1.json": "faults 1",
 }
 
 
@@ -112,8 +116,16 @@ def test_a_list_goes_on_where_it_ended(client):
     assert ">c2</a>" in client.get("/groups?limit=1&all=yes&after_queue=shop&after_key=c1").text
 
 
-def test_the_law_is_a_line_that_turns_red(client, filled):
-    assert "The law of conservation holds" in client.get("/").text
+def test_the_law_is_a_line_with_its_numbers_that_turns_red(box):
+    fill(box)
+    line = Client(box).get("/").text.split('class="law')[1].split("</p>")[0]
+    assert 'kept" role="status"' in line
+    assert "The law of conservation holds: received 10 = released 4 + held 5 + duplicate 1." in re.sub("<[^>]+>", "", line)
+    rows(box, "UPDATE {schema}.known_groups SET arrivals = arrivals + 1 WHERE group_key = 'c2' RETURNING 1")
+    page = Client(box).get("/").text
+    assert 'class="law broken" role="alert"' in page
+    assert "received 11 ≠ released 4 + held 5" in page
+    assert "group &#39;c2&#39;: took in 5, but 0 are decided and 4 held" in page
 
 
 def test_a_message_has_its_properties_its_body_and_its_way(client, filled):

@@ -23,15 +23,22 @@ LOGGED = Table.of(declared.LOGGED)
 @click.command("log")
 @click.option("--queue", default=None, help="Only actions on this queue or destination, or on its groups.")
 @click.option("--group", default=None, metavar="KEY", help="Only actions on groups with this key.")
+@click.option("--actor", default=None, help="Only what this actor did.")
+@click.option("--action", default=None, help="Only this action, such as skip_message.")
+@click.option(
+    "--since",
+    default=None,
+    metavar="TIME",
+    help="Only actions from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h.",
+)
+@click.option("--until", default=None, metavar="TIME", help="Only actions before this time, likewise.")
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
 )
 @which_pipeline
 @which_box
 @json_option("Print a JSON list.", LOGGED)
-def log(
-    *, queue: str | None, group: str | None, limit: int, pipeline: str | None, dsn: str | None, schema: str, json_: bool
-) -> None:
+def log(*, limit: int, pipeline: str | None, dsn: str | None, schema: str, json_: bool, **chosen: str | None) -> None:
     """List what operators did, newest first: actor, action, reason and result.
 
     Lists the message box and all pipelines with a checkpoint in this folder; with --dsn the box alone, with --pipeline that pipeline
@@ -42,13 +49,13 @@ def log(
     if pipeline is not None:
         from seriatim.operations.pipelines.log import operator_log  # noqa: PLC0415 -- Spark is slow to import
 
-        found = operator_log(pipeline, queue, group=group, limit=limit)
+        found = operator_log(pipeline, limit=limit, **chosen)
     else:
-        found = _here(queue, group, limit, dsn, schema)
+        found = _here(chosen, limit, dsn, schema)
     LOGGED.print(found, json_=json_, limit=limit)
 
 
-def _here(queue: str | None, group: str | None, limit: int, dsn: str | None, schema: str) -> list[LogEntry]:
+def _here(chosen: dict[str, str | None], limit: int, dsn: str | None, schema: str) -> list[LogEntry]:
     from seriatim.operations.box_here import is_here  # noqa: PLC0415 -- the driver, when it is needed
 
     found: list[LogEntry] = []
@@ -56,7 +63,7 @@ def _here(queue: str | None, group: str | None, limit: int, dsn: str | None, sch
         try:
             from seriatim.operations.pipelines.log import operator_logs_here  # noqa: PLC0415 -- Spark is slow to import
 
-            found = operator_logs_here(queue, group=group, limit=limit)
+            found = operator_logs_here(limit=limit, **chosen)
         except MissingExtra:
             found = []  # then no pipeline runs here
     if found and not is_here(dsn):
@@ -64,5 +71,5 @@ def _here(queue: str | None, group: str | None, limit: int, dsn: str | None, sch
     from seriatim.operations.log_entries import entries_of_box  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
-        found += entries_of_box(box, queue, group=group, limit=limit)
+        found += entries_of_box(box, limit=limit, **chosen)
     return sorted(found, key=lambda one: one.at, reverse=True)[:limit]

@@ -39,39 +39,39 @@ def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: dat
         lstrip_blocks=True,
     )
     found.filters |= {
-        "cell": _cell, "moment": _moment, "ago": lambda at: _ago(at, now), "plain": in_line, "lines": in_lines, "counted": counted,
+        "cell": lambda value: _cell(value, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
         "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found
 
 
-def _cell(value: object) -> Markup | str:
+def _cell(value: object, now: Callable[[], datetime]) -> Markup | str:
     """The content of a cell."""
     if isinstance(value, datetime):
-        return _moment(value)
+        return _time(value, now)
     text = in_line(shown_value(value))
     if len(text) <= _LONGEST:
         return escape(text)
     return Markup('<span title="{}">{}…</span>').format(text[:2000], text[:_LONGEST])
 
 
-def _moment(at: datetime | None) -> Markup | str:
+def _time(at: datetime | None, now: Callable[[], datetime], *, is_age: bool = False) -> Markup | str:
+    """A time, told from now; its title is the time itself. `is_age`: only how long ago it is, as behind "for"."""
     if at is None:
         return ""
-    utc = at.astimezone(UTC)
-    return Markup('<time datetime="{}">{}</time>').format(
-        utc.isoformat(timespec="milliseconds"), utc.strftime("%Y-%m-%d %H:%M:%SZ")
+    age, utc = (now() - at).total_seconds(), at.astimezone(UTC)
+    return Markup('<time datetime="{}" data-age="{:.1f}"{} title="{}">{}</time>').format(
+        utc.isoformat(timespec="milliseconds"),
+        age,
+        Markup(" data-plain") if is_age else "",
+        f"{utc:%Y-%m-%d %H:%M:%S} UTC",
+        period_of(age) if is_age else told_from_now(age),
     )
 
 
-def _ago(at: datetime | None, now: Callable[[], datetime]) -> Markup | str:
-    if at is None:
-        return ""
-    return Markup('<time class="ago" datetime="{}" title="{}">{}</time>').format(
-        at.astimezone(UTC).isoformat(timespec="milliseconds"),
-        at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ"),
-        period_of((now() - at).total_seconds()),
-    )
+def told_from_now(age: float) -> str:
+    """A time by its age in seconds: "3 h ago", or "in 3 h" where that is negative."""
+    return f"{period_of(age)} ago" if age >= 0 else f"in {period_of(-age)}"
 
 
 def _badge(state: str) -> Markup:

@@ -18,7 +18,7 @@ from seriatim.console.pipelines import Pipelines
 from seriatim.errors import SeriatimError
 from seriatim.operations import queues
 from seriatim.operations.changes import changes
-from seriatim.operations.invariants import broken_within
+from seriatim.operations.invariants import Account, account_within, broken_within
 from seriatim.operations.looking import clock_ahead_s
 from seriatim.operations.queues import QueueCounts
 from seriatim.pipeline.text.log_fields import fields
@@ -40,15 +40,24 @@ _QUICK_S, _SHARE = 0.1, 100
 _HEARTBEATS = frozenset({"workers", "waiters", "samples"})
 
 
+@dataclass(frozen=True, slots=True)
 class Law:
-    """What is known of the law of conservation: `broken`, the violations in words; None: unknown, and `why` says why."""
+    """What is known of the law of conservation.
 
-    __slots__ = ("at", "broken", "why")
+    Args:
+        broken: the violations in words; None: unknown, and `why` says why.
+        why: why it is unknown.
+        account: the law in numbers; None: unknown.
+    """
 
-    def __init__(self, broken: list[str] | None, why: str = "") -> None:
-        self.broken = broken
-        self.why = why
-        self.at = time.time()
+    broken: list[str] | None
+    why: str = ""
+    account: Account | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether a message is lost, or counted twice."""
+        return bool(self.broken) or (self.account is not None and not self.account.is_even)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +161,8 @@ class Looks:
         began = time.monotonic()
         try:
             found = broken_within(self._box, _LAW_LIMIT_S)
-            self._law = Law(
-                found, "" if found is not None else "the box is large: seriatim doctor --audit checks it to the end"
-            )
+            why = "" if found is not None else "the box is large: seriatim doctor --audit checks it to the end"
+            self._law = Law(found, why, account_within(self._box, _LAW_LIMIT_S))
         except SeriatimError as error:
             self._law = Law(None, error.what)
         finally:

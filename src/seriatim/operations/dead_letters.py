@@ -13,6 +13,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.views.filters import ErrorCount, Narrowed
+from seriatim.box.views.message_places import Stored
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.requeue import Place
 from seriatim.kernel.time import micros
@@ -27,6 +28,7 @@ __all__ = [
     "dead_letters",
     "dead_letters_by_error",
     "delete",
+    "of_message",
     "requeue",
     "requeue_each",
 ]
@@ -75,6 +77,13 @@ def dead_letters(
     chosen = _filter(queue, key, older_than, error, error_class, narrowed(since, until, properties), entry_ids)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return letters.dead_letters_of(tx.transaction, chosen, after=after, limit=limit)
+
+
+def of_message(box: MessageBox, message: Stored) -> list[DeadLetter]:
+    """The dead letters that a message is: one for each queue in which it was set aside for good."""
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        numbers = letters.numbers_of(tx.transaction, message.message_id, message.id_space, message.received_at)
+        return letters.dead_letters_of(tx.transaction, DeadLetterFilter(numbers)) if numbers else []
 
 
 def dead_letters_by_error(

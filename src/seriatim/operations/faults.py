@@ -70,7 +70,9 @@ def faults(
         UsageError: there is no such kind, or the limit, the period, the range of time or a property is invalid.
     """
     _check_limit(limit)
-    chosen = _filter(queue, group, key, message_id, kind, older_than, error, error_class, narrowed(since, until, properties))
+    chosen = _filter(
+        queue, group, key, message_id, kind, older_than, error, error_class, narrowed(since, until, properties)
+    )
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return faults_of(tx.transaction, chosen, before=before, limit=limit)
 
@@ -93,7 +95,9 @@ def faults_by_error(
 ) -> list[ErrorCount]:
     """Count faults by the class of their error, the most frequent first. Arguments and errors are the same as for `faults`."""
     _check_limit(limit)
-    chosen = _filter(queue, group, key, message_id, kind, older_than, error, error_class, narrowed(since, until, properties))
+    chosen = _filter(
+        queue, group, key, message_id, kind, older_than, error, error_class, narrowed(since, until, properties)
+    )
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return count_by_error(tx.transaction, chosen, limit)
 

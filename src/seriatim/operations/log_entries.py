@@ -9,6 +9,7 @@ from typing import Any
 
 from seriatim.box.box import MessageBox
 from seriatim.operations.operator_log import operator_log
+from seriatim.operations.period import When
 
 __all__ = ["LogEntry", "entries_of_box"]
 
@@ -47,7 +48,15 @@ class LogEntry:
 
 
 def entries_of_box(
-    box: MessageBox, queue: str | None = None, *, group: str | None = None, limit: int = 100
+    box: MessageBox,
+    queue: str | None = None,
+    *,
+    group: str | None = None,
+    actor: str | None = None,
+    action: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    limit: int = 100,
 ) -> list[LogEntry]:
     """Entries of a box's operator log, newest first; see `operator_log`."""
     return [
@@ -64,5 +73,7 @@ def entries_of_box(
             one.details,
             role=one.role,
         )
-        for one in operator_log(box, queue, group=group, limit=limit)
+        for one in operator_log(
+            box, queue, group=group, actor=actor, action=action, since=since, until=until, limit=limit
+        )
     ]

@@ -118,6 +118,12 @@ def dead_letters_of(
     return transaction.rows("dead_letters", DeadLetter, **_parameters(chosen), after=after, limit=limit)
 
 
+def numbers_of(transaction: Transaction, message_id: str, id_space: str, received_at: datetime) -> list[int]:
+    """The numbers of the dead letters that a message is, which was published at a moment; one for each queue."""
+    parameters = {"message_id": message_id, "id_space": id_space, "received_at": received_at}
+    return [row.entry_id for row in transaction.rows("letters_of_message", **parameters)]
+
+
 def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter, *, limit: int = 100) -> list[ErrorCount]:
     """Count dead letters by the last error of their handlers, or by the reason if none failed, the most frequent first.
 

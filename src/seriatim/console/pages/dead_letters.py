@@ -37,13 +37,21 @@ _TEMPLATE = """
 """
 
 
+def _to_class(asked: Asked) -> dict[str, Any]:
+    """The links from counts of errors to what was counted."""
+    return {"error": lambda one: ("dead-letters", dict(asked.query) | {"by": "", "error_class": one.error})}
+
+
 def _read(asked: Asked) -> Answer:
     given: dict[str, Any] = asked.chosen(*_FILTERS)
     where = {"where": dict(given)}
     if asked.query.get("by") == "error":
         counts = dead_letters.dead_letters_by_error(asked.box, limit=asked.limit, **given)
         return Answer(
-            ERRORS.objects_of(counts), fields=_FIELDS, listing=Listing(ERRORS, counts, "Errors"), values=where
+            ERRORS.objects_of(counts),
+            fields=_FIELDS,
+            listing=Listing(ERRORS, counts, "Errors", _to_class(asked)),
+            values=where,
         )
     rows = dead_letters.dead_letters(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
     return Answer(
@@ -54,6 +62,7 @@ def _read(asked: Asked) -> Answer:
             rows,
             "Dead letters",
             links={
+                "number": lambda one: ("messages", one.message_id),
                 "message": lambda one: ("messages", one.message_id),
                 "group": lambda one: None if one.group is None else ("groups", one.queue, one.group),
             },

@@ -89,10 +89,7 @@ def _read(asked: Asked) -> Answer:
     causes = []
     if after is None and (named is None or named in STOPPED):  # others may be any number
         counts = _causes(asked, queue, given, every=every)
-        causes = [
-            (one, asked.chosen(*_FILTERS) | _where(one, every=every))
-            for one in counts
-        ]
+        causes = [(one, asked.chosen(*_FILTERS) | _where(one, every=every)) for one in counts]
     return Answer(
         GROUPS.objects_of(shown),
         listing=listing,

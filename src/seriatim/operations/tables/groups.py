@@ -39,7 +39,7 @@ GROUP: Table[GroupView] = Table(
     Column("state", shown=_state),
     Column("since"),
     *json_only("locked", "locked_by"),
-    Column("next"),
+    Column("next", "next number"),
     text_only("missing", _missing, "the missing numbers, from `next` through `hole_through`"),
     Column("arrived"),
     Column("held"),

@@ -27,7 +27,7 @@ GROUP: Table[Group] = Table(
     Column("group"),
     Column("state"),
     Column("since"),
-    Column("next"),
+    Column("next", "next number"),
     text_only(
         "missing",
         lambda one: missing_numbers(one.missing_first, one.missing_last) or None,
