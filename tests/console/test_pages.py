@@ -120,7 +120,9 @@ def test_the_law_is_a_line_with_its_numbers_that_turns_red(box):
     fill(box)
     line = Client(box).get("/").text.split('class="law')[1].split("</p>")[0]
     assert 'kept" role="status"' in line
-    assert "The law of conservation holds: received 10 = released 4 + held 5 + duplicate 1." in re.sub("<[^>]+>", "", line)
+    assert "The law of conservation holds: received 10 = released 4 + held 5 + duplicate 1." in re.sub(
+        "<[^>]+>", "", line
+    )
     rows(box, "UPDATE {schema}.known_groups SET arrivals = arrivals + 1 WHERE group_key = 'c2' RETURNING 1")
     page = Client(box).get("/").text
     assert 'class="law broken" role="alert"' in page

@@ -17,8 +17,8 @@ __all__ = ["Mending", "OfGroup", "mending_of"]
 
 #: A message that is in more queues than that is mended on the pages of its groups.
 _MOST = 5
-#: Where a message of a group can stop it.
-_STOPS = ("faulted", "queued", "held")
+#: Where a message can stop its group, or wait by itself.
+_STOPS = ("arrived", "queued", "held", "faulted")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Mending:
 
     Args:
         groups: the groups that the message stops.
-        alone: the queues in which it stands still by itself.
+        alone: the queues in which it is faulted by itself, or waits for its next attempt.
         letters: the dead letters that it is.
     """
 
@@ -58,12 +58,18 @@ def mending_of(asked: Asked, message: Stored, places: Sequence[Placed]) -> Mendi
         if one.queue is None or one.status not in _STOPS:
             continue
         if one.group is None or not _has_state(asked, one.queue, one.group):
-            if one.status == "faulted" and asked.may("mend"):
+            if (one.status == "faulted" or _waits(asked, one)) and asked.may("mend"):
                 alone.append(one.queue)
         elif (stopped := _of_group(asked, one.queue, one.group, message.message_id)) is not None:
             found.append(stopped)
     is_dead = any(one.status == "dead" for one in places)
     return Mending(found, alone, dead_letters.of_message(asked.box, message) if is_dead else ())
+
+
+def _waits(asked: Asked, one: Placed) -> bool:
+    """Whether it waits for its next attempt, or is postponed."""
+    was_tried = one.error is not None or one.postponed_until is not None
+    return was_tried and one.visible_at is not None and one.visible_at > asked.looks.now()
 
 
 def _has_state(asked: Asked, queue: str, group: str) -> bool:

@@ -30,7 +30,7 @@ _TEMPLATE = """
 {{ filters(fields, asked) }}
 {{ listed(listing) }}
 {% if listing.rows and not asked.query.get("by") %}<p class="bulk">
-{% if asked.may("mend") %}<a class="button" href="{{ url('bulk', what='dead-letters', action='requeue', **where) }}">Put these back…</a>{% endif %}
+{% if asked.may("mend") %}<a class="button" href="{{ url('bulk', what='dead-letters', action='requeue', **where) }}">Requeue these…</a>{% endif %}
 {% if asked.may("discard") %}<a href="{{ url('bulk', what='dead-letters', action='delete', **where) }}">Delete these…</a>{% endif %}
 </p>{% endif %}
 {% endblock %}
