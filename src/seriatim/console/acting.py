@@ -203,7 +203,7 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _on_named(box: MessageBox, action: str, form: Mapping[str, str], by: dict[str, str]) -> Done:
+def _on_named(box: MessageBox, action: str, form: Mapping[str, str], by: dict[str, Any]) -> Done:
     """Actions on what has a name or a number of its own."""
     noun, _, verb = action.partition(".")
     name = form.get("name", "")
@@ -228,7 +228,7 @@ def _on_named(box: MessageBox, action: str, form: Mapping[str, str], by: dict[st
             return Done(f"{done.routed:,} routed, {done.left:,} left", ("unrouted",), {})
 
 
-def _on_message(box: MessageBox, action: str, name: str, queue: str, by: dict[str, str]) -> Done:
+def _on_message(box: MessageBox, action: str, name: str, queue: str, by: dict[str, Any]) -> Done:
     """Actions on one message: a dead letter by its number, or one that stands still by itself in a queue."""
     if action == "message.retry":
         (retried,) = messages.retry(box, name, queue=queue, **by)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from seriatim.console.mending import mending_of
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.errors import EnvironmentProblem, UsageError, shown
@@ -41,7 +43,7 @@ def _read(asked: Asked) -> Answer:
     try:
         message, places = messages.message(asked.box, one.message_id)
     except (UsageError, EnvironmentProblem):  # it is gone, several have its id, or the role doesn't see it
-        values = {"one": one, "places": None, "mends": None}
+        values: dict[str, Any] = {"one": one, "places": None, "mends": None}
     else:
         here = [place for place in places if place.queue == one.queue]
         values = {"one": one, "places": here, "mends": mending_of(asked, message, here)}
