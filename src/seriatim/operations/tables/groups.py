@@ -51,9 +51,9 @@ GROUP: Table[GroupView] = Table(
     *json_only("locked_name", "locked_host", "due_in_s", "suspects", "restart_suspected"),
     *json_only("unopened", "postponed", "postponed_until"),
     Column("places", None, optional=True),
-    Column("open_places", "open places", after="missing", optional=True),
+    Column("open_places", after="missing", optional=True),
     Column("open_number", "oldest open", after="open places", optional=True),
-    Column("open_since", "open since", after="oldest open", optional=True),
+    Column("open_since", after="oldest open", optional=True),
     Column("closing", shown=lambda one: "yes" if one.closing else None, after="state", optional=True),
     text_only(
         "reason",
