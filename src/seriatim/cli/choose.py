@@ -15,7 +15,7 @@ from seriatim.operations.tables import errors as declared
 if TYPE_CHECKING:
     from seriatim.box.views.groups import GroupFilter
 
-__all__ = ["ERRORS", "by_error", "choosing", "filter_of", "narrowing", "of_class"]
+__all__ = ["ERRORS", "by_error", "choosing", "filter_of", "in_time", "narrowing", "of_class"]
 
 ERRORS = Table.of(declared.ERRORS)
 
@@ -30,6 +30,18 @@ def _properties(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -
     return found
 
 
+def in_time(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options ``since`` and ``until``; `what`: what is listed, and at which time, as in "faults"."""
+
+    def with_them(command: Callable[..., Any]) -> Callable[..., Any]:
+        told = f"Only {what} before this time, likewise."
+        command = click.option("--until", default=None, metavar="TIME", help=told)(command)
+        told = f"Only {what} from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h."
+        return click.option("--since", default=None, metavar="TIME", help=told)(command)
+
+    return with_them
+
+
 def narrowing(what: str, of: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options ``since``, ``until`` and ``properties``.
 
@@ -38,13 +50,7 @@ def narrowing(what: str, of: str) -> Callable[[Callable[..., Any]], Callable[...
         of: what has the properties, as in "faults on messages".
     """
     options = (
-        click.option(
-            "--since",
-            default=None,
-            metavar="TIME",
-            help=f"Only {what} from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h.",
-        ),
-        click.option("--until", default=None, metavar="TIME", help=f"Only {what} before this time, likewise."),
+        in_time(what),
         click.option(
             "--property",
             "properties",

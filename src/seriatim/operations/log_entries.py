@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from seriatim.box.box import MessageBox
+from seriatim.operations.log_filter import LogChoice
 from seriatim.operations.operator_log import operator_log
-from seriatim.operations.period import When
 
 __all__ = ["LogEntry", "entries_of_box"]
 
@@ -48,15 +48,7 @@ class LogEntry:
 
 
 def entries_of_box(
-    box: MessageBox,
-    queue: str | None = None,
-    *,
-    group: str | None = None,
-    actor: str | None = None,
-    action: str | None = None,
-    since: When | None = None,
-    until: When | None = None,
-    limit: int = 100,
+    box: MessageBox, queue: str | None = None, *, limit: int = 100, **chosen: Unpack[LogChoice]
 ) -> list[LogEntry]:
     """Entries of a box's operator log, newest first; see `operator_log`."""
     return [
@@ -73,7 +65,5 @@ def entries_of_box(
             one.details,
             role=one.role,
         )
-        for one in operator_log(
-            box, queue, group=group, actor=actor, action=action, since=since, until=until, limit=limit
-        )
+        for one in operator_log(box, queue, limit=limit, **chosen)
     ]
