@@ -201,7 +201,9 @@ class _Console:
             raise Refusal(414, "the address is too long")
         if request.method == "POST":
             form = await _form_of(request)
-            return await run_in_threadpool(self._posted, parts, form, actor, wants_json=wants_json)
+            answer = await run_in_threadpool(self._posted, parts, form, actor, wants_json=wants_json)
+            self._looks.recount()
+            return answer
         if parts == ["metrics"]:
             if "see" not in actor.roles:
                 raise Refusal(403, f"{actor.name} may not look")

@@ -35,7 +35,7 @@ _CLOCK_S, _SAME_CLOCK_S = 60.0, 1.0
 #: So long a page waits for a check: a small box is checked at once.
 _PATIENCE_S = 0.25
 #: A count that takes longer is repeated only after so many times its duration.
-_QUICK_S, _SHARE = 0.1, 100
+_QUICK_S, _SHARE = 0.02, 100
 #: What changes all the time and moves nothing that a page other than that of the workers shows.
 _HEARTBEATS = frozenset({"workers", "waiters", "samples"})
 
@@ -101,7 +101,7 @@ class Looks:
 
     @property
     def law(self) -> Law:
-        """The law, as it was when it was last checked, a minute ago at most while somebody looks; no page waits long for it."""
+        """The law, as it was when it was last checked: a minute ago at most in a box that isn't large; no page waits long for it."""
         if time.monotonic() - self._checked >= _LAW_S:
             check = threading.Thread(target=self._check, daemon=True)
             check.start()
@@ -120,6 +120,10 @@ class Looks:
         now = self._box.definitions().queues
         there = [replace(one, enabled=now[one.queue].enabled) for one in rows if one.queue in now]
         return Counted(there, time.monotonic() - at, self._why_not)
+
+    def recount(self) -> None:
+        """Count the queues anew for the next page: something was done."""
+        self._next_count = float("-inf")
 
     def _count(self) -> None:
         if not self._count_lock.acquire(blocking=False):
@@ -142,7 +146,7 @@ class Looks:
         return list(self._rates.get(queue, ()))
 
     def look(self) -> None:
-        """Look at what the queues have released, and at the law, if that is due."""
+        """Look at what the queues have released, if that is due."""
         if time.monotonic() - self._looked >= _LOOK_S:
             now, before = time.monotonic(), self._released
             found = queues.released(self._box)
@@ -153,7 +157,6 @@ class Looks:
                 for queue, count in found.items():
                     past = self._rates.setdefault(queue, deque(maxlen=_KEPT))
                     past.append(max(count - before[1].get(queue, 0), 0) / (now - before[0]))
-        self._check()
 
     def _check(self) -> None:
         if time.monotonic() - self._checked < _LAW_S or not self._lock.acquire(blocking=False):
@@ -168,6 +171,8 @@ class Looks:
         finally:
             took = time.monotonic() - began
             self._checked = time.monotonic() + max(took * _SHARE - _LAW_S, 0.0)
+            if took > _PATIENCE_S:
+                self.number += 1
             self._lock.release()
 
 

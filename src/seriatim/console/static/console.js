@@ -45,7 +45,7 @@
   const button = () => document.getElementById("pause");
   let paused = false, due = false, timer = null, state = "live", next = 0;
   // In a busy box something changes all the time: a page that is costly is loaded anew more rarely, every five seconds at least.
-  const share = 30, longest = 5000;
+  const share = 100, longest = 5000;
 
   const show = () => {
     const text = paused ? "paused" : state;
