@@ -33,8 +33,6 @@ TWINS = {
     "/dead-letters.json": "dead-letters list",
     "/bulk-operations.json": "bulk list",
     "/dialogs.json": "dialogs list",
-    "/links.json": "link status",
-    "/transmission.json": "transmission",
     "/instances.json": "instances list",
     "/workers.json": "workers",
     "/events.json": "events",

@@ -22,6 +22,7 @@ __all__ = ["environment", "pretty", "sparkline"]
 _SIGNS = {
     "faulted": "✖", "timed_out": "◷", "suspended": "‖", "waiting": "…", "locked": "▶", "ready": "●", "closed": "■",
     "on": "●", "off": "‖", "stopped": "‖", "started": "●", "running": "▶", "unenlisted": "■",
+    "ok": "●", "down": "✖", "new": "○", "unpaired": "‖", "open": "●",
     "gathered": "○", "ended": "■", "cancelled": "✖", "changed": "≠",
 }  # fmt: skip
 #: A cell has at most so many characters.
