@@ -162,13 +162,16 @@ class Looks:
         if time.monotonic() - self._checked < _LAW_S or not self._lock.acquire(blocking=False):
             return
         began = time.monotonic()
+        found: list[str] | None = None
+        account: Account | None = None
+        why = "the box is large: seriatim doctor --audit checks it to the end"
         try:
+            account = account_within(self._box, _LAW_LIMIT_S)  # a role that sees some queues has the numbers of these
             found = broken_within(self._box, _LAW_LIMIT_S)
-            why = "" if found is not None else "the box is large: seriatim doctor --audit checks it to the end"
-            self._law = Law(found, why, account_within(self._box, _LAW_LIMIT_S))
         except SeriatimError as error:
-            self._law = Law(None, error.what)
+            why = error.what
         finally:
+            self._law = Law(found, "" if found is not None else why, account)
             took = time.monotonic() - began
             self._checked = time.monotonic() + max(took * _SHARE - _LAW_S, 0.0)
             if took > _PATIENCE_S:
