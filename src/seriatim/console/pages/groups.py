@@ -67,7 +67,11 @@ def _read(asked: Asked) -> Answer:
     state = tuple(GroupState) if named == "all" else named
     if asked.query.get("by") == "error":
         counts = groups.groups_by_error(asked.box, queue, state=state or STOPPED, **given)
-        return Answer(ERRORS.objects_of(counts), listing=Listing(ERRORS, counts, "Causes"), values=_nothing())
+        to_groups: dict[str, Any] = {
+            "error": lambda one: ("groups", asked.chosen(*_FILTERS, "state", "all") | _where(one, every=True))
+        }
+        listing = Listing(ERRORS, counts, "Causes", to_groups)
+        return Answer(ERRORS.objects_of(counts), listing=listing, fields=_FIELDS, values=_nothing())
     after = _after(asked)
     rows = groups.groups(
         asked.box, queue, state=state or STOPPED, suspected=None if state else True, after=after, limit=asked.limit, **given

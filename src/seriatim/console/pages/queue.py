@@ -43,7 +43,7 @@ def _read(asked: Asked) -> Answer:
     at_work = Listing(WORKER, workers.workers(asked.box, name), "At work", nothing="No process works on it.")
     twin = {"queue": name, "enabled": known.enabled} if one is None else COUNTS.object_of(one)
     values = {
-        "name": name, "enabled": known.enabled, "one": one, "table": COUNTS, "at_work": at_work, "counted": counted,
+        "name": name, "enabled": known.enabled, "one": one, "table": COUNTS.without("age"), "at_work": at_work, "counted": counted,
     }  # fmt: skip
     return Answer(twin, title=f"Queue {name}", values=values)
 
