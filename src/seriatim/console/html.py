@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -25,6 +26,8 @@ _SIGNS = {
     "ok": "●", "down": "✖", "new": "○", "unpaired": "‖", "open": "●",
     "gathered": "○", "ended": "■", "cancelled": "✖", "changed": "≠",
 }  # fmt: skip
+#: A time in a text, as `shown_value` writes it.
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d")
 #: A cell has at most so many characters.
 _LONGEST = 300
 
@@ -40,7 +43,7 @@ def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: dat
         lstrip_blocks=True,
     )
     found.filters |= {
-        "cell": lambda value: _cell(value, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
+        "cell": lambda value: _cell(value, now), "timed": lambda text: _timed(text, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
         "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found
@@ -68,6 +71,23 @@ def _time(at: datetime | None, now: Callable[[], datetime], *, is_age: bool = Fa
         f"{utc:%Y-%m-%d %H:%M:%S} UTC",
         period_of(age) if is_age else told_from_now(age),
     )
+
+
+def _timed(text: str, now: Callable[[], datetime]) -> Markup:
+    """A text of ours, in which times are told from now; what only looks like one stays as it is."""
+
+    def told(found: re.Match[str]) -> Markup | str:
+        try:
+            return _time(datetime.fromisoformat(found[0]), now)
+        except ValueError:
+            return escape(found[0])
+
+    line = in_line(text)
+    pieces, at = [], 0
+    for found in _TIME.finditer(line):
+        pieces += [escape(line[at : found.start()]), told(found)]
+        at = found.end()
+    return Markup("").join([*pieces, line[at:]])
 
 
 def told_from_now(age: float) -> str:

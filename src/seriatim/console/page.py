@@ -16,7 +16,7 @@ from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
 from seriatim.console.who import Actor
 from seriatim.errors import UsageError, shown
-from seriatim.operations.tables.table import Table
+from seriatim.operations.tables.table import Column, Table, shown_value
 
 __all__ = ["Answer", "Asked", "Field", "Listing", "Page", "address", "matched", "segments_of"]
 
@@ -117,6 +117,11 @@ class Listing:
     links: Mapping[str, Callable[[Any], Sequence[str | Mapping[str, object]] | None]] = field(default_factory=dict)
     nothing: str = "there are none"
     following: Mapping[str, str] | None = None
+
+    @property
+    def columns(self) -> Sequence[Column[Any]]:
+        """The columns that are shown: those in which a row has something."""
+        return [one for one in self.table.shown if any(shown_value(one.seen(row)) for row in self.rows)]
 
 
 @dataclass(frozen=True, slots=True)

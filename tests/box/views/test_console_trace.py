@@ -29,7 +29,7 @@ def test_from_its_reception_over_a_fault_to_its_end(box):
     assert kinds(steps) == ["received", "routed", "released", "fault", "operation", "done"]
     assert text(steps, "received") == ["at location box as order, ticket box/0/2"]
     assert text(steps, "routed") == ["into queue shop, group c1, by shop, sequence 2"]
-    assert text(steps, "released") == ["with ordinal 2; when, nobody keeps"]
+    assert text(steps, "released") == ["with ordinal 2; the time isn't kept"]
     assert text(steps, "fault") == ["attempt 1 of w1, business: ValueError: no such customer"]
     assert text(steps, "operation") == ["retry by ann, with another body of 13 bytes: ticket 4711"]
     (done,) = text(steps, "done")
@@ -76,7 +76,7 @@ def test_set_aside_and_put_back(box):
     dead_letters.requeue(box, dead_letters.dead_letters(box)[0].entry_id, **BY)
     steps = trace.trace_message(box, first)
     assert text(steps, "operation")[-1] == "requeue by ann to the end: ticket 4711"
-    assert text(steps, "released") == ["with ordinal 3, late; when, nobody keeps"]
+    assert text(steps, "released") == ["with ordinal 3, late; the time isn't kept"]
 
 
 def test_what_a_queue_does_not_keep_is_said(box):

@@ -349,7 +349,7 @@ def _further(
     why = "" if skip is None else f" ({skip.numbers} skipped {skip.at.isoformat(' ', 'seconds')}{_because(skip)})"
     if one.ordinal is not None:
         late = f", late{why}" if one.late else ""
-        yield None, StepKind.RELEASED, f"with ordinal {one.ordinal}{late}; when, nobody keeps"
+        yield None, StepKind.RELEASED, f"with ordinal {one.ordinal}{late}; the time isn't kept"
     tried = f", handed out {counted(one.attempt, 'time')} before" if one.attempt else ""
     later = postponement_of(one.postponed_until, one.postponed)
     match one.status:

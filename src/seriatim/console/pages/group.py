@@ -35,7 +35,6 @@ _TEMPLATE = """
 {% if it.blocks %}<div><dt>The message that blocks</dt><dd>{{ message_link(it.blocks.message_id) }}<br><small>{{ it.blocks.type | plain }}{% if it.blocks.sequence is not none %}, sequence {{ it.blocks.sequence }}{% endif %}{% if it.blocks.attempt %}, handed out {{ it.blocks.attempt | counted("time") }}{% endif %}</small></dd></div>{% endif %}
 {% if it.following %}<div><dt>Next message</dt><dd>{{ message_link(it.following.message_id) }}<br><small>{{ it.following.type | plain }}{% if it.following.sequence is not none %}, sequence {{ it.following.sequence }}{% endif %}</small></dd></div>{% endif %}
 <div><dt>{{ "Messages behind it" if it.blocks else "Messages" }}</dt><dd class="big">{{ it.behind | number }}</dd></div>
-{% if view.next is not none %}<div><dt>Next number</dt><dd class="big">{{ view.next }}</dd></div>{% endif %}
 {% if holes %}<div><dt>Missing numbers</dt><dd>{% for first, last, since in holes %}<strong>{{ first }}{% if last != first %}..{{ last }}{% endif %}</strong>{% if since %} for {{ since | age }}{% endif %}{% if not loop.last %}<br>{% endif %}{% endfor %}</dd></div>{% endif %}
 {% if view.due_at %}<div><dt>Due</dt><dd>{{ view.due_at | ago }}</dd></div>{% endif %}
 <div><dt>Last processed</dt><dd>{% if it.processed %}{% if it.processed.sequence is not none %}sequence {{ it.processed.sequence }}, {% endif %}ordinal {{ it.processed.ordinal | number }}{% else %}nothing yet{% endif %}</dd></div>
@@ -57,7 +56,7 @@ _TEMPLATE = """
 {% if cut %}<p class="about">The newest {{ steps | length }} steps.</p>{% endif %}
 <ol class="timeline">
 {% for one in steps %}<li class="{{ one.kind }}"><span class="at">{{ one.at | ago }}</span> <span class="kind">{{ step_word(one.kind) }}</span>
-<span class="told">{{ one.text | cell }}{% if one.message_id %} · {{ message_link(one.message_id, true) }}{% endif %}</span></li>
+<span class="told">{{ one.text | timed if one.kind in ("held", "waits") else one.text | cell }}{% if one.message_id %} · {{ message_link(one.message_id, true) }}{% endif %}</span></li>
 {% endfor %}
 </ol></section>
 <p><a href="{{ url('messages', queue=view.queue, group=view.group) }}">Its messages</a> · <a href="{{ url('faults', queue=view.queue, group=view.group) }}">its faults</a> ·

@@ -56,7 +56,7 @@ _TEMPLATE = """
 <h2>Its way</h2>
 <ol class="timeline">
 {% for step in steps %}<li class="{{ step.kind }}"><span class="at">{{ step.at | ago }}</span> <span class="kind">{{ step_word(step.kind) }}</span>
-<span class="told">{{ step.text | cell }}{% if step.message_id and step.message_id != one.message_id %} · {{ message_link(step.message_id) }}{% endif %}</span></li>
+<span class="told">{{ step.text | timed if step.kind in ("held", "waits") else step.text | cell }}{% if step.message_id and step.message_id != one.message_id %} · {{ message_link(step.message_id) }}{% endif %}</span></li>
 {% endfor %}
 </ol>
 {% endblock %}

@@ -22,8 +22,8 @@ _TEMPLATE = """
 <caption class="unseen">Queues</caption>
 <thead><tr><th scope="col">queue</th><th scope="col">is</th><th scope="col" class="n">stand still</th>
 <th scope="col" class="n">arrived</th><th scope="col" class="n">held</th><th scope="col" class="n">queued</th><th scope="col" class="n">in hand</th>
-<th scope="col" class="n">dead letters</th><th scope="col">oldest message</th><th scope="col">at work</th>
-<th scope="col">released a second</th></tr></thead>
+<th scope="col" class="n">dead letters</th><th scope="col">oldest</th><th scope="col">at work</th>
+<th scope="col">released/s</th></tr></thead>
 <tbody>
 {% for one in rows %}
 <tr>
