@@ -16,6 +16,7 @@ from seriatim.box.connection.access import Access
 from seriatim.box.links.answers import AnswerSet, Refusal
 from seriatim.box.links.carrier import Carrier
 from seriatim.box.links.frame import Frame
+from seriatim.box.links.https_carrier import HttpsCarrier
 from seriatim.box.links.layout import FrameKind
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
 from seriatim.errors import DeploymentError, EnvironmentProblem, LinkProtocolError, SeriatimError, UsageError, shown
@@ -58,16 +59,16 @@ class Roads:
     """Open connections to other boxes, by link; closed where one fails. Not for several threads."""
 
     def __init__(self) -> None:
-        self._carriers: dict[Link, Carrier] = {}
+        self._carriers: dict[Link, Carrier | HttpsCarrier] = {}
         #: When the last batch left over a link, on the monotonic clock.
         self.left: dict[Link, float] = {}
         #: How often in a row a link has failed, and when it is tried again.
         self._failed: dict[Link, tuple[int, float]] = {}
 
-    def to(self, link: Link) -> Carrier:
+    def to(self, link: Link) -> Carrier | HttpsCarrier:
         """The connection of a link."""
         if (carrier := self._carriers.get(link)) is None:
-            carrier = self._carriers[link] = Carrier(link)
+            carrier = self._carriers[link] = Carrier(link) if link.url is None else HttpsCarrier(link)
         return carrier
 
     def is_silent(self, link: Link) -> bool:
@@ -176,7 +177,7 @@ class _Round:
             raise DeploymentError(
                 "its other end is this box itself",
                 where=f"link {self._link.name!r}",
-                remedy="give the DSN of the other box",
+                remedy="give the address of the other box",
             )
         with self._access.transaction() as transaction:
             transaction.do("link_met", of_link=self._link_id, peer=peer)

@@ -17,7 +17,7 @@ LINKS: Table[LinkView] = Table(
     Column("link"),
     Column("state"),
     Column("box", value=lambda one: None if one.box is None else str(one.box)),
-    *json_only("role", "has_address", "queues"),
+    *json_only("role", "public_key", "has_address", "queues"),
     Column("waiting"),
     Column("unacknowledged", "on the way"),
     Column("streams_out", "streams out"),
