@@ -136,7 +136,7 @@ class HttpsCarrier:
                 remedy="it is tried again",
             ) from error
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            cause = error.__cause__
+            cause = error.args[0] if error.args else None  # of the socket; httpcore takes its cause away
             if isinstance(cause, ssl.SSLCertVerificationError):
                 raise EnvironmentProblem(
                     f"the certificate of the other side isn't to be trusted: {cause.verify_message.rstrip('.')}", where=where,

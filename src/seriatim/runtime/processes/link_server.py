@@ -28,7 +28,7 @@ from seriatim.box.links.layout import LARGEST_FRAME
 from seriatim.errors import EnvironmentProblem, SeriatimError, UsageError, shown
 from seriatim.pipeline.text.log_fields import fields
 
-__all__ = ["LinkServer"]
+__all__ = ["LinkLimits", "LinkServer"]
 
 _LOG = logging.getLogger("seriatim.link")
 #: Before a peer is known: connections at once, seconds for its handshake, and bytes and seconds for the head of a request.
@@ -48,6 +48,29 @@ _READ = 65_536
 _UNKNOWN, _BUSY = "this key isn't known", "other requests aren't done"
 
 
+@dataclass(frozen=True, slots=True)
+class LinkLimits:
+    """What connections of other boxes may take of this process.
+
+    Args:
+        handshakes: connections at once whose peer isn't known yet.
+        handshake_s: seconds for a handshake.
+        head_s: seconds for the head of a request, and until its first byte where the peer isn't known.
+        connections: connections at once of known peers.
+        of_key: those of one key.
+        idle_s: seconds until the first byte of the next request of a known peer.
+        exchange_s: seconds for the body of a request, and as many for the answer.
+    """
+
+    handshakes: int = MOST_HANDSHAKES
+    handshake_s: float = HANDSHAKE_S
+    head_s: float = HEAD_S
+    connections: int = MOST_CONNECTIONS
+    of_key: int = MOST_OF_KEY
+    idle_s: float = IDLE_S
+    exchange_s: float = EXCHANGE_S
+
+
 class LinkServer:
     """Listens for other boxes, until it is closed. ``seriatim serve --listen`` has one.
 
@@ -58,6 +81,7 @@ class LinkServer:
             other boxes call this one.
         key: the path of its private key, PEM, not encrypted, which others can't read.
         authority: the path of the certificates, PEM, of which one has to have signed the certificate of another box.
+        limits: what connections may take of this process.
 
     Files that are replaced are read again.
 
@@ -66,7 +90,17 @@ class LinkServer:
         EnvironmentProblem: it can't listen there, a file isn't what it should be, or the role isn't the owner of the box.
     """
 
-    def __init__(self, box: MessageBox, listen: str, *, certificate: str, key: str, authority: str) -> None:
+    def __init__(
+        self,
+        box: MessageBox,
+        listen: str,
+        *,
+        certificate: str,
+        key: str,
+        authority: str,
+        limits: LinkLimits | None = None,
+    ) -> None:
+        self._limits = limits or LinkLimits()
         self._box = box
         with box.access.transaction() as transaction:
             owner = transaction.maybe("owner", schema=box.schema)
@@ -80,9 +114,9 @@ class LinkServer:
         host, port = self._socket.getsockname()[:2]
         self.address = f"https://{f'[{host}]' if ':' in host else host}:{port}"
         self._ended = threading.Event()
-        self._handshakes = threading.BoundedSemaphore(MOST_HANDSHAKES)
+        self._handshakes = threading.BoundedSemaphore(self._limits.handshakes)
         self._at_once = threading.BoundedSemaphore(MOST_AT_ONCE)
-        self._peers = _Peers()
+        self._peers = _Peers(self._limits)
         self._told: dict[str, float] = {}
         self._open: set[ssl.SSLSocket] = set()
         self._lock = threading.Lock()
@@ -96,6 +130,8 @@ class LinkServer:
     def close(self) -> None:
         """Listen no more. Requests in hand are answered first, if that takes a few seconds only."""
         self._ended.set()
+        with suppress(OSError):  # so that `accept` ends, where the system does that
+            self._socket.shutdown(socket.SHUT_RDWR)
         if self._thread.ident is not None:
             self._thread.join(_END_S)
         self._socket.close()
@@ -130,14 +166,15 @@ class LinkServer:
             begins.callback(self._handshakes.release)
             stack.callback(raw.close)
             try:
-                raw.settimeout(HANDSHAKE_S)
+                raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                raw.settimeout(self._limits.handshake_s)
                 connection = self._tls().wrap_socket(raw, server_side=True)
             except (OSError, ValueError) as error:
                 why = getattr(error, "verify_message", None) or getattr(error, "reason", None) or str(error)
                 self._tell(logging.INFO, f"a handshake failed: {why}")
                 return
             stack.enter_context(self._noted(connection))
-            wire = _Wire(connection)
+            wire = _Wire(connection, self._limits)
             try:
                 self._begun(wire, connection, begins)
             except _Refused as refused:
@@ -157,7 +194,7 @@ class LinkServer:
             who = shown(names_of(connection))
             self._tell(logging.WARNING, f"a box that isn't accepted calls, with a certificate for {who}")
             with suppress(_Refused):
-                wire.request(HEAD_S)
+                wire.request(self._limits.head_s)
             raise _Refused(403, _UNKNOWN)
         with self._peers.connected(key) as has_room:
             if has_room:
@@ -165,14 +202,14 @@ class LinkServer:
                 self._requests(wire, key)
                 return
         self._tell(logging.WARNING, f"too many connections; the last one is of {shown(names_of(connection))}")
-        wire.request(HEAD_S)
+        wire.request(self._limits.head_s)
         raise _Refused(503, "too many connections")
 
     def _requests(self, wire: _Wire, key: bytes) -> None:
         """Answer the requests of a connection, one after another."""
         begun, token = time.monotonic(), None
         while not self._ended.is_set():
-            request = wire.request(IDLE_S)
+            request = wire.request(self._limits.idle_s)
             if request is None:
                 return
             with self._peers.turn(key) as has_turn:
@@ -258,7 +295,8 @@ class _Request:
 class _Peers:
     """Who is connected, and whose request is in hand: of a key one at a time, so that each has at most one frame in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: LinkLimits) -> None:
+        self._limits = limits
         self._changed = threading.Condition()
         self._connections: Counter[bytes] = Counter()
         self._in_hand: set[bytes] = set()
@@ -267,7 +305,9 @@ class _Peers:
     def connected(self, key: bytes) -> Iterator[bool]:
         """Count a connection while the block lasts; False: there are too many."""
         with self._changed:
-            has_room = self._connections.total() < MOST_CONNECTIONS and self._connections[key] < MOST_OF_KEY
+            has_room = (
+                self._connections.total() < self._limits.connections and self._connections[key] < self._limits.of_key
+            )
             self._connections[key] += has_room
         try:
             yield has_room
@@ -300,7 +340,8 @@ class _Peers:
 class _Wire:
     """HTTP/1.1 on one connection. A request that isn't right or takes too long raises `_Refused`, a wait that does `TimeoutError`."""
 
-    def __init__(self, connection: ssl.SSLSocket) -> None:
+    def __init__(self, connection: ssl.SSLSocket, limits: LinkLimits) -> None:
+        self._limits = limits
         self._connection = connection
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=LARGEST_HEAD)
 
@@ -308,7 +349,7 @@ class _Wire:
         """The head of the next request, of which the first byte has to come in so many seconds; None: the peer has closed the connection."""
         if not self._http.trailing_data[0] and not self._receive(time.monotonic() + first_s):
             return None
-        event = self._next(time.monotonic() + HEAD_S)
+        event = self._next(time.monotonic() + self._limits.head_s)
         if not isinstance(event, h11.Request):
             return None
         if event.method != b"POST":
@@ -328,7 +369,7 @@ class _Wire:
         """The body of a request."""
         if request.length > most:
             raise _Refused(413, f"it has {request.length:,} bytes, and at most {most:,} are taken")
-        moment = time.monotonic() + EXCHANGE_S
+        moment = time.monotonic() + self._limits.exchange_s
         if self._http.they_are_waiting_for_100_continue:
             self._send(self._http.send(h11.InformationalResponse(status_code=100, headers=[])), moment)
         found = bytearray()
@@ -344,11 +385,14 @@ class _Wire:
         headers += [("Connection", "close")] if closes else []
         if status == 503:
             headers.append(("Retry-After", "1"))
-        moment = time.monotonic() + EXCHANGE_S
-        head = self._http.send(h11.Response(status_code=status, headers=headers))
-        self._send(head, moment)
-        self._send(self._http.send(h11.Data(data=content)), moment)
-        self._send(self._http.send(h11.EndOfMessage()), moment)
+        moment = time.monotonic() + self._limits.exchange_s
+        events = (h11.Response(status_code=status, headers=headers), h11.Data(data=content), h11.EndOfMessage())
+        head, body, end = (self._http.send(event) or b"" for event in events)
+        if len(body) <= _READ:
+            self._send(head + body + end, moment)
+        else:
+            for piece in (head, body, end):  # not copied
+                self._send(piece, moment)
 
     def refuse(self, status: int, why: str) -> None:
         """Answer a request by an error, and let the peer read it before the connection is closed."""
