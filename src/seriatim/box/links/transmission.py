@@ -68,6 +68,8 @@ class Roads:
     def to(self, link: Link) -> Carrier | HttpsCarrier:
         """The connection of a link."""
         if (carrier := self._carriers.get(link)) is None:
+            for other in [one for one in self._carriers if one.name == link.name]:
+                self.drop(other)  # it was defined anew
             carrier = self._carriers[link] = Carrier(link) if link.url is None else HttpsCarrier(link)
         return carrier
 

@@ -42,7 +42,7 @@ _TURN_S = 30.0
 #: A connection is closed after that, so that certificates are verified again; one that only fetches after twice as long.
 _AGE_S = 600.0
 _LOOK_S, _END_S, _LINGER_S = 0.5, 10.0, 1.0
-#: The same refusal is logged once in so many seconds.
+#: The same refusal is logged once in so many seconds, and at most so many lines in that time.
 _TOLD_S, _MOST_TOLD = 60.0, 100
 _READ = 65_536
 _UNKNOWN, _BUSY = "this key isn't known", "other requests aren't done"
@@ -144,7 +144,7 @@ class LinkServer:
     def _accept(self) -> None:
         while not self._ended.is_set():
             try:
-                raw, _ = self._socket.accept()
+                raw, address = self._socket.accept()
             except TimeoutError:
                 continue
             except OSError as error:
@@ -157,9 +157,11 @@ class LinkServer:
                 raw.close()
                 self._tell(logging.WARNING, "a connection was closed: too many begin at once")
                 continue
-            threading.Thread(target=self._connection, args=[raw], name="seriatim-link-peer", daemon=True).start()
+            threading.Thread(
+                target=self._connection, args=[raw, str(address[0])], name="seriatim-link-peer", daemon=True
+            ).start()
 
-    def _connection(self, raw: socket.socket) -> None:
+    def _connection(self, raw: socket.socket, address: str) -> None:
         """All of one connection."""
         with contextlib.ExitStack() as stack:
             begins = stack.enter_context(contextlib.ExitStack())
@@ -171,12 +173,12 @@ class LinkServer:
                 connection = self._tls().wrap_socket(raw, server_side=True)
             except (OSError, ValueError) as error:
                 why = getattr(error, "verify_message", None) or getattr(error, "reason", None) or str(error)
-                self._tell(logging.INFO, f"a handshake failed: {why}")
+                self._tell(logging.INFO, f"a handshake with {address} failed: {why}")
                 return
             stack.enter_context(self._noted(connection))
             wire = _Wire(connection, self._limits)
             try:
-                self._begun(wire, connection, begins)
+                self._begun(wire, connection, address, begins)
             except _Refused as refused:
                 with suppress(OSError, h11.LocalProtocolError):
                     wire.refuse(refused.status, refused.why)
@@ -187,12 +189,15 @@ class LinkServer:
             except (OSError, h11.LocalProtocolError):
                 pass  # the peer is gone, or it was too slow: it repeats what wasn't answered
 
-    def _begun(self, wire: _Wire, connection: ssl.SSLSocket, begins: contextlib.ExitStack) -> None:
+    def _begun(self, wire: _Wire, connection: ssl.SSLSocket, address: str, begins: contextlib.ExitStack) -> None:
         """All of a connection whose certificate is verified; `begins` ends when its key is known."""
-        key = public_key_of(connection.getpeercert(binary_form=True) or b"")
+        who = f"{address}, with a certificate for {shown(names_of(connection))}"
+        try:
+            key = public_key_of(connection.getpeercert(binary_form=True) or b"")
+        except ValueError:
+            key = b""  # nobody's
         if not self._is_known(key):
-            who = shown(names_of(connection))
-            self._tell(logging.WARNING, f"a box that isn't accepted calls, with a certificate for {who}")
+            self._tell(logging.WARNING, f"the key isn't accepted of a box that calls from {who}")
             with suppress(_Refused):
                 wire.request(self._limits.head_s)
             raise _Refused(403, _UNKNOWN)
@@ -201,7 +206,7 @@ class LinkServer:
                 begins.close()
                 self._requests(wire, key)
                 return
-        self._tell(logging.WARNING, f"too many connections; the last one is of {shown(names_of(connection))}")
+        self._tell(logging.WARNING, f"too many connections; the last one is from {who}")
         wire.request(self._limits.head_s)
         raise _Refused(503, "too many connections")
 
@@ -244,14 +249,13 @@ class LinkServer:
 
     def _tls(self) -> ssl.SSLContext:
         """TLS by the files as they are now; if they can't be used, as they were."""
-        with self._lock:
-            if (stamp := self._files.stamp()) != self._stamp:
-                self._stamp = stamp
-                try:
-                    self._context = self._files.for_server()
-                except EnvironmentProblem as error:
-                    self._tell(logging.WARNING, f"certificates were replaced, and can't be used: {error}")
-            return self._context
+        if (stamp := self._files.stamp()) != self._stamp:
+            self._stamp = stamp
+            try:
+                self._context = self._files.for_server()
+            except EnvironmentProblem as error:
+                self._tell(logging.WARNING, f"certificates were replaced, and can't be used: {error}")
+        return self._context
 
     @contextmanager
     def _noted(self, connection: ssl.SSLSocket) -> Iterator[None]:
@@ -268,11 +272,11 @@ class LinkServer:
     def _tell(self, level: int, what: str) -> None:
         """Log what happened to a connection, the same not too often: strangers can make it happen."""
         now = time.monotonic()
-        if now - self._told.get(what, -_TOLD_S) < _TOLD_S:
-            return
-        if len(self._told) >= _MOST_TOLD:
-            self._told.clear()
-        self._told[what] = now
+        with self._lock:
+            self._told = {text: at for text, at in self._told.items() if now - at < _TOLD_S}
+            if what in self._told or len(self._told) >= _MOST_TOLD:
+                return
+            self._told[what] = now
         _LOG.log(level, "links over HTTPS: %s", what, extra=fields("link_peer_refused", error=what))
 
 
