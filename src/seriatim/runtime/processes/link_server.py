@@ -237,15 +237,15 @@ class LinkServer:
         try:
             with self._box.access.transaction() as transaction:
                 if path == FETCH:
-                    answer, token = transaction.one("link_fetch_as", of_key=key, frame=frame)
+                    answer, token = transaction.one("link_fetch_as", of_public_key=key, frame=frame)
                     return answer, token
-                return transaction.value("link_push_as", of_key=key, frame=frame, of_token=token), None
+                return transaction.value("link_push_as", of_public_key=key, frame=frame, of_token=token), None
         finally:
             self._at_once.release()
 
     def _is_known(self, key: bytes) -> bool:
         with self._box.access.transaction() as transaction:
-            return bool(transaction.value("link_knows", of_key=key))
+            return bool(transaction.value("link_knows", of_public_key=key))
 
     def _tls(self) -> ssl.SSLContext:
         """TLS by the files as they are now; if they can't be used, as they were."""

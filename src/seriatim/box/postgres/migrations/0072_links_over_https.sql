@@ -6,24 +6,24 @@ ALTER TABLE {schema}.links ADD CONSTRAINT links_principal_check CHECK (role IS N
 
 -- Who calls: the peer with this key, or with NULL the role of the session. This is the only place that says which box somebody speaks as.
 DROP FUNCTION {schema}.link_of(uuid);
-CREATE FUNCTION {schema}.link_of(sender uuid, of_key bytea) RETURNS integer
+CREATE FUNCTION {schema}.link_of(sender uuid, of_public_key bytea) RETURNS integer
 LANGUAGE sql STABLE
 RETURN (
     SELECT one.link_id FROM {schema}.links AS one
     WHERE one.peer = sender AND CASE
-        WHEN of_key IS NULL THEN one.role = to_regrole(quote_ident({schema}.caller()))
-        ELSE one.public_key = of_key
+        WHEN of_public_key IS NULL THEN one.role = to_regrole(quote_ident({schema}.caller()))
+        ELSE one.public_key = of_public_key
     END
 );
 
 -- Whether a key is that of a peer at all; a role without a right can't even call.
-CREATE FUNCTION {schema}.link_knows(of_key bytea) RETURNS boolean
+CREATE FUNCTION {schema}.link_knows(of_public_key bytea) RETURNS boolean
 LANGUAGE sql STABLE
-RETURN of_key IS NULL OR EXISTS (SELECT FROM {schema}.links AS one WHERE one.public_key = of_key);
+RETURN of_public_key IS NULL OR EXISTS (SELECT FROM {schema}.links AS one WHERE one.public_key = of_public_key);
 
 -- The two doors, for whoever knows who calls. They take a frame and give one; nothing that a peer says makes them fail. What a peer isn't
 -- granted is answered `gone`, whatever exists. NULL: the key isn't that of a peer. `of_token`: of the question that is answered.
-CREATE FUNCTION {schema}.link_push_as(of_key bytea, frame bytea, of_token uuid) RETURNS bytea
+CREATE FUNCTION {schema}.link_push_as(of_public_key bytea, frame bytea, of_token uuid) RETURNS bytea
 LANGUAGE plpgsql
 SET lock_timeout = '2s'
 SET standard_conforming_strings = on
@@ -35,12 +35,12 @@ DECLARE
     of_link integer;
     sender uuid := '00000000-0000-0000-0000-000000000000';
 BEGIN
-    IF NOT {schema}.link_knows(of_key) THEN
+    IF NOT {schema}.link_knows(of_public_key) THEN
         RETURN NULL;
     END IF;
     SELECT * INTO head FROM {schema}.link_head(frame);
     sender := head.sender;
-    of_link := {schema}.link_of(head.sender, of_key);
+    of_link := {schema}.link_of(head.sender, of_public_key);
     IF of_link IS NULL THEN
         IF head.kind = 1 THEN
             RETURN {schema}.link_gone(frame, head.sender, head.ranges, head.rows);
@@ -70,7 +70,7 @@ EXCEPTION
 END
 $function$;
 
-CREATE FUNCTION {schema}.link_fetch_as(of_key bytea, frame bytea, OUT batch bytea, OUT of_token uuid)
+CREATE FUNCTION {schema}.link_fetch_as(of_public_key bytea, frame bytea, OUT batch bytea, OUT of_token uuid)
 LANGUAGE plpgsql
 SET lock_timeout = '2s'
 SET standard_conforming_strings = on
@@ -83,13 +83,13 @@ DECLARE
     sender uuid := '00000000-0000-0000-0000-000000000000';
     next record;
 BEGIN
-    IF NOT {schema}.link_knows(of_key) THEN
+    IF NOT {schema}.link_knows(of_public_key) THEN
         RETURN;
     END IF;
     SELECT * INTO head FROM {schema}.link_head(frame);
     sender := head.sender;
     PERFORM {schema}.link_check(head.kind = 3 AND octet_length(frame) = 96, 'a frame that should be a request is something else');
-    of_link := {schema}.link_of(head.sender, of_key);
+    of_link := {schema}.link_of(head.sender, of_public_key);
     IF of_link IS NULL OR head.receiver <> own THEN
         batch := {schema}.link_refusal(sender, CASE WHEN of_link IS NULL THEN 'nothing is known of this'
             ELSE format('the frame is for the box %s, and this is %s', head.receiver, own) END);
