@@ -72,7 +72,7 @@ def accept(
     Raises:
         UsageError: a name or an id is invalid, there is no such role or queue, the file has no certificate in it, or both or neither of
             `role` and `certificate` are given.
-        ActionRefused: the box has another role, key or link, or the role or key speaks as another box.
+        ActionRefused: the box has another role, key or link, or the key speaks as another box.
         EnvironmentProblem: the caller isn't the owner of the box.
     """
     by = Operator(actor, reason)

@@ -200,8 +200,19 @@ class _Round:
             acknowledged = transaction.value(
                 "link_answered", of_link=self._link_id, frame=answers, of_token=batch.of_token
             )
-        lacks = AnswerSet.read(Frame.read(answers)).answers["answer"] == Answer.MISSING
+        read = AnswerSet.read(Frame.read(answers))
+        if any(text for text, one in zip(read.reasons, read.answers["answer"], strict=True) if one == Answer.THROUGH):
+            self._warn()
+        lacks = read.answers["answer"] == Answer.MISSING
         return batch.messages, acknowledged or 0, (batch.more and bool(acknowledged)) or bool(lacks.any())
+
+    def _warn(self) -> None:
+        """Log what streams that have just begun tell of the other box's queues, each once."""
+        with self._access.transaction() as transaction:
+            told = transaction.value("link_warnings", of_link=self._link_id)
+        for text in told:
+            if self._access.told.is_first((self._link.name, text)):
+                _LOG.warning("link %s: %s", self._link.name, text, extra=fields("link_groups", link=self._link.name))
 
     def _fetch(self) -> tuple[int, bool]:
         """Take what waits there; returns how many messages came, and whether there may be more."""

@@ -48,7 +48,7 @@ def accept(
 
     Raises:
         UsageError: a name or an id is invalid, or there is no such role or queue.
-        ActionRefused: the link or the box has another principal, and it isn't to be replaced; or the principal speaks as another box.
+        ActionRefused: the link or the box has another principal, and it isn't to be replaced; or the key speaks as another box.
     """
     checked_name(name, "a link's name")
     try:
@@ -118,7 +118,8 @@ def _check_pair(found: Any, peer: UUID, name: str, principal: Principal, former:
         )
     if found.its_link is not None:
         raise ActionRefused(
-            f"{principal} speaks as another box, over link {found.its_link!r}", remedy="each box has its own"
+            f"{principal} speaks as another box, over link {found.its_link!r}",
+            remedy="each box has a key of its own: make one for this one",
         )
     if former != Principal() and former != principal and not replace:
         raise ActionRefused(

@@ -38,6 +38,7 @@ class LinkView:
         last_sent: the last time that a batch left.
         last_received: the last time that something came.
         last_error: why the last round failed, or a stream waits.
+        warnings: queues that group by something else in the other box, in words. Known of a queue when its first messages were acknowledged.
     """
 
     link: str
@@ -60,6 +61,7 @@ class LinkView:
     last_sent: datetime | None
     last_received: datetime | None
     last_error: str | None
+    warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True)

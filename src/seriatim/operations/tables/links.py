@@ -30,6 +30,7 @@ LINKS: Table[LinkView] = Table(
     Column("oldest", optional=True),
     *json_only("last_sent", "last_received"),
     Column("last_error", "error", optional=True),
+    Column("warnings", optional=True, shown=lambda one: "; ".join(one.warnings) or None),
     row="seriatim.box.views.links:LinkView",
     nothing="there are no links",
 )

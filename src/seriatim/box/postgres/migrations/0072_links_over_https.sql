@@ -160,3 +160,61 @@ BEGIN
     RETURN gone;
 END
 $function$;
+
+-- By which property a queue of the other box groups, as that one told when a stream to it began: by the number of the queue here.
+ALTER TABLE {schema}.links ADD COLUMN far_groups jsonb NOT NULL DEFAULT '{{}}';
+
+-- The queues of a link that group by something else there than here, for people.
+CREATE FUNCTION {schema}.link_warnings(of_link integer) RETURNS text[]
+LANGUAGE sql STABLE
+RETURN ARRAY(
+    SELECT format(
+        'the queue "%s" groups by "%s" there and by "%s" here: the order of a group there isn''t kept on the way',
+        place.queue, told.value, place.definition ->> 'group'
+    )
+    FROM {schema}.links AS one
+    CROSS JOIN LATERAL jsonb_each_text(one.far_groups) AS told
+    JOIN {schema}.queues AS place ON place.queue_id = told.key::integer
+    WHERE one.link_id = of_link AND place.definition ->> 'at' = one.link AND place.definition #>> '{{policy,name}}' <> 'unordered'
+        AND place.definition ->> 'group' <> told.value
+    ORDER BY place.queue
+);
+
+-- With its first messages a stream is answered by what its queue groups by; `link_take` and `link_answered` as in 0068, with that.
+DO $all$
+DECLARE
+    one record;
+    before text;
+    after text;
+BEGIN
+    FOR one IN
+        SELECT * FROM (VALUES
+            ('link_take', $q$            WHEN one.answer <> 1 THEN ''
+$q$, $q$            WHEN one.answer = 0 AND one.after = 0 AND one.count > 0 THEN coalesce(one.groups_by, '')
+            WHEN one.answer <> 1 THEN ''
+$q$),
+            ('link_take', $q$            SELECT each.*, place.queue_id, here.number IS NOT NULL AS is_known,
+$q$, $q$            SELECT each.*, place.queue_id, here.number IS NOT NULL AS is_known, place.definition ->> 'group' AS groups_by,
+$q$),
+            ('link_answered', $q$    UPDATE !.links SET sent = sent + acknowledged WHERE link_id = of_link AND acknowledged > 0;
+$q$, $q$    UPDATE !.links SET sent = sent + acknowledged WHERE link_id = of_link AND acknowledged > 0;
+    UPDATE !.links AS link SET far_groups = link.far_groups || there.groups
+    FROM (
+        SELECT jsonb_object_agg(stream.queue_id, one.reason) AS groups
+        FROM unnest(fate.ids, fate.decisions, fate.reasons) AS one (stream_id, decision, reason)
+        JOIN !.link_streams_out AS stream USING (stream_id) WHERE one.decision = 0 AND one.reason <> ''
+    ) AS there
+    WHERE link.link_id = of_link AND NOT link.far_groups @> there.groups;
+$q$)
+        ) AS told (name, was, becomes)
+    LOOP
+        SELECT pg_get_functiondef(fn.oid) INTO STRICT before FROM pg_proc AS fn
+        WHERE fn.pronamespace = '{schema}'::regnamespace AND fn.proname = one.name;
+        after := replace(before, replace(one.was, '!', '{schema}'), replace(one.becomes, '!', '{schema}'));
+        IF after = before THEN
+            RAISE EXCEPTION '% isn''t as it was', one.name;
+        END IF;
+        EXECUTE after;
+    END LOOP;
+END
+$all$;

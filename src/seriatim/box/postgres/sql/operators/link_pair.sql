@@ -7,10 +7,7 @@ SELECT
     (SELECT peer FROM {schema}.links WHERE link = %(name)s) AS peer,
     (SELECT pg_get_userbyid(role::oid)::text FROM {schema}.links WHERE link = %(name)s AND role IS NOT NULL) AS role,
     (SELECT public_key FROM {schema}.links WHERE link = %(name)s) AS public_key,
-    (
-        SELECT link FROM {schema}.links
-        WHERE link <> %(name)s AND (role = to_regrole(quote_ident(%(role)s)) OR public_key = %(public_key)s::bytea) LIMIT 1
-    ) AS its_link,
+    (SELECT link FROM {schema}.links WHERE link <> %(name)s AND public_key = %(public_key)s::bytea) AS its_link,
     (SELECT link FROM {schema}.links WHERE peer = %(peer)s::uuid AND link <> %(name)s) AS other_link,
     to_regrole(quote_ident(%(role)s)) IS NOT NULL AS role_is_there,
     coalesce((
