@@ -22,6 +22,7 @@ from uuid import UUID
 import h11
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
 from seriatim.box.links.certificates import CertificateFiles, names_of, public_key_of
 from seriatim.box.links.https_carrier import EXCHANGE_S, FETCH, MEDIA_TYPE, PUSH
 from seriatim.box.links.layout import LARGEST_FRAME
@@ -232,20 +233,26 @@ class LinkServer:
 
     def _answered(self, key: bytes, path: str, frame: bytes, token: UUID | None) -> tuple[bytes | None, UUID | None]:
         """What the box answers, after its commit, and the token of a batch; None: the key isn't known any more."""
+        with self._transaction() as transaction:
+            if path == FETCH:
+                answer, token = transaction.one("link_fetch_as", of_public_key=key, frame=frame)
+                return answer, token
+            return transaction.value("link_push_as", of_public_key=key, frame=frame, of_token=token), None
+
+    def _is_known(self, key: bytes) -> bool:
+        with self._transaction() as transaction:
+            return bool(transaction.value("link_knows", of_public_key=key))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[Transaction]:
+        """A transaction with the box, of which there are a few at once."""
         if not self._at_once.acquire(timeout=_TURN_S):
             raise _Refused(503, _BUSY)
         try:
             with self._box.access.transaction() as transaction:
-                if path == FETCH:
-                    answer, token = transaction.one("link_fetch_as", of_public_key=key, frame=frame)
-                    return answer, token
-                return transaction.value("link_push_as", of_public_key=key, frame=frame, of_token=token), None
+                yield transaction
         finally:
             self._at_once.release()
-
-    def _is_known(self, key: bytes) -> bool:
-        with self._box.access.transaction() as transaction:
-            return bool(transaction.value("link_knows", of_public_key=key))
 
     def _tls(self) -> ssl.SSLContext:
         """TLS by the files as they are now; if they can't be used, as they were."""
