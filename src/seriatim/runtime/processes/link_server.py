@@ -158,9 +158,15 @@ class LinkServer:
                 raw.close()
                 self._tell(logging.WARNING, "a connection was closed: too many begin at once")
                 continue
-            threading.Thread(
+            peer = threading.Thread(
                 target=self._connection, args=[raw, str(address[0])], name="seriatim-link-peer", daemon=True
-            ).start()
+            )
+            try:
+                peer.start()
+            except RuntimeError as error:  # too many threads
+                raw.close()
+                self._handshakes.release()
+                self._tell(logging.WARNING, f"a connection was closed: {error}")
 
     def _connection(self, raw: socket.socket, address: str) -> None:
         """All of one connection."""
@@ -221,23 +227,25 @@ class LinkServer:
             with self._peers.turn(key) as has_turn:
                 if not has_turn:
                     raise _Refused(503, _BUSY)
-                frame = wire.body(request, LARGEST_FRAME if request.path == PUSH else 4096)
-                answer, token = self._answered(key, request.path, frame, token)
+                most = LARGEST_FRAME if request.path == PUSH else 4096
+                answer, token = self._answered(key, request.path, wire.body(request, most), token)
                 if answer is None:
                     raise _Refused(403, _UNKNOWN)
                 age = time.monotonic() - begun
-                is_old = age > _AGE_S and (token is None or age > 2 * _AGE_S)
+                is_old = age > _AGE_S and (request.path == PUSH or age > 2 * _AGE_S)
                 wire.answer(200, MEDIA_TYPE, answer, closes=is_old or self._ended.is_set())
             if not wire.goes_on():
                 return
 
-    def _answered(self, key: bytes, path: str, frame: bytes, token: UUID | None) -> tuple[bytes | None, UUID | None]:
-        """What the box answers, after its commit, and the token of a batch; None: the key isn't known any more."""
+    def _answered(
+        self, key: bytes, path: str, frame: bytearray, token: UUID | None
+    ) -> tuple[bytes | None, UUID | None]:
+        """What the box answers, after its commit, and the token of the last batch that was fetched; None: the key isn't known any more."""
         with self._transaction() as transaction:
             if path == FETCH:
                 answer, token = transaction.one("link_fetch_as", of_public_key=key, frame=frame)
                 return answer, token
-            return transaction.value("link_push_as", of_public_key=key, frame=frame, of_token=token), None
+            return transaction.value("link_push_as", of_public_key=key, frame=frame, of_token=token), token
 
     def _is_known(self, key: bytes) -> bool:
         with self._transaction() as transaction:
@@ -376,19 +384,20 @@ class _Wire:
             raise _Refused(413, f"a frame has at most {LARGEST_FRAME:,} bytes")
         return _Request(path, int(length))
 
-    def body(self, request: _Request, most: int) -> bytes:
+    def body(self, request: _Request, most: int) -> bytearray:
         """The body of a request."""
         if request.length > most:
             raise _Refused(413, f"it has {request.length:,} bytes, and at most {most:,} are taken")
         moment = time.monotonic() + self._limits.exchange_s
         if self._http.they_are_waiting_for_100_continue:
             self._send(self._http.send(h11.InformationalResponse(status_code=100, headers=[])), moment)
-        found = bytearray()
+        found, end = bytearray(request.length), 0
         while isinstance(event := self._next(moment), h11.Data):
-            found += event.data
+            found[end : end + len(event.data)] = event.data
+            end += len(event.data)
         if not isinstance(event, h11.EndOfMessage):
             raise ConnectionError("the peer went away in the middle of a request")
-        return bytes(found)
+        return found
 
     def answer(self, status: int, kind: str, content: bytes, *, closes: bool) -> None:
         """Answer a request."""
