@@ -1,13 +1,14 @@
 """Runs the code in README.md and docs/ as tests.
 
 Python blocks of one document run one after another in one namespace and in an empty folder of their own; the message
-boxes that they open are closed at its end. YAML blocks that begin with ``name:`` are whole pipeline files and must be
+boxes that they open are closed at its end. Blocks ``sh`` that begin with ``openssl`` run between them. YAML blocks that begin with ``name:`` are whole pipeline files and must be
 free of faults; the input folders that they name are made for them.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -38,6 +39,17 @@ class _PipelineFiles(CodeBlockParser):
             (folder / "pipeline.yaml").write_text(text)
             faults = pipeline_file.check(folder / "pipeline.yaml", {"OUT": "out"})
         return "\n".join(map(str, faults)) or None
+
+
+class _Certificates(CodeBlockParser):
+    language = "sh"
+
+    def evaluate(self, example: Example) -> str | None:
+        text = str(example.parsed)
+        if not text.startswith("openssl"):
+            return None
+        done = subprocess.run(["/bin/sh", "-ec", text], check=False, capture_output=True, text=True)
+        return done.stderr if done.returncode else None
 
 
 @contextmanager
@@ -92,7 +104,7 @@ def _leave(namespace: dict[str, Any]) -> None:
 _documents = Sybil(
     setup=_enter,
     teardown=_leave,
-    parsers=[_PipelineFiles(), PythonCodeBlockParser(), SkipParser()],
+    parsers=[_PipelineFiles(), _Certificates(), PythonCodeBlockParser(), SkipParser()],
     patterns=["README.md", "docs/**/*.md", "docs/*.md"],
     document_types={".md": _Page},
 ).pytest()

@@ -9,8 +9,10 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.cli.main import main
+from seriatim.runtime.processes.link_server import LinkServer
 from tests.box import roles
 from tests.box.links.pairs import ORDER, order
+from tests.certificates import Authority
 from tests.databases import fresh_box
 
 _WHY = ("--reason", "a test", "--actor", "ann")
@@ -63,3 +65,35 @@ def test_a_link_that_leads_nowhere_is_told(two):
     assert "can't be reached" in told
     assert "password" not in told
     assert "would be kept in the box" in _run(near, "link", "add", "x", "--to", "host=/x password=secret", code=2)
+
+
+def test_two_boxes_are_paired_over_https_by_commands(two, tmp_path, monkeypatch):
+    near, far = two
+    authority = Authority(tmp_path)
+    authority.issued("near")
+    files = authority.issued("far")
+    far.define(ORDER, sq.Queue("orders", group="customer"))
+    server = LinkServer(far, "127.0.0.1:0", certificate=files.certificate, key=files.key, authority=files.authority)
+    server.start()
+    try:
+        accept = ("link", "accept", "near", "--box", str(near.id), "--queue", "orders", *_WHY)
+        assert "by a role or by a certificate" in _run(far, *accept, code=2)
+        _run(far, *accept, "--certificate", f"{tmp_path}/near.pem")
+        monkeypatch.chdir(tmp_path)
+        mine = ("--certificate", "near.pem", "--key", "near.key", "--authority", "authority.pem")
+        assert "needs one address" in _run(near, "link", "add", "far", *mine, code=2)
+        added = json.loads(_run(near, "link", "add", "far", "--url", server.address, *mine, "--json"))
+        assert (added["state"], added["box"]) == ("ok", str(far.id))
+        (shown,) = json.loads(_run(far, "link", "status", "--json"))
+        assert (shown["role"], len(shown["public_key"])) == (None, 64)
+    finally:
+        server.close()
+    assert "--listen needs --key, --authority" in _run(
+        far, "serve", "--listen", "127.0.0.1:0", "--certificate", "x", code=2
+    )
+    assert "certificates are for --listen" in _run(far, "serve", "--key", "x", code=2)
+    mine = (*mine[:2], "--key", "nothing.key", *mine[4:])
+    assert "nothing.key can't be read" in _run(far, "serve", "--listen", "127.0.0.1:0", *mine, code=3)
+    assert "cannot listen at 'nowhere'" in _run(
+        far, "serve", "--listen", "nowhere", *mine[:3], "near.key", *mine[4:], code=2
+    )

@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "seriatim"
 #: From the bottom up; those of one line don't know each other.
 LAYERS = [
     {"errors"},
-    {"extras"},
+    {"extras", "network"},
     {"kernel"},
     {"pipeline"},
     {"spark", "box", "endpoints"},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from seriatim.cli.group_help import Commands
@@ -32,10 +34,13 @@ def link() -> None:
 @click.option(
     "--to",
     "there",
-    required=True,
     metavar="DSN",
-    help="Where the other box is, without a secret: ${NAME}, file: or service=.",
+    help="The PostgreSQL of the other box, without a secret: ${NAME}, file: or service=.",
 )
+@click.option("--url", metavar="URL", help="Where the other box listens: https://host:port; in place of --to.")
+@click.option("--certificate", metavar="FILE", help="The certificate of this box, PEM; with --url.")
+@click.option("--key", metavar="FILE", help="Its private key, PEM, readable only for its owner; with --url.")
+@click.option("--authority", metavar="FILE", help="Who signs the certificate of the other side, PEM; with --url.")
 @click.option(
     "--box", "other", default=None, metavar="ID", help="The id of the other box (default: the one that answers)."
 )
@@ -53,7 +58,11 @@ def link() -> None:
 def _add(
     name: str,
     *,
-    there: str,
+    there: str | None,
+    url: str | None,
+    certificate: str | None,
+    key: str | None,
+    authority: str | None,
     other: str | None,
     queues: tuple[str, ...],
     schema_there: str,
@@ -65,31 +74,45 @@ def _add(
 ) -> None:
     """Define a link to another box, and ask that box for its id.
 
-    There, the role of the DSN has to be accepted before: seriatim link accept.
+    There, the role of the DSN or the certificate has to be accepted before: seriatim link accept.
     """
     from seriatim.operations import links  # noqa: PLC0415 -- the driver, when it is needed
     from seriatim.pipeline.declared.link import Link  # noqa: PLC0415
 
-    new = Link(name, dsn=there, box=other, queues=queues, schema=schema_there, keep_sent=keep_sent, insecure=insecure)
+    new = Link(
+        name,
+        dsn=there,
+        url=url,
+        certificate=_absolute(certificate),
+        key=_absolute(key),
+        authority=_absolute(authority),
+        box=other,
+        queues=queues,
+        schema=schema_there,
+        keep_sent=keep_sent,
+        insecure=insecure,
+    )
     with opened(dsn, schema) as box:
         _print(links.add(box, new), json_=json_)
 
 
 @link.command("accept")
 @click.argument("name")
-@click.option("--role", required=True, help="The role of PostgreSQL by which the other box logs in.")
+@click.option("--role", help="The role of PostgreSQL by which the other box logs in.")
+@click.option("--certificate", metavar="FILE", help="The certificate by which the other box calls over HTTPS, PEM.")
 @click.option(
     "--box", "other", required=True, metavar="ID", help="The id of the other box; there: seriatim box status."
 )
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help=_QUEUES)
-@click.option("--replace", is_flag=True, help="The box has another role until now.")
+@click.option("--replace", is_flag=True, help="The box has another role or key until now.")
 @says_why
 @which_box
 @json_option("Print one JSON object.", LINKS)
 def _accept(
     name: str,
     *,
-    role: str,
+    role: str | None,
+    certificate: str | None,
     other: str,
     queues: tuple[str, ...],
     replace: bool,
@@ -99,11 +122,20 @@ def _accept(
     schema: str,
     json_: bool,
 ) -> None:
-    """Let a role speak as another box, into the queues that are named. It may do nothing else here."""
+    """Let a role, or the key of a certificate, speak as another box, into the queues that are named. It may do nothing else here."""
     from seriatim.operations import links  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
-        found = links.accept(box, name, role=role, other=other, queues=queues, replace=replace, **said(actor, reason))
+        found = links.accept(
+            box,
+            name,
+            role=role,
+            certificate=certificate,
+            other=other,
+            queues=queues,
+            replace=replace,
+            **said(actor, reason),
+        )
     _print(found, json_=json_)
 
 
@@ -163,6 +195,11 @@ def _remove(
         REMOVED.print_object({"link": name, "messages": gone})
     else:
         click.echo(in_line(f"removed link {name}"))
+
+
+def _absolute(path: str | None) -> str | None:
+    """A path as processes in other folders read it."""
+    return path if path is None or path.startswith("${") else str(Path(path).absolute())
 
 
 def _print(found: object, *, json_: bool) -> None:

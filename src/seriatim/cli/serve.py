@@ -7,6 +7,7 @@ import click
 from seriatim.cli.telling import telling_work
 from seriatim.cli.which import opened_patiently, which_box
 from seriatim.cli.worker_options import worker_options
+from seriatim.errors import UsageError
 
 __all__ = ["serve"]
 
@@ -15,6 +16,12 @@ __all__ = ["serve"]
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Serve only this queue; may be repeated.")
 @click.option("--run-length", default=50, show_default=True, help="Messages in one transaction, at most.")
 @click.option("--turn-limit", default="60s", show_default=True, help="Time limit of one transaction.")
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Listen for other boxes over HTTPS at this address, such as 0.0.0.0:8471."
+)
+@click.option("--certificate", metavar="FILE", help="The certificate of this side, PEM; with --listen.")
+@click.option("--key", metavar="FILE", help="Its private key, PEM, readable only for its owner; with --listen.")
+@click.option("--authority", metavar="FILE", help="Who signs the certificates of other boxes, PEM; with --listen.")
 @worker_options
 @which_box
 def serve(
@@ -22,6 +29,10 @@ def serve(
     queues: tuple[str, ...],
     run_length: int,
     turn_limit: str,
+    listen: str | None,
+    certificate: str | None,
+    key: str | None,
+    authority: str | None,
     transient: tuple[str, ...],
     business: tuple[str, ...],
     log_level: str,
@@ -37,15 +48,27 @@ def serve(
     Queues that are defined, or turned on or off, in the meantime are followed within seconds.
     """
     from seriatim.operations.queues import activations  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.runtime.processes.link_server import LinkServer  # noqa: PLC0415 -- likewise
     from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415
     from seriatim.runtime.processes.serve import Serve  # noqa: PLC0415 -- needs a driver of PostgreSQL
     from seriatim.runtime.workers.worker import Limits  # noqa: PLC0415
 
+    files = {"--certificate": certificate, "--key": key, "--authority": authority}
+    missing = [name for name, path in files.items() if path is None]
+    if listen is None and len(missing) < len(files):
+        raise UsageError("certificates are for --listen", remedy="add --listen HOST:PORT, or leave them out")
+    if listen is not None and missing:
+        raise UsageError(f"--listen needs {', '.join(missing)}", remedy="paths of PEM files")
     log_to_stderr(log_level, log_format)
     limits = Limits(1, run_length, None, turn_limit)
     with opened_patiently(dsn, schema, waits=not no_wait) as box:
         if box is None:
             return
+        links = (
+            None
+            if listen is None
+            else LinkServer(box, listen, certificate=str(certificate), key=str(key), authority=str(authority))
+        )
         serving = Serve(
             box,
             queues,
@@ -54,6 +77,7 @@ def serve(
             business=business,
             log_level=log_level.upper(),
             log_format=log_format,
+            links=links,
         )
         found = queues or [one.queue for one in activations(box)]
         what = (
@@ -61,6 +85,8 @@ def serve(
             if found
             else "no queue has an activation yet; queues that get one will be served"
         )
+        if links is not None:
+            click.echo(f"other boxes find this one at {links.address}", err=True)
         click.echo(f"{what}; Ctrl-C stops it", err=True)
         with telling_work(metrics, box, None, serving):
             serving.run()

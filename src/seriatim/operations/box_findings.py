@@ -169,6 +169,13 @@ def _links(box: MessageBox) -> Finding:
     ]
     if slow:
         return Finding("links", State.WARNING, "; ".join(slow), "seriatim transmission --waiting tells why")
+    if warned := [f"{one.link!r}: {what}" for one in found for what in one.warnings]:
+        return Finding(
+            "links",
+            State.WARNING,
+            "; ".join(warned),
+            "let the queue here group by what that one groups by, under another name",
+        )
     gone_back = sum(one.restored for one in found)
     told = f", of which {counted(gone_back, 'stream')} couldn't be made whole after a restore" if gone_back else ""
     return Finding("links", State.OK, f"{len(found):,}{told}")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from seriatim.box.box import MessageBox
+from seriatim.box.links.certificates import public_key_in
 from seriatim.box.links.transmission import LinkRound
 from seriatim.box.operators import links as operators
 from seriatim.box.operators.operator_log import Operator
@@ -44,33 +46,41 @@ def accept(
     box: MessageBox,
     name: str,
     *,
-    role: str,
+    role: str | None = None,
+    certificate: str | os.PathLike[str] | None = None,
     other: str,
     queues: Sequence[str] = (),
     replace: bool = False,
     actor: str,
     reason: str,
 ) -> LinkView:
-    """Let a role of PostgreSQL speak as another box. It may call two functions of the schema, and do nothing else here.
+    """Let a role of PostgreSQL, or whoever has the private key of a certificate, speak as another box. They may do nothing else here.
+
+    A role may call two functions of the schema. A key is for ``seriatim serve --listen``; a certificate that is renewed with the same key needs nothing.
 
     Args:
         box: the box.
         name: the name of the link here.
-        role: the role by which the other box logs in.
+        role: the role by which the other box logs in; None: it calls over HTTPS.
+        certificate: the path of the certificate by which the other box calls, PEM; None: it logs in by a role. Only its public key is kept.
         other: the id of the other box.
         queues: the queues into which it may send; the former ones are replaced.
-        replace: whether the box may have another role from now on.
+        replace: whether the box may have another role or key from now on.
         actor: the operator's name.
         reason: why; both are written to the operator log.
 
     Raises:
-        UsageError: a name or an id is invalid, or there is no such role or queue.
-        ActionRefused: the box has another role or link.
+        UsageError: a name or an id is invalid, there is no such role or queue, the file has no certificate in it, or both or neither of
+            `role` and `certificate` are given.
+        ActionRefused: the box has another role, key or link, or the key speaks as another box.
         EnvironmentProblem: the caller isn't the owner of the box.
     """
     by = Operator(actor, reason)
+    if (role is None) == (certificate is None):
+        raise UsageError("a box speaks by a role or by a certificate", remedy="give one of both")
+    principal = operators.Principal(role, None if certificate is None else public_key_in(certificate))
     with box.access.transaction() as transaction:
-        operators.accept(transaction, by, name, role, other, queues, replace=replace)
+        operators.accept(transaction, by, name, principal, other, queues, replace=replace)
     return status(box, name)[0]
 
 

@@ -16,6 +16,7 @@ from seriatim.kernel.streams import Answer
 from tests import soak
 from tests.box import roles
 from tests.box.links import recorder
+from tests.box.links.mutations import mutated
 from tests.box.links.pairs import Pair, carried, paired
 
 _TABLES = (
@@ -127,20 +128,8 @@ def test_frames_that_arent_right_change_nothing(pair: Pair):
             for function in ("link_push", "link_fetch"):
                 assert isinstance(_said(call(function, recorder.RECORDED[name]())), Refusal | AnswerSet)
         for _ in range(rounds):
-            data = bytearray(asked[:-32])
-            for _ in range(chance.choice((1, 1, 2, 5))):
-                at = chance.randrange(len(data))
-                match chance.randrange(3):
-                    case 0:
-                        data[at] = chance.randrange(256)
-                    case 1:
-                        del data[at : at + chance.choice((1, 4, 32))]
-                    case _:
-                        data[at:at] = bytes(chance.randrange(256) for _ in range(chance.choice((1, 4))))
-            # Half of them with a checksum that is right, and a length.
-            if chance.randrange(2) and len(data) > 8:
-                data[4:8] = (len(data) + 32).to_bytes(4, "big")
-            answer = _said(call(chance.choice(("link_push", "link_push", "link_fetch")), recorder.sealed(bytes(data))))
+            function = chance.choice(("link_push", "link_push", "link_fetch"))
+            answer = _said(call(function, mutated(asked, chance)))
             refused += isinstance(answer, Refusal)
     assert refused > rounds // 2
     # What was taken in was right in itself, such as a stream of another number: no content was changed, and nothing else came in.

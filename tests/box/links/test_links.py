@@ -326,6 +326,28 @@ def test_the_doctor_tells_what_waits(pair: Pair):
     assert "'far' is down" in check(pair.near).found
 
 
+def test_a_queue_that_groups_by_something_else_there_is_warned_of(pair: Pair, caplog):
+    from seriatim.operations.box_findings import CHECKS
+
+    pair.far.define(sq.Queue("by-nth", group="nth", keep="everything"))
+    links.accept(
+        pair.far, "near", role=pair.role, other=str(pair.near.id), queues=["orders", "by-nth"], actor="a", reason="r"
+    )
+    pair.near.define(sq.Queue("mine", at="far", remote="by-nth", group="customer"))
+    pair.send(1)
+    pair.near.transmit()
+    assert links.status(pair.near)[0].warnings == []
+    pair.send(2, queue="mine")
+    pair.near.transmit()
+    (warning,) = links.status(pair.near)[0].warnings
+    assert warning.startswith('the queue "mine" groups by "nth" there and by "customer" here')
+    pair.send(3, customer="c2", queue="mine")
+    pair.near.transmit()
+    assert [one.getMessage() for one in caplog.records if "groups by" in one.getMessage()] == [f"link far: {warning}"]
+    assert warning in CHECKS["links"](pair.near).found
+    assert links.transmission(pair.near)[0].last_error is None
+
+
 def test_publishers_are_refused_where_too_much_waits_for_a_link(databases):
     with paired(databases, max_waiting=5) as pair:
         pair.send(1, 2, 3)

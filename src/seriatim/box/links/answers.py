@@ -20,7 +20,8 @@ class AnswerSet:
     """The answers to a batch.
 
     `lost`: records `RANGE`, streams that are over for the sender of the batch and that this box doesn't know. `answers`: records `ANSWER`.
-    `highest`: records `HIGHEST`, one an incarnation. `reasons`: of each answer, for people; empty where there is nothing to say.
+    `highest`: records `HIGHEST`, one an incarnation. `reasons`: of each answer, for people, or with `through` by what the queue groups; empty where there is
+    nothing to say.
     """
 
     head: Head

@@ -1,4 +1,4 @@
-"""The connection to the other box: it carries frames there and answers back."""
+"""The connection to the PostgreSQL of the other box: it carries frames there and answers back."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Carrier:
 
     def __init__(self, link: Link) -> None:
         self._place = f"link {link.name!r}"
-        dsn = carrier_dsn(link.dsn, insecure=link.insecure)
+        dsn = carrier_dsn(str(link.dsn), insecure=link.insecure)
         self._to = place_of(dsn, link.schema)
         self._schema = link.schema
         try:

@@ -16,6 +16,7 @@ from seriatim.box.connection.access import Access
 from seriatim.box.links.answers import AnswerSet, Refusal
 from seriatim.box.links.carrier import Carrier
 from seriatim.box.links.frame import Frame
+from seriatim.box.links.https_carrier import HttpsCarrier
 from seriatim.box.links.layout import FrameKind
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
 from seriatim.errors import DeploymentError, EnvironmentProblem, LinkProtocolError, SeriatimError, UsageError, shown
@@ -58,16 +59,18 @@ class Roads:
     """Open connections to other boxes, by link; closed where one fails. Not for several threads."""
 
     def __init__(self) -> None:
-        self._carriers: dict[Link, Carrier] = {}
+        self._carriers: dict[Link, Carrier | HttpsCarrier] = {}
         #: When the last batch left over a link, on the monotonic clock.
         self.left: dict[Link, float] = {}
         #: How often in a row a link has failed, and when it is tried again.
         self._failed: dict[Link, tuple[int, float]] = {}
 
-    def to(self, link: Link) -> Carrier:
+    def to(self, link: Link) -> Carrier | HttpsCarrier:
         """The connection of a link."""
         if (carrier := self._carriers.get(link)) is None:
-            carrier = self._carriers[link] = Carrier(link)
+            for other in [one for one in self._carriers if one.name == link.name]:
+                self.drop(other)  # it was defined anew
+            carrier = self._carriers[link] = Carrier(link) if link.url is None else HttpsCarrier(link)
         return carrier
 
     def is_silent(self, link: Link) -> bool:
@@ -176,7 +179,7 @@ class _Round:
             raise DeploymentError(
                 "its other end is this box itself",
                 where=f"link {self._link.name!r}",
-                remedy="give the DSN of the other box",
+                remedy="give the address of the other box",
             )
         with self._access.transaction() as transaction:
             transaction.do("link_met", of_link=self._link_id, peer=peer)
@@ -197,8 +200,19 @@ class _Round:
             acknowledged = transaction.value(
                 "link_answered", of_link=self._link_id, frame=answers, of_token=batch.of_token
             )
-        lacks = AnswerSet.read(Frame.read(answers)).answers["answer"] == Answer.MISSING
+        read = AnswerSet.read(Frame.read(answers))
+        if any(text for text, one in zip(read.reasons, read.answers["answer"], strict=True) if one == Answer.THROUGH):
+            self._warn()
+        lacks = read.answers["answer"] == Answer.MISSING
         return batch.messages, acknowledged or 0, (batch.more and bool(acknowledged)) or bool(lacks.any())
+
+    def _warn(self) -> None:
+        """Log what streams that have just begun tell of the other box's queues, each once."""
+        with self._access.transaction() as transaction:
+            told = transaction.value("link_warnings", of_link=self._link_id)
+        for text in told:
+            if self._access.told.is_first((self._link.name, text)):
+                _LOG.warning("link %s: %s", self._link.name, text, extra=fields("link_groups", link=self._link.name))
 
     def _fetch(self) -> tuple[int, bool]:
         """Take what waits there; returns how many messages came, and whether there may be more."""

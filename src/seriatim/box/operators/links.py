@@ -1,8 +1,9 @@
-"""Pairs of boxes: which role speaks as which box here, and the end of a pair."""
+"""Pairs of boxes: who speaks as which box here, and the end of a pair."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
@@ -14,17 +15,40 @@ from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import likely
 
-__all__ = ["accept", "remove"]
+__all__ = ["Principal", "accept", "remove"]
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Who speaks as another box: a role of PostgreSQL, or whoever has the private key of a certificate.
+
+    Args:
+        role: the role; None: it is a key.
+        public_key: the SHA-256 of the public key; None: it is a role.
+    """
+
+    role: str | None = None
+    public_key: bytes | None = None
+
+    def __str__(self) -> str:
+        return f"the role {self.role!r}" if self.public_key is None else f"the key {self.public_key.hex()[:16]}…"
 
 
 def accept(
-    transaction: Transaction, by: Operator, name: str, role: str, box: str, queues: Sequence[str], *, replace: bool
+    transaction: Transaction,
+    by: Operator,
+    name: str,
+    principal: Principal,
+    box: str,
+    queues: Sequence[str],
+    *,
+    replace: bool,
 ) -> None:
-    """Let a role speak as another box, into these queues.
+    """Let a principal speak as another box, into these queues.
 
     Raises:
         UsageError: a name or an id is invalid, or there is no such role or queue.
-        ActionRefused: the link or the box has another role, and it isn't to be replaced.
+        ActionRefused: the link or the box has another principal, and it isn't to be replaced; or the key speaks as another box.
     """
     checked_name(name, "a link's name")
     try:
@@ -39,20 +63,37 @@ def accept(
             raise UsageError(
                 f"queue {one!r} belongs to a service, whose messages come by dialogs", remedy="name another queue"
             )
-    found = transaction.one("link_pair", name=name, peer=peer, role=role)
-    _check_role(found, peer, role)
-    _check_pair(found, peer, name, role, replace=replace)
-    transaction.do("accept_link", name=name, peer=peer, role=role, queues=list(dict.fromkeys(queues)))
-    transaction.do("link_let_in", who=role)
-    if found.role is not None and found.role != role:
-        transaction.do("link_shut_out", who=found.role)
-    details = {"link": name, "box": str(peer), "role": role, "former_role": found.role, "queues": list(queues)}
+    transaction.do("lock_definitions")
+    role, key = principal.role, principal.public_key
+    found = transaction.one("link_pair", name=name, peer=peer, role=role, public_key=key)
+    if peer == found.own:
+        raise UsageError("that is the id of this box itself", remedy="give the id of the other box")
+    if role is not None:
+        _check_role(found, role)
+    former = Principal(found.role, found.public_key)
+    _check_pair(found, peer, name, principal, former, replace=replace)
+    transaction.do("accept_link", name=name, peer=peer, role=role, public_key=key, queues=list(dict.fromkeys(queues)))
+    if role is not None:
+        transaction.do("link_let_in", who=role)
+    if former.role is not None and former.role != role:
+        transaction.do("link_shut_out", who=former.role)
+    details = {
+        "link": name,
+        "box": str(peer),
+        "role": role,
+        "former_role": former.role,
+        "public_key": _digits(key),
+        "former_public_key": _digits(former.public_key),
+        "queues": list(queues),
+    }
     log(transaction, by, "accept link", queue=None, group=None, details=details)
 
 
-def _check_role(found: Any, peer: UUID, role: str) -> None:
-    if peer == found.own:
-        raise UsageError("that is the id of this box itself", remedy="give the id of the other box")
+def _digits(key: bytes | None) -> str | None:
+    return None if key is None else key.hex()
+
+
+def _check_role(found: Any, role: str) -> None:
     if not found.role_is_there:
         raise UsageError(
             f"there is no role {role!r}", remedy="ask the administrator of PostgreSQL to CREATE ROLE … LOGIN"
@@ -64,7 +105,7 @@ def _check_role(found: Any, peer: UUID, role: str) -> None:
         )
 
 
-def _check_pair(found: Any, peer: UUID, name: str, role: str, *, replace: bool) -> None:
+def _check_pair(found: Any, peer: UUID, name: str, principal: Principal, former: Principal, *, replace: bool) -> None:
     if found.other_link is not None:
         raise ActionRefused(
             f"the box {peer} is the other end of link {found.other_link!r}",
@@ -75,9 +116,14 @@ def _check_pair(found: Any, peer: UUID, name: str, role: str, *, replace: bool) 
             f"link {name!r} leads to the box {found.peer}",
             remedy="give this one another name, or remove that one first",
         )
-    if found.role is not None and found.role != role and not replace:
+    if found.its_link is not None:
         raise ActionRefused(
-            f"the box {peer} speaks by the role {found.role!r}",
+            f"{principal} speaks as another box, over link {found.its_link!r}",
+            remedy="each box has a key of its own: make one for this one",
+        )
+    if former != Principal() and former != principal and not replace:
+        raise ActionRefused(
+            f"the box {peer} speaks by {former}",
             remedy="from now on by this one: seriatim link accept --replace",
         )
 
@@ -101,7 +147,7 @@ def remove(transaction: Transaction, by: Operator, name: str, *, force: bool) ->
             f"messages wait on link {name!r}: {waiting:,}",
             remedy="wait until they are acknowledged; or --force, and they are gone",
         )
-    role = transaction.one("link_pair", name=name, peer=None, role="").role
+    role = transaction.one("link_pair", name=name, peer=None, role=None, public_key=None).role
     transaction.do("drop_link", name=name)
     if role is not None:
         transaction.do("link_shut_out", who=role)

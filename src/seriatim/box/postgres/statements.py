@@ -26,7 +26,7 @@ _Row = TypeVar("_Row")
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 #: Arguments that take bytes, or lists of bytes, have such names; no other does. They are sent in the binary format.
-_BYTES = re.compile(r"(.*_)?(bod(y|ies)|frame)", re.ASCII)
+_BYTES = re.compile(r"(.*_)?(bod(y|ies)|frame|public_key)", re.ASCII)
 
 
 def checked_schema(schema: str) -> str:

@@ -20,7 +20,9 @@ class LinkView:
         state: ``"ok"``; ``"down"``: the last round failed; ``"new"``: nothing has passed yet; ``"unpaired"``: the other box isn't known, or nobody
             may speak as it.
         box: the id of the other box; None: it isn't known yet.
-        role: the role that speaks as the other box here; None: this box calls.
+        role: the role that speaks as the other box here; None: it has a key, or this box calls.
+        public_key: the SHA-256 of the public key of the certificate that speaks as the other box here, in hexadecimal digits; None: it has a role, or
+            this box calls.
         has_address: whether this box calls the other one.
         queues: into which queues of this box the other one may send.
         waiting: messages in remote queues that are on no stream yet.
@@ -36,12 +38,14 @@ class LinkView:
         last_sent: the last time that a batch left.
         last_received: the last time that something came.
         last_error: why the last round failed, or a stream waits.
+        warnings: queues that group by something else in the other box, in words. Known of a queue when its first messages were acknowledged.
     """
 
     link: str
     state: str
     box: UUID | None
     role: str | None
+    public_key: str | None
     has_address: bool
     queues: list[str]
     waiting: int
@@ -57,6 +61,7 @@ class LinkView:
     last_sent: datetime | None
     last_received: datetime | None
     last_error: str | None
+    warnings: list[str]
 
 
 @dataclass(frozen=True, slots=True)

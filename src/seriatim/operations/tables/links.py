@@ -16,7 +16,7 @@ LINKS: Table[LinkView] = Table(
     "A link",
     *columns("link", "state"),
     Column("box", value=lambda one: None if one.box is None else str(one.box)),
-    *json_only("role", "has_address", "queues"),
+    *json_only("role", "public_key", "has_address", "queues"),
     Column("waiting"),
     Column("unacknowledged", "on the way"),
     *columns("streams_out", "streams_in"),
@@ -27,6 +27,7 @@ LINKS: Table[LinkView] = Table(
     Column("oldest", optional=True),
     *json_only("last_sent", "last_received"),
     Column("last_error", "error", optional=True),
+    Column("warnings", optional=True, shown=lambda one: "; ".join(one.warnings) or None),
     row="seriatim.box.views.links:LinkView",
     nothing="there are no links",
 )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
+from seriatim.pipeline.declared.link_address import VARIABLE, checked_address
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.secret import secret_in
 
@@ -18,16 +21,24 @@ __all__ = ["LONGEST_KEPT_S", "MOST_WAITING", "Link"]
 MOST_WAITING = 2**53
 #: What is sent is kept for 30 days at most: it is kept twice.
 LONGEST_KEPT_S = 30 * 86_400
+_FILES = ("certificate", "key", "authority")
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
     """The road to another message box, whose address this one has. The other box accepts it by ``seriatim link accept``.
 
+    The address is a DSN of its PostgreSQL, or the URL at which a ``seriatim serve --listen`` of that box listens.
+
     Args:
         name: its name here; queues name it in `Queue.at`. At most 100 characters.
         dsn: where the other box is, as libpq writes it. No secret stands in it: ``${NAME}`` and ``file:`` are read by the process that
             transmits. To another host it has ``sslmode=verify-full``.
+        url: ``https://host:port``, in place of `dsn`. ``${NAME}`` is read by the process that transmits, here and in the three paths.
+        certificate: with `url`: the absolute path of the certificate by which this box is known there, PEM, with those between it and
+            the authority behind it.
+        key: with `url`: the absolute path of its private key, PEM, not encrypted, which others can't read.
+        authority: with `url`: the absolute path of the certificates, PEM, of which one has to have signed the certificate of the other side.
         box: the id of the other box; None: the one that answers at the first contact.
         queues: the names of the queues of this box into which the other one may send.
         keep_sent: seconds (or ``"1d"``) for which acknowledged messages are kept, so that they can be sent again to a box that was restored;
@@ -35,16 +46,20 @@ class Link:
         max_waiting: the largest number of messages of a queue that wait here and on their way; then a publisher gets `QueueFull`. None: no
             limit.
         stream_idle: seconds (or ``"1h"``) after which a stream that isn't used is closed.
-        insecure: connect to another host without a proof of which one answers.
-        schema: the schema of the box there.
+        insecure: with `dsn`: connect to another host without a proof of which one answers.
+        schema: with `dsn`: the schema of the box there.
 
     Raises:
-        UsageError: a value is invalid, or there is a password in the DSN.
+        UsageError: a value is invalid, there is no address or are two, or there is a password in the DSN.
     """
 
     name: str
     _: KW_ONLY
-    dsn: str = field(repr=False)
+    dsn: str | None = field(default=None, repr=False)
+    url: str | None = None
+    certificate: str | os.PathLike[str] | None = None
+    key: str | os.PathLike[str] | None = None
+    authority: str | os.PathLike[str] | None = None
     box: str | None = None
     queues: Sequence[str] = ()
     keep_sent: float | str = 0
@@ -57,15 +72,15 @@ class Link:
         checked_name(self.name, "a link's name")
         if len(self.name) > 100:
             raise self._wrong(f"its name has {len(self.name)} characters", "at most 100")
-        if not isinstance(self.dsn, str) or not self.dsn.strip():
+        if (self.dsn is None) == (self.url is None):
             raise self._wrong(
-                f"dsn can't be {shown(self.dsn)}", "where the other box is: postgresql://role@host/database"
+                "it needs one address" if self.dsn is None else "it has two addresses, dsn and url",
+                "dsn=…, or url=… with certificate, key and authority",
             )
-        if (secret := secret_in(self.dsn)) is not None:
-            raise self._wrong(
-                f"its DSN would be kept in the box, and shown: {secret}",
-                "write ${NAME} in place of the secret, or file:, service= or passfile=: the process that transmits reads it",
-            )
+        if self.url is None:
+            self._check_dsn()
+        else:
+            self._check_url()
         if self.box is not None:
             try:
                 object.__setattr__(self, "box", str(UUID(str(self.box))))
@@ -87,6 +102,43 @@ class Link:
             raise self._wrong(f"insecure can't be {shown(self.insecure)}", "True or False")
         checked_name(self.schema, f"a schema (of link {self.name!r})")
 
+    def _check_dsn(self) -> None:
+        if not isinstance(self.dsn, str) or not self.dsn.strip():
+            raise self._wrong(
+                f"dsn can't be {shown(self.dsn)}", "where the other box is: postgresql://role@host/database"
+            )
+        for what in _FILES:
+            if getattr(self, what) is not None:
+                raise self._wrong(f"{what} is for a url", "in a DSN: sslcert=…, sslkey=… and sslrootcert=…")
+        if (secret := secret_in(self.dsn)) is not None:
+            raise self._wrong(
+                f"its DSN would be kept in the box, and shown: {secret}",
+                "write ${NAME} in place of the secret, or file:, service= or passfile=: the process that transmits reads it",
+            )
+
+    def _check_url(self) -> None:
+        try:
+            checked_address(self.url)
+        except UsageError as error:
+            raise self._wrong(error.what, error.remedy) from None
+        if self.insecure is not False:
+            raise self._wrong("insecure is for a dsn", "over HTTPS each side always proves who it is")
+        if self.schema != "seriatim":
+            raise self._wrong("schema is for a dsn", "a process that listens serves one box: leave it out")
+        for what in _FILES:
+            path = getattr(self, what)
+            try:
+                path = os.fspath(path)
+            except TypeError:
+                raise self._wrong(
+                    f"{what} can't be {shown(path)}", "url needs certificate, key and authority: paths of PEM files"
+                ) from None
+            if not isinstance(path, str) or not (Path(path).is_absolute() or VARIABLE.match(path)):
+                raise self._wrong(
+                    f"{what} can't be {shown(path)}", "an absolute path: processes in other folders read it, too"
+                )
+            object.__setattr__(self, what, path)
+
     def _set_period(self, what: str, least_s: float, most_s: float) -> None:
         try:
             period_us = micros(getattr(self, what))
@@ -106,6 +158,10 @@ class Link:
         return {
             "name": self.name,
             "dsn": self.dsn,
+            "url": self.url,
+            "certificate": self.certificate,
+            "key": self.key,
+            "authority": self.authority,
             "box": self.box,
             "queues": list(self.queues),
             "keep_sent": self.keep_sent,

@@ -45,8 +45,6 @@ _QUEUE = (
     *("gate", "through", "open_at_most"),
     *("at", "remote", "lanes"),
 )
-#: Keys that came later; a declaration from before has what is their default.
-_LATER = frozenset(_QUEUE[_QUEUE.index("attempts") :])
 _SUBSCRIPTION = ("name", "where", "to", "state", "starts", "correlate")
 _CONTRACT = ("name", "types")
 _SERVICE = ("name", "queue", "contracts", "retention")
@@ -55,7 +53,12 @@ _SCHEDULE = (
     *("name", "cron", "timezone", "type", "body", "context", "content_type"),
     *("due_property", "catch_up"),
 )
-_LINK = ("name", "dsn", "box", "queues", "keep_sent", "max_waiting", "stream_idle", "insecure", "schema")
+_LINK = (
+    *("name", "dsn", "box", "queues", "keep_sent", "max_waiting", "stream_idle", "insecure", "schema"),
+    *("url", "certificate", "key", "authority"),
+)
+#: Keys that came later; a declaration from before has what is their default.
+_LATER = frozenset((*_QUEUE[_QUEUE.index("attempts") :], *_LINK[_LINK.index("url") :]))
 _KEYS: Mapping[type, tuple[str, ...]] = {
     Location: _LOCATION,
     MessageType: _TYPE,

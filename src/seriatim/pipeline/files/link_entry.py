@@ -11,13 +11,18 @@ from seriatim.pipeline.text.section import Section
 
 __all__ = ["link_entry"]
 
+_PLACES = ("dsn", "url", "certificate", "key", "authority")
 _REPLACED = re.compile(r"(?<!\$)\$\{")
 
 
 def link_entry(entry: Section, name: str) -> Link | None:
     """The link that an entry of the file declares; None if it is wrong, which is reported."""
     given: dict[str, Any] = {
-        "dsn": entry.text("dsn", required=True),
+        "dsn": entry.text("dsn"),
+        "url": entry.text("url"),
+        "certificate": entry.text("certificate"),
+        "key": entry.text("key"),
+        "authority": entry.text("authority"),
         "box": entry.text("box"),
         "queues": entry.texts("queues"),
         "keep_sent": entry.duration_s("keep_sent"),
@@ -27,17 +32,20 @@ def link_entry(entry: Section, name: str) -> Link | None:
         "schema": entry.text("schema"),
     }
     entry.finish()
-    if given["dsn"] is None or any(entry.has(key) and value is None for key, value in given.items()):
+    if any(entry.has(key) and value is None for key, value in given.items()):
         return None
-    if _REPLACED.search(entry.written("dsn")):
-        what = "the value of ${NAME} would be stored in the box"
-        entry.fault("dsn", what, "write $${NAME}: it is replaced by the process that transmits")
-        return None
+    for key in _PLACES:
+        if entry.has(key) and _REPLACED.search(entry.written(key)):
+            what = "the value of ${NAME} would be stored in the box"
+            entry.fault(key, what, "write $${NAME}: it is replaced by the process that transmits")
+            return None
     try:
         return Link(name, **{key: value for key, value in given.items() if value is not None})
     except UsageError as error:
         words = re.findall(r"\w+", error.what.removeprefix(f"link {name!r}: "))
         entry.fault(
-            next((word for word in words if word in given and entry.has(word)), "dsn"), error.what, error.remedy
+            next((word for word in words if word in given and entry.has(word)), "url" if entry.has("url") else "dsn"),
+            error.what,
+            error.remedy,
         )
         return None

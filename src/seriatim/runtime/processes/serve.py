@@ -13,6 +13,7 @@ from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import checked_error_classes
 from seriatim.pipeline.text.log_fields import fields
+from seriatim.runtime.processes.link_server import LinkServer
 from seriatim.runtime.processes.reader_pool import ReaderPool
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
 from seriatim.runtime.processes.transmitter import TransmitterThread
@@ -42,6 +43,7 @@ class Serve:
         business: names of classes of exceptions after which a retry won't help, besides those of each activation.
         log_level: what the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
         log_format: how the readers log: ``text`` or ``json``.
+        links: where other boxes call; it is started and closed here. None: nowhere.
 
     Raises:
         UsageError: a queue doesn't exist, or has no activation.
@@ -58,6 +60,7 @@ class Serve:
         business: Sequence[str] = (),
         log_level: str = "INFO",
         log_format: str = "text",
+        links: LinkServer | None = None,
     ) -> None:
         definitions = box.definitions()
         for queue in queues:
@@ -74,6 +77,7 @@ class Serve:
         self._classes = checked_error_classes(transient, "transient"), checked_error_classes(business, "business")
         self._log_level = log_level
         self._log_format = log_format
+        self._links = links
         self._measured = Snapshot()
         #: When it last found out what there is to serve, on the monotonic clock.
         self.looked = 0.0
@@ -91,6 +95,8 @@ class Serve:
         chores, schedules, links = Chores(self._box), ScheduleClock(self._box), TransmitterThread(self._box)
         with self._stop.listening(), Slots(self._box) as slots:
             try:
+                if self._links is not None:
+                    self._links.start()
                 while not self._stop.requested:
                     self._look(slots)
                     chores.look()
@@ -102,6 +108,8 @@ class Serve:
                 chores.end()
                 schedules.end()
                 links.end()
+                if self._links is not None:
+                    self._links.close()
 
     def stop(self) -> None:
         """End `run` when the turns in hand are done; from any thread."""

@@ -5,13 +5,14 @@
 SELECT
     one.link,
     CASE
-        WHEN one.peer IS NULL OR one.definition IS NULL AND one.role IS NULL THEN 'unpaired'
+        WHEN one.peer IS NULL OR one.definition IS NULL AND one.role IS NULL AND one.public_key IS NULL THEN 'unpaired'
         WHEN one.last_error IS NOT NULL THEN 'down'
         WHEN one.sent_at IS NULL AND one.received_at IS NULL THEN 'new'
         ELSE 'ok'
     END AS state,
     one.peer AS box,
     CASE WHEN one.role IS NOT NULL THEN pg_get_userbyid(one.role::oid)::text END AS role,
+    encode(one.public_key, 'hex') AS public_key,
     one.definition IS NOT NULL AS has_address,
     one.queues,
     coalesce(waits.waiting, 0)::bigint AS waiting,
@@ -30,7 +31,8 @@ SELECT
     )) AS oldest,
     one.sent_at AS last_sent,
     one.received_at AS last_received,
-    coalesce(one.last_error, outward.last_error) AS last_error
+    coalesce(one.last_error, outward.last_error) AS last_error,
+    {schema}.link_warnings(one.link_id) AS warnings
 FROM {schema}.links AS one
 LEFT JOIN LATERAL (
     SELECT sum(stream.sent - stream.acked) AS unacknowledged, count(*) AS streams,

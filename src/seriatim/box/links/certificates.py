@@ -1,0 +1,175 @@
+"""Certificates of links: the files of a side, the TLS that they make, and the public key by which a peer is known."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, NoReturn
+
+from seriatim.errors import EnvironmentProblem, UsageError
+
+__all__ = ["CertificateFiles", "names_of", "public_key_in", "public_key_of"]
+
+_BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+_SEQUENCE, _NUMBER, _VERSION = 0x30, 0x02, 0xA0
+#: Of a certificate, before its public key.
+_BEFORE_KEY = (_NUMBER, _SEQUENCE, _SEQUENCE, _SEQUENCE, _SEQUENCE)
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    """The files of one side.
+
+    Args:
+        certificate: the path of its certificate, with those between it and the authority behind it.
+        key: the path of its private key.
+        authority: the path of the certificates by which the other side has to be signed.
+        place: what they are for, in errors.
+    """
+
+    certificate: str
+    key: str
+    authority: str
+    place: str
+
+    def for_client(self) -> ssl.SSLContext:
+        """TLS of the side that connects: the other one has to be signed, and to have the name that it is called by.
+
+        Raises:
+            EnvironmentProblem: a file can't be read, isn't what it should be, or others can read the key.
+        """
+        return self._loaded(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
+
+    def for_server(self) -> ssl.SSLContext:
+        """TLS of the side that listens: it asks for a certificate, and takes no connection without. The errors are the same."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.verify_mode = ssl.CERT_REQUIRED
+        # A session that is resumed wouldn't show its certificate again.
+        context.num_tickets = 0
+        return self._loaded(context)
+
+    def stamp(self) -> tuple[object, ...]:
+        """What differs when a file was replaced; a file that is away differs, too."""
+        return tuple(map(_stamp, (self.certificate, self.key, self.authority)))
+
+    def _loaded(self, context: ssl.SSLContext) -> ssl.SSLContext:
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.hostname_checks_common_name = False
+        # An authority may be one that another has signed, and that signs for links alone.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.set_alpn_protocols(["http/1.1"])
+        self._check_readable(self.certificate, "certificate")
+        self._check_readable(self.authority, "authority")
+        self._check_readable(self.key, "private key", is_secret=True)
+        try:
+            context.load_verify_locations(cafile=self.authority)
+        except ssl.SSLError:
+            raise self._wrong("has no certificate in it", self.authority, "the authority's, in PEM") from None
+        try:
+            context.load_cert_chain(self.certificate, self.key, self._no_password)
+        except ssl.SSLError as error:
+            what = "doesn't belong to the certificate" if error.reason == "KEY_VALUES_MISMATCH" else "can't be used"
+            raise self._wrong(
+                f"{what} ({error.reason or 'not PEM'})", self.key, f"the key of {self.certificate}, both in PEM"
+            ) from None
+        return context
+
+    def _check_readable(self, path: str, what: str, *, is_secret: bool = False) -> None:
+        try:
+            with Path(path).open("rb") as file:
+                found = os.fstat(file.fileno())
+        except (OSError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise self._wrong(f"can't be read: {why}", path, f"the path of the {what}") from None
+        # As libpq has it: a key of root's may be readable for a group, by which several services reach it.
+        if is_secret and found.st_mode & (0o027 if found.st_uid == 0 else 0o077):
+            raise self._wrong("has a private key in it that others can read", path, f"chmod 600 {path}")
+
+    def _no_password(self) -> NoReturn:
+        raise self._wrong(
+            "is encrypted, and nobody is there to type its password",
+            self.key,
+            "take one that isn't, of mode 600: openssl pkey -in … -out …",
+        )
+
+    def _wrong(self, what: str, path: str, remedy: str) -> EnvironmentProblem:
+        return EnvironmentProblem(f"{path} {what}", where=self.place, remedy=remedy)
+
+
+def public_key_in(path: str | os.PathLike[str]) -> bytes:
+    """The SHA-256 of the public key of the first certificate in a file.
+
+    Raises:
+        UsageError: the file can't be read, or has no certificate in it.
+    """
+    try:
+        block = _BLOCK.search(Path(path).read_text(encoding="ascii", errors="replace"))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise UsageError(f"{path} can't be read: {why}", remedy="the path of the other box's certificate") from None
+    try:
+        certificate = ssl.PEM_cert_to_DER_cert(block[0]) if block else b""
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=certificate)
+        return public_key_of(certificate)
+    except (ssl.SSLError, ValueError):
+        raise UsageError(f"{path} has no certificate in it", remedy="the other box's certificate, in PEM") from None
+
+
+def public_key_of(certificate: bytes) -> bytes:
+    """The SHA-256 of the public key of a certificate, as it stands there (SubjectPublicKeyInfo).
+
+    Args:
+        certificate: the certificate, in DER. OpenSSL has read it before.
+
+    Raises:
+        ValueError: it isn't one.
+    """
+    data = memoryview(certificate)
+    begin, _ = _content(data, 0, _SEQUENCE)
+    at, end = _content(data, begin, _SEQUENCE)
+    if data[at] == _VERSION:
+        at = _content(data, at, _VERSION)[1]
+    for tag in _BEFORE_KEY:
+        at = _content(data, at, tag)[1]
+    after = _content(data, at, _SEQUENCE)[1]
+    if after > end:
+        raise ValueError("a key that is longer than its certificate")
+    return sha256(data[at:after]).digest()
+
+
+def names_of(connection: ssl.SSLSocket) -> str:
+    """The names of the peer of a connection, as its certificate's subjectAltName has them, for people."""
+    told: Any = (connection.getpeercert() or {}).get("subjectAltName", ())
+    names = [str(value) for _, value in told]
+    return ", ".join(names[:5])[:300] or "without a name"
+
+
+def _content(data: memoryview, at: int, tag: int) -> tuple[int, int]:
+    """Where the content of an element of DER begins, and where it ends.
+
+    Raises:
+        ValueError: there is no such element.
+    """
+    if at + 2 > len(data) or data[at] != tag:
+        raise ValueError("no certificate")
+    length, begin = data[at + 1], at + 2
+    if length & 0x80:
+        begin += length & 0x7F
+        if not 0x81 <= length <= 0x84:
+            raise ValueError("no certificate")
+        length = int.from_bytes(data[at + 2 : begin], "big")
+    if begin + length > len(data):
+        raise ValueError("no certificate")
+    return begin, begin + length
+
+
+def _stamp(path: str) -> object:
+    try:
+        found = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino

@@ -1,0 +1,158 @@
+"""HTTPS to the process of the other box that listens: it carries frames there and answers back."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import httpcore
+
+from seriatim.box.links.certificates import CertificateFiles
+from seriatim.box.links.layout import LARGEST_FRAME
+from seriatim.errors import EnvironmentProblem, LinkProtocolError, SeriatimError, Unavailable
+from seriatim.network import DeadlineNetwork
+from seriatim.pipeline.declared.link import Link
+from seriatim.pipeline.declared.link_address import checked_address, with_variables
+
+__all__ = ["EXCHANGE_S", "FETCH", "MEDIA_TYPE", "PUSH", "HttpsCarrier"]
+
+#: The paths of the two doors, and what a frame is to HTTP.
+PUSH, FETCH = "/link/push", "/link/fetch"
+MEDIA_TYPE = "application/octet-stream"
+#: A frame and its answer have so long.
+EXCHANGE_S = 120.0
+_CONNECT_S = 10.0
+#: An idle connection is closed after that; the other side waits longer.
+_IDLE_S = 60.0
+#: What is told of an answer that isn't a frame.
+_MOST_TEXT = 300
+#: What an alert of TLS says where the certificate isn't taken.
+_ALERTS = ("ALERT_CERTIFICATE", "ALERT_UNKNOWN_CA", "ALERT_BAD_CERTIFICATE", "ALERT_UNSUPPORTED_CERTIFICATE")
+
+
+class HttpsCarrier:
+    """A way to the box of a link by HTTPS. Each frame is a request, and its answer comes after the commit there.
+
+    It connects when it is used, and once more when the other side has closed the connection, or a file of this side was replaced.
+
+    Raises:
+        UsageError: the address isn't one, or names a variable that isn't set.
+        EnvironmentProblem: a file can't be read, or isn't what it should be; or either side doesn't take the certificate of the other.
+        Unavailable: the other side can't be reached, or its box is away.
+        LinkProtocolError: it answers something else than a frame.
+    """
+
+    def __init__(self, link: Link, environment: Mapping[str, str] = os.environ) -> None:
+        self._place = f"link {link.name!r}"
+        url = with_variables(str(link.url), environment)
+        host, port = checked_address(url)
+        self._to = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+        certificate, key, authority = (
+            with_variables(str(one), environment) for one in (link.certificate, link.key, link.authority)
+        )
+        self._files = CertificateFiles(certificate, key, authority, self._place)
+        self._stamp = self._files.stamp()
+        self._pool = self._connections()
+
+    def push(self, frame: bytes) -> bytes:
+        """Give a batch or answers to the other box; returns what it answers. The errors are the same as for the class."""
+        return self._call(PUSH, frame)
+
+    def fetch(self, request: bytes) -> bytes:
+        """Ask the other box for what waits there. The errors are the same as for the class."""
+        return self._call(FETCH, request)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._pool.close()
+
+    def _connections(self) -> httpcore.ConnectionPool:
+        # One, so that the answers to a batch go by the connection that it came by.
+        return httpcore.ConnectionPool(
+            ssl_context=self._files.for_client(),
+            max_connections=1,
+            keepalive_expiry=_IDLE_S,
+            network_backend=DeadlineNetwork(),
+        )
+
+    def _call(self, path: str, frame: bytes) -> bytes:
+        if (stamp := self._files.stamp()) != self._stamp:
+            self._pool.close()
+            self._pool, self._stamp = self._connections(), stamp
+        now = time.monotonic()
+        by = {"connect": now + _CONNECT_S, "write": now + EXCHANGE_S, "read": now + EXCHANGE_S, "pool": None}
+        headers = [("Content-Type", MEDIA_TYPE), ("User-Agent", "seriatim"), ("Accept", MEDIA_TYPE)]
+        with (
+            self._told(),
+            self._pool.stream(
+                "POST", self._to + path, headers=headers, content=frame, extensions={"timeout": by}
+            ) as answer,
+        ):
+            most = LARGEST_FRAME if answer.status == 200 else _MOST_TEXT
+            body = bytearray()
+            for piece in answer.iter_stream():
+                body += piece
+                if len(body) > most:
+                    break
+            if answer.status != 200:
+                raise self._refused(answer.status, bytes(body[:_MOST_TEXT]).decode("utf-8", "replace").strip())
+            kind = dict(answer.headers).get(b"content-type", dict(answer.headers).get(b"Content-Type", b""))
+            if kind != MEDIA_TYPE.encode() or len(body) > most:
+                raise LinkProtocolError(
+                    "what answers there isn't a message box", where=f"{self._place}, {self._to}", remedy="mend its url"
+                )
+        return bytes(body)
+
+    def _refused(self, status: int, said: str) -> SeriatimError:
+        where = f"{self._place}, {self._to}"
+        if status == 403:
+            return EnvironmentProblem(
+                "the other box doesn't know the key of this side's certificate", where=where,
+                remedy="there: seriatim link accept NAME --certificate FILE --box ID; with --replace if the key is another one",
+            )  # fmt: skip
+        if status in (408, 429, 500, 502, 503, 504):
+            return Unavailable(
+                f"the other box can't take it now: {said or status}", where=where, remedy="it is tried again"
+            )
+        return LinkProtocolError(
+            f"what answers there isn't a message box, or another version: {status} {said}",
+            where=where,
+            remedy="mend its url",
+        )
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say what has failed in an exchange."""
+        where = f"{self._place}, {self._to}"
+        try:
+            yield
+        except httpcore.TimeoutException as error:
+            raise Unavailable(
+                f"the other box doesn't answer in time ({type(error).__name__})",
+                where=where,
+                remedy="it is tried again",
+            ) from error
+        except (httpcore.NetworkError, httpcore.ProtocolError) as error:
+            cause = error.args[0] if error.args else None  # of the socket; httpcore takes its cause away
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                raise EnvironmentProblem(
+                    f"the certificate of the other side isn't to be trusted: {cause.verify_message.rstrip('.')}", where=where,
+                    remedy="authority has to have signed it, and its subjectAltName to have the name in url",
+                ) from error  # fmt: skip
+            if isinstance(cause, ssl.SSLError) and any(one in (cause.reason or "") for one in _ALERTS):
+                raise EnvironmentProblem(
+                    f"the other side doesn't take the certificate of this one: {_words(cause.reason)}", where=where,
+                    remedy="the authority there has to have signed it, and it must not be over",
+                ) from error  # fmt: skip
+            raise Unavailable(
+                f"the other box can't be reached: {str(error) or type(error).__name__}",
+                where=where,
+                remedy="it is tried again",
+            ) from error
+
+
+def _words(reason: str) -> str:
+    return reason.partition("ALERT_")[2].replace("_", " ").lower()

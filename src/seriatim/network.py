@@ -1,0 +1,114 @@
+"""HTTP with one deadline for a whole exchange, from looking up the host to the last byte of the answer.
+
+The time-outs of HTTP libraries begin anew with every byte, so a peer that sends a byte now and then can make them wait
+for ever. httpcore only passes its time-out parameter to its network layer. With this one it is the deadline, a time
+of the monotonic clock.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterable
+from queue import Empty, Queue
+from typing import Any
+
+import httpcore
+
+__all__ = ["DeadlineNetwork"]
+
+
+class DeadlineNetwork(httpcore.NetworkBackend):
+    """A network layer of httpcore whose time-outs are times of the monotonic clock."""
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        """Connect to a host, by each of its addresses in turn; `timeout` is the deadline."""
+        addresses = _addresses(host, port, timeout)
+        while True:
+            address = addresses.pop(0)
+            share = _left(timeout, httpcore.ConnectTimeout) / (len(addresses) + 1)
+            try:
+                # By its number, so that no name is looked up; a list is tried to its end.
+                return _Stream(httpcore.SyncBackend().connect_tcp(address, port, share, local_address, socket_options))
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                if not addresses:
+                    raise
+
+
+class _Stream(httpcore.NetworkStream):
+    """A connection of this network layer."""
+
+    def __init__(self, stream: httpcore.NetworkStream) -> None:
+        self._stream = stream
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        # A send of its own for each piece that the peer takes: the library's begins the time-out anew with each.
+        connected: socket.socket = self._stream.get_extra_info("socket")
+        rest = memoryview(buffer)
+        while rest:
+            connected.settimeout(_left(timeout, httpcore.WriteTimeout))
+            try:
+                rest = rest[connected.send(rest) :]
+            except TimeoutError as error:
+                raise httpcore.WriteTimeout(str(error)) from error
+            except OSError as error:
+                raise httpcore.WriteError(str(error)) from error
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        try:
+            left = _left(timeout, httpcore.ConnectTimeout)
+            return _Stream(self._stream.start_tls(ssl_context, server_hostname, left))
+        except ValueError as error:  # a name that TLS doesn't take
+            raise httpcore.ConnectError(str(error)) from error
+        except BaseException:
+            self.close()
+            raise
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+def _left(moment: float | None, late: type[httpcore.TimeoutException]) -> float:
+    """Seconds until a time; raises `late` if it is over."""
+    assert moment is not None  # noqa: S101 -- all that is asked for here has a deadline
+    left = moment - time.monotonic()
+    if left <= 0:
+        raise late
+    return left
+
+
+def _addresses(host: str, port: int, moment: float | None) -> list[str]:
+    """The addresses of a host. The system looks them up without a time-out, so another thread waits for it."""
+    told: Queue[list[str] | Exception] = Queue()
+
+    def ask() -> None:
+        try:
+            told.put([str(found[4][0]) for found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)])
+        except (OSError, UnicodeError) as error:
+            told.put(error)
+
+    threading.Thread(target=ask, name="seriatim-address", daemon=True).start()
+    try:
+        found = told.get(timeout=_left(moment, httpcore.ConnectTimeout))
+    except Empty:
+        raise httpcore.ConnectTimeout from None
+    if isinstance(found, Exception) or not found:
+        raise httpcore.ConnectError(f"no address: {found}")
+    return found

@@ -1,0 +1,305 @@
+"""Links over HTTPS: the same streams, between sides that prove who they are by certificates."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import seriatim as sq
+from seriatim.box.links.answers import AnswerSet, Refusal
+from seriatim.box.links.batch import Batch
+from seriatim.box.links.certificates import public_key_in
+from seriatim.box.links.frame import Frame
+from seriatim.box.links.layout import LARGEST_FRAME, FrameKind
+from seriatim.kernel.streams import Answer
+from seriatim.operations import links
+from seriatim.runtime.processes.link_server import LinkLimits
+from tests import soak
+from tests.box import roles
+from tests.box.links import recorder
+from tests.box.links.https_pairs import HttpsPair, asked_over_tls, paired_over_https, received, request
+from tests.box.links.mutations import mutated
+from tests.box.links.pairs import carried
+from tests.certificates import Authority, openssl
+
+_WHY = {"actor": "test", "reason": "a test"}
+_KINDS = {FrameKind.ANSWERS: AnswerSet, FrameKind.REFUSAL: Refusal, FrameKind.BATCH: Batch}
+
+
+@pytest.fixture
+def pair(databases, tmp_path):
+    with paired_over_https(databases, tmp_path) as both:
+        yield both
+
+
+def _said(data: bytes):
+    frame = Frame.read(data)
+    return _KINDS[frame.kind].read(frame)
+
+
+def _asked(pair: HttpsPair) -> bytes:
+    """The next batch of the near box."""
+    with pair.near.access.transaction() as transaction:
+        link_id, _ = transaction.one("link_place", name="far")
+        return bytes(transaction.one("link_next", of_link=link_id, largest=0, at_once=True).frame)
+
+
+def _fetch_of(pair: HttpsPair) -> bytes:
+    with pair.near.access.transaction() as transaction:
+        return bytes(transaction.value("link_request", of_link=1, largest=0))
+
+
+def _state(box) -> list:
+    return [
+        roles.rows(box, f"SELECT count(*), md5(string_agg(one::text, '' ORDER BY one::text)) FROM box.{table} AS one")
+        for table in ("link_streams_in", "link_streams_out", "link_numbers", "spool", "entries", "aside")
+    ]
+
+
+def test_groups_arrive_in_order_and_once_both_ways(pair: HttpsPair):
+    for nth in range(12):
+        pair.send(nth, customer=f"c{nth % 3}")
+    pair.send(20, 21, box=pair.far, queue="answers")
+    (done,) = pair.near.transmit()
+    assert (done.sent, done.acknowledged, done.received, done.error) == (12, 12, 2, None)
+    assert (pair.near.transmit()[0].sent, pair.near.transmit()[0].received) == (0, 0)
+    arrived = carried(pair.far)
+    assert sorted(arrived) == sorted((f"c{nth % 3}", nth, False) for nth in range(12))
+    for group in ("c0", "c1", "c2"):
+        mine = [nth for of, nth, _ in arrived if of == group]
+        assert mine == sorted(mine)
+    assert carried(pair.near, "answers") == [("c1", 20, False), ("c1", 21, False)]
+    for box in (pair.near, pair.far):
+        (link,) = links.status(box)
+        assert (link.state, link.unacknowledged, link.waiting, link.restored) == ("ok", 0, 0, 0)
+    assert link.public_key == public_key_in(pair.near_files.certificate).hex()
+
+
+def test_large_bodies_arrive_in_parts(pair: HttpsPair):
+    body = random.Random(1).randbytes(6 * 2**20)
+    sent = sq.Message(type="order", body=body, context={"to": "orders", "customer": "c1", "nth": 1})
+    pair.near.publish(sent)
+    while pair.near.transmit(at_once=True)[0].more:
+        pass
+    pair.far.tick()
+    with pair.far.session() as tx:
+        (message,) = list(tx.receive("orders"))
+    assert message.body == body
+
+
+def test_a_side_that_isnt_who_it_should_be_is_refused(pair: HttpsPair, tmp_path):
+    stranger = Authority(tmp_path, "stranger")
+    cases = [
+        (pair.authority.issued("unknown"), "doesn't know the key of this side's certificate"),
+        (pair.authority.issued("past", days=-1), "doesn't take the certificate of this one: .*expired"),
+        (stranger.issued("other"), "the certificate of the other side isn't to be trusted"),
+    ]
+    other = stranger.issued("another")
+    shutil.copyfile(pair.near_files.authority, tmp_path / "trusted.pem")
+    cases.append((type(other)(other.certificate, other.key, str(tmp_path / "trusted.pem")), "this one: .*unknown ca"))
+    before = _state(pair.far)
+    for files, told in cases:
+        with pytest.raises(sq.EnvironmentProblem, match=told):
+            links.add(pair.near, pair.link(**files.as_link()))
+    with pytest.raises(sq.EnvironmentProblem, match="isn't to be trusted: Hostname mismatch"):
+        links.add(pair.near, pair.link(url=pair.address.replace("127.0.0.1", "localhost")))
+    assert _state(pair.far) == before
+    assert links.add(pair.near, pair.link(queues=["answers"])).state == "ok"
+
+
+def test_a_changed_key_is_refused_until_it_is_accepted(pair: HttpsPair):
+    pair.send(1)
+    assert pair.near.transmit()[0].acknowledged == 1
+    # The same key, in a certificate that was made anew and with which the link goes on.
+    pair.authority.issued("near", key=pair.near_files.key)
+    pair.send(2)
+    assert pair.near.transmit()[0].acknowledged == 1
+    pair.authority.issued("near")
+    pair.send(3)
+    assert "doesn't know the key" in pair.near.transmit()[0].error
+    accepted = {"certificate": pair.near_files.certificate, "other": str(pair.near.id), "queues": ["orders"], **_WHY}
+    with pytest.raises(sq.ActionRefused, match="--replace"):
+        links.accept(pair.far, "near", **accepted)
+    with asked_over_tls(pair.port, pair.near_files) as connection:
+        connection.sendall(request("/link/push", _asked(pair)))
+        assert received(connection) == (403, b"this key isn't known\n")
+    links.accept(pair.far, "near", replace=True, **accepted)
+    assert pair.near.transmit(at_once=True)[0].acknowledged == 1
+    assert [nth for _, nth, _ in carried(pair.far)] == [1, 2, 3]
+    # One that is taken away is refused on a connection that is open.
+    other = pair.authority.issued("next")
+    links.accept(pair.far, "near", replace=True, **{**accepted, "certificate": other.certificate})
+    assert "doesn't know the key" in pair.near.transmit()[0].error
+
+
+def test_certificates_of_the_listener_are_read_again(pair: HttpsPair, tmp_path):
+    def shown() -> bytes:
+        with asked_over_tls(pair.port, pair.near_files) as connection:
+            return hashlib.sha256(connection.getpeercert(binary_form=True)).digest()
+
+    first = shown()
+    pair.authority.issued("far", key=pair.far_files.key)
+    second = shown()
+    assert first != second
+    (tmp_path / "far.pem").write_text("not a certificate")
+    assert shown() == second
+
+
+def test_a_box_speaks_as_no_other_and_a_key_as_one_box(pair: HttpsPair):
+    pair.near.transmit()
+    pair.send(1)
+    lied = bytearray(_asked(pair))
+    lied[8:24] = b"x" * 16
+    fetch = bytearray(_fetch_of(pair))
+    fetch[8:24] = b"x" * 16
+    before = _state(pair.far)
+    with asked_over_tls(pair.port, pair.near_files) as connection:
+        connection.sendall(request("/link/push", recorder.sealed(bytes(lied[:-32]))))
+        status, body = received(connection)
+        answers = _said(body)
+        assert (status, answers.answers["answer"].tolist(), answers.reasons) == (200, [Answer.GONE], [""])
+        connection.sendall(request("/link/fetch", recorder.sealed(bytes(fetch[:-32]))))
+        assert _said(received(connection)[1]).reason == "nothing is known of this"
+    assert _state(pair.far) == before
+    other = "00000000-0000-4000-8000-000000000001"
+    with pytest.raises(sq.ActionRefused, match="speaks as another box, over link 'near'"):
+        links.accept(pair.far, "next", certificate=pair.near_files.certificate, other=other, **_WHY)
+    with pytest.raises(sq.UsageError, match="by a role or by a certificate"):
+        links.accept(pair.far, "next", other=other, **_WHY)
+    with pytest.raises(sq.UsageError, match="has no certificate in it"):
+        links.accept(pair.far, "next", certificate=pair.near_files.key, other=other, **_WHY)
+
+
+def test_a_copy_knows_no_keys(pair: HttpsPair):
+    roles.rows(pair.far, "SELECT box.drop_link_pairs()")
+    assert links.status(pair.far)[0].state == "unpaired"
+    assert "doesn't know the key" in pair.near.transmit()[0].error
+
+
+_BAD = [
+    (request("/link/push", b"", length=LARGEST_FRAME + 1), 413),
+    (request("/link/fetch", b"", length=4097), 413),
+    (request("/link/push", b"", length=10**15), 413),
+    (request("/", b""), 404),
+    (b"GET /link/fetch HTTP/1.1\r\nHost: x\r\n\r\n", 405),
+    (b"POST /link/push HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", 411),
+    (b"POST /link/push HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
+    (b"POST /link/push HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 20_000, 431),
+    (b"\x16\x03\x01\x02\x00\r\n\r\n", 400),
+]
+
+
+def test_requests_that_arent_right_are_refused(pair: HttpsPair):
+    unknown = pair.authority.issued("unknown")
+    before = _state(pair.far)
+    for bad, status in _BAD:
+        with asked_over_tls(pair.port, pair.near_files) as connection:
+            connection.sendall(bad)
+            assert received(connection)[0] == status, bad[:100]
+            assert connection.recv(1) == b""
+        # Whoever isn't let in isn't told even that.
+        with asked_over_tls(pair.port, unknown) as connection:
+            connection.sendall(bad)
+            assert received(connection) == (403, b"this key isn't known\n"), bad[:100]
+    assert _state(pair.far) == before
+
+
+def test_clients_that_never_finish_are_cut_off(databases, tmp_path):
+    limits = LinkLimits(handshakes=2, handshake_s=0.3, head_s=0.3, idle_s=0.3, exchange_s=0.3, of_key=1)
+    with paired_over_https(databases, tmp_path, limits) as pair:
+        place = ("127.0.0.1", pair.port)
+        with socket.create_connection(place, 60) as first, socket.create_connection(place, 60) as second:
+            # They say nothing; while they may, nobody else begins.
+            with socket.create_connection(place, 60) as third:
+                assert third.recv(1) == b""
+            assert (first.recv(1), second.recv(1)) == (b"", b"")
+        for unfinished, told in (
+            (b"", None),
+            (b"POST /link/push HTT", 408),
+            (request("/link/push", b"a" * 10, length=1000), 408),
+        ):
+            with asked_over_tls(pair.port, pair.near_files) as connection:
+                connection.sendall(unfinished)
+                if told is not None:
+                    assert received(connection)[0] == told
+                assert connection.recv(1) == b""
+        # Of one key, one connection.
+        with asked_over_tls(pair.port, pair.near_files) as first:
+            first.sendall(request("/link/fetch", _fetch_of(pair)))
+            assert received(first)[0] == 200
+            with asked_over_tls(pair.port, pair.near_files) as second:
+                second.sendall(request("/link/fetch", _fetch_of(pair)))
+                assert received(second)[0] == 503
+        pair.send(1)
+        assert pair.near.transmit()[0].acknowledged == 1
+
+
+@pytest.mark.soak
+def test_frames_that_arent_right_change_nothing_over_https(pair: HttpsPair):
+    pair.near.transmit()
+    pair.send(1, 2, 3)
+    pair.send(4, customer="c2")
+    asked = _asked(pair)
+    chance, refused = random.Random(soak.seed()), 0
+    rounds = soak.sized(10_000, 200)
+    with asked_over_tls(pair.port, pair.near_files) as connection:
+        for _ in range(rounds):
+            path = chance.choice(("/link/push", "/link/push", "/link/fetch"))
+            connection.sendall(request(path, mutated(asked, chance)))
+            status, body = received(connection)
+            assert status == 200
+            refused += isinstance(_said(body), Refusal)
+    assert refused > rounds // 2
+    assert {one for (one,) in roles.rows(pair.far, "SELECT body FROM box.spool")} <= {b"1", b"2", b"3", b"4"}
+    assert roles.rows(pair.far, "SELECT count(*) FROM box.aside") == [(0,)]
+
+
+def test_what_a_listener_took_before_it_was_killed_is_taken_once(pair: HttpsPair):
+    pair.near.transmit()
+    words = [sys.executable, "-m", "seriatim", "serve", "--dsn", pair.far.dsn, "--schema", pair.far.schema]
+    files = pair.far_files
+    words += [
+        "--listen",
+        "127.0.0.1:0",
+        "--certificate",
+        files.certificate,
+        "--key",
+        files.key,
+        "--authority",
+        files.authority,
+    ]
+    serving = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+    try:
+        assert serving.stderr is not None
+        line = next(one for one in serving.stderr if "other boxes find this one at" in one)
+        pair.send(1, 2)
+        with asked_over_tls(int(line.rpartition(":")[2]), pair.near_files) as connection:
+            connection.sendall(request("/link/push", _asked(pair)))
+            connection.read(1)  # the answer begins, so it is committed; the rest is lost
+            os.kill(serving.pid, signal.SIGKILL)
+    finally:
+        serving.kill()
+        serving.communicate()
+    (stream,) = [one for one in links.transmission(pair.near) if one.direction == "out"]
+    assert (stream.sent, stream.acknowledged) == (2, 0)
+    assert pair.near.transmit(at_once=True)[0].acknowledged == 2
+    assert carried(pair.far) == [("c1", 1, False), ("c1", 2, False)]
+    assert links.status(pair.near)[0].restored == links.status(pair.far)[0].restored == 0
+
+
+def test_the_public_key_of_a_certificate_is_openssls(tmp_path):
+    authority = Authority(tmp_path)
+    openssl(*("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", tmp_path / "rsa.key"))
+    for files in (authority.issued("ec"), authority.issued("rsa", key=str(tmp_path / "rsa.key"))):
+        told = tmp_path / "public.pem"
+        told.write_bytes(openssl("x509", "-in", files.certificate, "-noout", "-pubkey"))
+        der = openssl("pkey", "-pubin", "-in", told, "-outform", "DER")
+        assert public_key_in(files.certificate) == hashlib.sha256(der).digest()
