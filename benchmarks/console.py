@@ -5,7 +5,8 @@ The box is made from groups of each kind, which are published, received, and sto
 further keys and numbers. Each page is read several times by a program that asks the console as a browser does; the median counts.
 
 The console's cost: processes publish and receive in the same box, a few seconds with the console's overview open and a few without, in turn. The
-ratio is the median of those of neighbouring periods.
+ratio is the median of those of neighbouring periods. Where other work uses the machine, that ratio says little: so the processor time of the
+console and of its connections while the page is open is told as well.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _PERIOD_S, _PAIRS, _START_S = 4.0, 12, 60
 #: After a page was loaded, the browser waits so many times as long as the loading took, or at most so many seconds, as console.js does.
 _SHARE, _LONGEST_S = 100, 5.0
 #: The console may cost a box that is at its limit so much.
-_LEAST = 0.95
+_LEAST, _MOST = 0.95, 0.05
 _COPIED = ("spool", "entries", "known_groups", "tickets", "message_ids", "history", "aside", "faults", "operator_log")
 
 
@@ -209,10 +210,16 @@ def addresses(box: MessageBox) -> list[str]:
 
 
 def _pages(box: MessageBox) -> Iterator[Claim]:
-    took = timed(box)
+    there, took = _messages(box), timed(box)
     worst = max(took.values())
-    yield Claim("console, five million messages: seconds of the slowest page", worst, _MUST_S, False)
+    yield Claim(f"console, {there:,} messages: seconds of the slowest page", worst, _MUST_S, False)
     yield Claim("the same, median of all pages", statistics.median(took.values()), 0.3, False)
+
+
+def _messages(box: MessageBox) -> int:
+    with psycopg.connect(box.dsn) as connection:
+        counted = sql.SQL("SELECT count(*) FROM {}.spool").format(sql.Identifier(_BOX))
+        return int(connection.execute(counted).fetchall()[0][0])
 
 
 def timed(box: MessageBox, times: int = _TIMES) -> dict[str, float]:
@@ -249,10 +256,11 @@ def _cost(box: MessageBox, pairs: int) -> Iterator[Claim]:
     ready: Any = _PROCESSES.Barrier(3)
     begin: Any = _PROCESSES.RawValue("d", 0)
     counts: Any = _PROCESSES.RawArray("q", 2 * periods)
+    used: Any = _PROCESSES.RawArray("d", 2)
     loaders = [
         _PROCESSES.Process(target=_load, args=(box.dsn, place, periods, ready, begin, counts)) for place in range(2)
     ]
-    looker = _PROCESSES.Process(target=_look, args=(box.dsn, periods, ready, begin))
+    looker = _PROCESSES.Process(target=_look, args=(box.dsn, periods, ready, begin, used))
     for process in (*loaders, looker):
         process.start()
     for process in (*loaders, looker):
@@ -266,6 +274,14 @@ def _cost(box: MessageBox, pairs: int) -> Iterator[Claim]:
         err=True,
     )
     yield Claim("messages in and out at full load: beside an open console ÷ without it", ratio, _LEAST)
+    opened_s = pairs * _PERIOD_S
+    click.echo(
+        f"of one core, while the page is open: the console {used[0] / opened_s:.1%}, its connections {used[1] / opened_s:.1%}",
+        err=True,
+    )
+    yield Claim(
+        "an open page: processor time of the console's connections, of one core", used[1] / opened_s, _MOST, False
+    )
 
 
 def _load(dsn: str, place: int, periods: int, ready: Any, begin: Any, counts: Any) -> None:
@@ -290,7 +306,7 @@ def _once(box: MessageBox, group: str) -> int:
         return len(list(tx.receive(_LOAD, limit=10)))
 
 
-def _look(dsn: str, periods: int, ready: Any, begin: Any) -> None:
+def _look(dsn: str, periods: int, ready: Any, begin: Any, used: Any) -> None:
     """The console, with its overview open in every other period, which loads anew as in a browser."""
 
     async def look() -> None:
@@ -298,7 +314,11 @@ def _look(dsn: str, periods: int, ready: Any, begin: Any) -> None:
             app = create_app(box)
             client = httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1", timeout=60)
             next_at = 0.0
+            is_warm = False
             while (at := int((time.monotonic() - begin.value) / _PERIOD_S)) < periods:
+                if at >= 2 and not is_warm:  # the first pair of periods doesn't count
+                    is_warm = True
+                    used[0], used[1] = -time.process_time(), -_of_connections(box)
                 left = begin.value + (at + 1) * _PERIOD_S - time.monotonic()
                 if at % 2 == 0 or left <= 0:
                     await asyncio.sleep(max(left, 0.001))
@@ -313,9 +333,23 @@ def _look(dsn: str, periods: int, ready: Any, begin: Any) -> None:
                                 next_at = time.monotonic() + min((time.monotonic() - asked) * _SHARE, _LONGEST_S)
                 except TimeoutError:
                     await stream.aclose()
+            used[1] += _of_connections(box)
 
     if ready.wait(_START_S) == 0:
         begin.value = time.monotonic() + 0.2
     while not begin.value:
         time.sleep(0.001)
     asyncio.run(look())
+    used[0] += time.process_time()
+
+
+def _of_connections(box: MessageBox) -> float:
+    """The seconds of processor time of this process's connections, whose server is on this machine."""
+    with box.session() as tx:
+        (name,) = tx.connection.execute("SELECT current_setting('application_name')").fetchall()[0]
+        rows = tx.connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = %s", [name]).fetchall()
+    ticks = 0
+    for (pid,) in rows:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")

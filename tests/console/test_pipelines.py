@@ -15,6 +15,7 @@ from seriatim.console.pipelines import Pipelines
 from seriatim.console.serving import server_of
 from seriatim.console.who import Actor
 from seriatim.errors import DeclarationError, UsageError
+from seriatim.operations.pipelines.groups import suspend
 from tests.console.conftest import Client
 from tests.console.of_pipelines import report, steady, unpacked
 from tests.upgrade.checkpoint import declare
@@ -52,6 +53,19 @@ def test_what_the_last_batch_left_is_shown_and_the_twins_are_those_of_the_comman
     assert steady(client.get("/pipelines/stored.json").json()) == shown
     assert client.get("/pipelines/stored/events.json").json() == told("events", "--pipeline", stored)
     assert client.get("/pipelines/stored/log.json").json() == told("log", "--pipeline", stored) == []
+    suspend(stored, "standard", "hole", actor="ann", reason="a ticket")
+    suspend(stored, "fifo", "two", actor="bob", reason="another one")
+    for given, groups in (
+        ({"actor": "ann"}, ["hole"]),
+        ({"actor": "an"}, []),
+        ({"action": "suspend"}, ["two", "hole"]),
+        ({"since": "1h"}, ["two", "hole"]),
+        ({"until": "1h"}, []),
+    ):
+        options = [word for name, value in given.items() for word in (f"--{name}", value)]
+        found = client.get("/pipelines/stored/log.json", params=given).json()
+        assert found == told("log", "--pipeline", stored, *options)
+        assert [one["group"] for one in found] == groups, given
     assert "starts Spark to read its state" in client.get("/pipelines/stored?all=yes").text
     assert client.get("/pipelines/stored?key=h*&state=waiting").status_code == 200
     assert client.get("/pipelines/stored?state=odd").status_code == 400
@@ -99,7 +113,7 @@ def test_a_button_is_a_command_that_the_next_run_obeys(client, stored):
         "never sent",
     )
     assert client.get("/pipelines/stored/log.json").json() == [entry]
-    assert "1 command waits for it" in client.get("/pipelines/stored").text
+    assert "1 command is queued" in client.get("/pipelines/stored").text
     looking = Client(client.box, reads_only=True, pipelines=[stored])
     assert looking.post("/act", form).status_code == 403
     assert "<form class" not in looking.get("/pipelines/stored/groups/standard/hole").text.split("<main")[1]

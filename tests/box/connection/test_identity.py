@@ -15,6 +15,8 @@ from psycopg.conninfo import conninfo_to_dict
 import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
 from seriatim.box.pipelines.staging import Staging
+from seriatim.box.views import operations_done
+from seriatim.box.views.filters import LogFilter
 from seriatim.operations import dead_letters, doctor, events, groups, identity, messages, queues, retention
 from seriatim.runtime.serve import Serve
 from seriatim.runtime.supervisor import Supervisor
@@ -177,7 +179,7 @@ def test_the_original_that_was_moved_keeps_its_id(copy):
 
 def logged(box):
     with box.access.transaction() as transaction:
-        return transaction.rows("operator_log", queue=None, group_key=None, before=None, limit=10)
+        return operations_done.logged(transaction, LogFilter(), limit=10)
 
 
 def test_what_others_have_open_goes_on_when_it_is_enabled(copy):

@@ -363,7 +363,7 @@ def test_no_entry_of_a_huge_queue_is_counted_twice(box):
         (count,) = tx.connection.execute(f"SELECT count(*) FROM {box.schema}.entries").fetchone()
     parameters = {
         "queue": "shop", "group_keys": None, "among": "all", "pattern": None, "states": None, "suspected": None, "older_than": None,
-        "text": None, "lowest": "", "below": chr(0x10FFFF), "after_queue": None, "after_group": None, "most": 1000,
+        "text": None, "error_class": None, "lowest": "", "below": chr(0x10FFFF), "after_queue": None, "after_group": None, "most": 1000,
         "limit": 1000, **Narrowed().parameters(),
     }  # fmt: skip
     with box.session() as tx:

@@ -13,7 +13,8 @@ from seriatim.box.views.filters import LogFilter
 __all__ = ["Logged", "OperationRun", "logged", "runs"]
 
 #: So many entries are read for a page of runs, and of each run so many are listed.
-_AMONG, _LISTED = 5_000, 50
+_AMONG = 5_000
+_LISTED = 50
 
 
 @dataclass(frozen=True, slots=True)

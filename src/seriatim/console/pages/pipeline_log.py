@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from seriatim.console.page import Answer, Asked, Field, Listing, Page
 from seriatim.operations.tables.pipelines import LOGGED
 
 __all__ = ["PAGE"]
 
-_FIELDS = (Field("queue", "Destination"), Field("group", "Group"))
+_FIELDS = (
+    Field("queue", "Destination"),
+    Field("group", "Group"),
+    Field("actor", "Actor"),
+    Field("action", "Action", hint="skip_message"),
+    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
+    Field("until", "Until"),
+)
 
 
 def _read(asked: Asked) -> Answer:
     found = asked.pipelines.find(asked.named["pipeline"])
     from seriatim.operations.pipelines.log import operator_log_of  # noqa: PLC0415 -- Spark is slow to import
 
-    rows = operator_log_of(found, asked.text("queue"), group=asked.text("group"), limit=asked.limit)
+    given: dict[str, Any] = asked.chosen("queue", "group", "actor", "action", "since", "until")
+    rows = operator_log_of(found, limit=asked.limit, **given)
     links = {"group": lambda one: ("pipelines", found.name, "groups", one.queue, one.group) if one.queue and one.group is not None else None}  # fmt: skip
     return Answer(
         LOGGED.objects_of(rows),
