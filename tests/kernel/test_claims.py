@@ -145,8 +145,8 @@ def test_all_is_over_up_to_the_first_number_that_is_not(several):
     session, number = _columns(rows, 2)
     done = _ints(*(done * 10 for done, _ in several))
     expected = []
-    for done, over in several:
-        expected.append(10 * next(number for number in range(done, 10) if number + 1 not in over))
+    for through, over in several:
+        expected.append(10 * next(number for number in range(through, 10) if number + 1 not in over))
     assert claims.run_over(session, number, done, _ints(*[10] * len(several))).tolist() == expected
 
 
