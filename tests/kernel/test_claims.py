@@ -51,12 +51,12 @@ def _one_by_one(session, messages, most):  # noqa: C901 -- a branch a rule
             answer = Answer.WORKING
         elif stopped or number != following:
             stopped = True
+        elif taken == most:
+            stopped = True
         elif waits:
             answer, stopped = Answer.LATER, True
-        elif taken < most:
-            answer, taken, following = Answer.TAKEN, taken + 1, following + step
         else:
-            stopped = True
+            answer, taken, following = Answer.TAKEN, taken + 1, following + step
         yield answer
 
 

@@ -182,7 +182,8 @@ def claimed(sessions: Sessions, asked: Asked, now: int, most: int) -> Answers:
     waits = (asked.entry == EntryState.RESERVED) | ((asked.entry == EntryState.PENDING) & (asked.until > now))
     # The run that may be claimed: open rows, each one step behind the one before, up to the first that doesn't fit.
     place = sum_before(at, open_.astype(np.int64))
-    fits = open_ & ~conflict & ~forgotten & ~waits & (asked.number == done + step * (place + 1)) & (place < most)
+    in_turn = open_ & (asked.number == done + step * (place + 1)) & (place < most)
+    fits = in_turn & ~conflict & ~forgotten & ~waits
     unbroken = sum_before(at, (open_ & ~fits).astype(np.int64)) == 0
     answer = np.select(
         [
@@ -193,7 +194,7 @@ def claimed(sessions: Sessions, asked: Asked, now: int, most: int) -> Answers:
             state == State.SUSPENDED,
             held,
             fits & unbroken,
-            waits & unbroken & (asked.number == done + step * (place + 1)),
+            waits & in_turn & unbroken,
         ],
         [
             Answer.INVALID,

@@ -80,7 +80,6 @@ def test_what_a_handler_wrote_goes_with_a_completion_that_is_refused(journal):
             theirs.complete(new)
         with pytest.raises(LeaseLost):
             tx.complete(old)
-        tx.connection.rollback()
     assert _handled(journal) == ["b"]
 
 

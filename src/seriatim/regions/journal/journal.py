@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 import psycopg
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import LeaseLost, UsageError, shown
 from seriatim.kernel.claims import Action, EntryState
 from seriatim.kernel.time import micros
 from seriatim.regions.journal import claims, forgetting, operators, views, votes
@@ -59,9 +59,13 @@ class JournalTransaction:
 
         Raises:
             UsageError: the number isn't the claim's.
-            LeaseLost: the claim is another's by now; the transaction has to be rolled back, as by this error.
+            LeaseLost: the claim is another's by now; what the handler wrote is rolled back.
         """
-        return claims.complete(self._statements, claim, claim.last if through is None else through)
+        try:
+            return claims.complete(self._statements, claim, claim.last if through is None else through)
+        except LeaseLost:
+            self.connection.rollback()  # also for a caller that goes on
+            raise
 
 
 class Journal:

@@ -193,7 +193,7 @@ def _skip(locked: LockedSessions, session: Session, through: int | None) -> str:
         inside = [one.number for one in locked.open_entries(session) if one.number < last]
         begins = max(inside, default=first - locked.rules.increment) + locked.rules.increment
         locked.note(Entry(session.session, last, begins, EntryState.SKIPPED))
-    else:
+    elif before.state not in OVER:
         locked.note(replace(before, state=EntryState.SKIPPED, due_at=None))
     session.done_through, session.sent_through = last, max(last, session.sent_through)
     _stop(session, State.IDLE)

@@ -211,7 +211,9 @@ def _of_hole(row: Any) -> str:
 
 def _state_of(row: Any, session: SessionView | None) -> str:
     state = EntryState(row.state)
-    if state in (EntryState.KNOWN, EntryState.PENDING) and row.is_over:
+    if state not in (EntryState.KNOWN, EntryState.PENDING):
+        return state.name.lower()
+    if row.is_over:
         return "completed"
     is_next = session is not None and session.next_number == row.number and session.state == "working"
     return "working" if is_next else state.name.lower()
