@@ -29,7 +29,7 @@ _MESSAGE = st.tuples(
 )
 
 
-def _one_by_one(session, messages, most):  # noqa: C901 -- a branch a rule
+def _one_by_one(session, messages, most):
     """What is answered to the messages of one session, in a loop."""
     start, step, done, state, lease, forgotten = session
     following, taken, stopped = done + step, 0, False
@@ -49,9 +49,7 @@ def _one_by_one(session, messages, most):  # noqa: C901 -- a branch a rule
             answer = Answer.SUSPENDED
         elif state == State.WORKING and lease > _NOW:
             answer = Answer.WORKING
-        elif stopped or number != following:
-            stopped = True
-        elif taken == most:
+        elif stopped or number != following or taken == most:
             stopped = True
         elif waits:
             answer, stopped = Answer.LATER, True
