@@ -149,7 +149,7 @@ def test_all_is_over_up_to_the_first_number_that_is_not(several):
 
 
 def test_a_session_begins_where_the_box_that_asks_has_ended():
-    assert claims.begun(_ints(1, 1, 10), _ints(1, 1, 10), _ints(0, 7, -3)).tolist() == [0, 7, 0]
+    assert claims.raised(_ints(0, 0, 5), _ints(NEVER, 7, 3)).tolist() == [0, 7, 5]
     assert claims.recovered(_ints(3, 1), _ints(2, 4), _ints(1, 2)).tolist() == [3, 4]
 
 

@@ -63,7 +63,11 @@ class Box(NamedTuple):
 
 
 class Session(NamedTuple):
-    """The session as J knows it; `ids`: the messages of its numbers. `claim`: the serial of the claim that it is worked on under."""
+    """The session as J knows it.
+
+    `ids`: the messages of its numbers. `claim`: the serial of the claim that it is worked on under. `forgotten`: what was published before this place is too
+    old to be claimed: a session had been forgotten before this row came.
+    """
 
     done: int = 0
     through: int = 0
@@ -73,6 +77,7 @@ class Session(NamedTuple):
     version: int = 0
     lease_over: bool = False
     used: int = 0
+    forgotten: int = 0
 
 
 class Journal(NamedTuple):
@@ -342,7 +347,10 @@ class RegionsModel:
             fences = _put(state.journal.fences, here, box.incarnation)
             after = state._replace(journal=state.journal._replace(fences=fences))
             through = max(box.through, _knows(state, JOURNAL))
-            yield (("{} takes over the numbers of J",), _NAMES[here]), _of_box(after, here, through=through, learned=1)
+            yield (
+                (("{} takes over the numbers of J",), _NAMES[here]),
+                _of_box(after, here, through=through, over=max(box.over, _session(state).done), learned=1),
+            )
         elif box.learned == 1 and state.away is None:
             through = max(box.through, state.boxes[1 - here].through)
             yield (
@@ -387,9 +395,9 @@ class RegionsModel:
 
     def _takes(self, state: Regions, here: int, what: Message) -> Iterator[tuple[Label, Regions]]:
         name, box = _NAMES[here], state.boxes[here]
-        session = state.journal.session or Session(done=_begun(box.over), used=-1)
-        forgotten = state.journal.forgotten if state.journal.session is None else 0
-        answer = self.answer(session, what, forgotten, state.published.index(what[1]))
+        session = _session(state)
+        session = session._replace(done=_raised(session.done, box.over))
+        answer = self.answer(session, what, session.forgotten, state.published.index(what[1]))
         queue = _without(box.queue, what)
         if answer == Answer.TAKEN:
             serial = state.serials + 1
@@ -415,6 +423,7 @@ class RegionsModel:
             yield ((f"{name} sets {{}} aside: it is too old",), what), after
         elif answer == Answer.AHEAD and self._holes and self.skips(session, what):
             after = state._replace(journal=state.journal._replace(session=session._replace(done=what[0] - 1)))
+            after = _of_box(after, here, over=max(box.over, what[0] - 1))
             yield ((f"{name} has waited for a number before {{}}: it is skipped",), what), _used(after)
 
     # ---- forgetting
@@ -482,7 +491,7 @@ class RegionsModel:
 
     def copy_votes(self, box: Box, what: Message) -> bool:
         """Whether a copy that comes is a vote of its box."""
-        return all(number != what[0] for number, _ in box.voted)
+        return what[0] > box.over and all(number != what[0] for number, _ in box.voted)
 
     def tries_again(self, replies: tuple[int, int, int], is_gone: bool) -> bool:
         """Whether the message may get another number."""
@@ -575,7 +584,7 @@ class Calm(RegionsModel):
 
 
 def _session(state: Regions) -> Session:
-    return state.journal.session or Session()
+    return state.journal.session or Session(forgotten=state.journal.forgotten)
 
 
 def _of_session(state: Regions, /, **changes: Any) -> Regions:
@@ -700,8 +709,8 @@ def _watermark(own: int, others: int) -> int:
 
 
 @cache
-def _begun(over: int) -> int:
-    return int(claims.begun(*_row(1, 1, over))[0])
+def _raised(done: int, over: int) -> int:
+    return int(claims.raised(*_row(done, over))[0])
 
 
 @cache

@@ -21,6 +21,7 @@ _SMALL = {
 }
 _LARGE = {
     "two senders and workers": {"sends": (1, 1)},
+    "two senders, and holes are skipped": {"sends": (1, 1), "holes": True},
     "two senders, and a party is away": {"sends": (1, 1), "away": 1, "works": False},
     "two senders, and a party is away while workers work": {"sends": (1, 1), "away": 1},
     "two senders, and a reply is lost": {"sends": (1, 1), "lost": 1},
@@ -35,7 +36,6 @@ _LARGE = {
     },
     "a box is restored, and a party is away": {"sends": (1, 1), "restores": 1, "away": 1, "works": False},
     "holes are skipped": {"sends": (2,), "away": 1, "lost": 1, "holes": True},
-    "holes of two senders are skipped": {"sends": (1, 1), "holes": True, "lost": 1},
     "the session is forgotten, and goes on": {"sends": (2,), "purges": 1},
     "the session is forgotten, and a box is restored": {"sends": (1,), "purges": 1, "restores": 1, "backs_up": True},
     "the journal is recovered between two numbers": {"sends": (2,), "recoveries": 1, "elsewhere": True, "expiries": 1},
@@ -50,7 +50,10 @@ def test_what_was_answered_is_handled_once_and_in_order(name, figures):
     found = search(model)
     figures(f"{name}: {found}")
     assert found.fault is None, str(found)
-    if not {"restores", "recoveries"} & _SEARCHED[name].keys() and (_SEARCHED[name].get("works", True)):
+    sizes = _SEARCHED[name]
+    # What a restore has taken doesn't come back. A number that one of two senders has withdrawn is a hole, which its time ends.
+    is_live = not {"restores", "recoveries"} & sizes.keys() and (len(sizes["sends"]) == 1 or "holes" in sizes)
+    if is_live and sizes.get("works", True):
         # From every state, the faults over, one can be reached in which all that was answered is handled.
         assert stranded(calm, found.states, calm.done) == []
 

@@ -42,12 +42,12 @@ __all__ = [
     "Known",
     "Sessions",
     "State",
-    "begun",
     "claimed",
     "completes",
     "failed",
     "forgettable",
     "holes_to_skip",
+    "raised",
     "recovered",
     "reservations_over",
     "run_over",
@@ -131,7 +131,8 @@ class Sessions(Columns):
     """Sessions as the journal knows them, a row a session.
 
     `start`, `increment`: of the queue. `done_through`: all up to it are over; `start - increment` for none. `state`: a `State`. `lease_until`: when its
-    claim ends. `forgotten_before`: a message that was published before it is too old to be claimed; `NEVER` where the session is known.
+    claim ends. `forgotten_before`: a message that was published before it is too old to be claimed;
+    `NEVER` if no session of the queue had been forgotten when this one came.
     """
 
     start: Ints
@@ -286,17 +287,16 @@ def reservations_over(state: Ints, until: Ints, now: int) -> Bools:
     return over
 
 
-def begun(start: Ints, increment: Ints, over_through: Ints) -> Ints:
-    """`done_through` of sessions that the journal doesn't know: what the box of the region that asks knows to be over.
+def raised(done_through: Ints, over_through: Ints) -> Ints:
+    """`done_through` of sessions, beside what the box of the region that asks knows to be over.
 
     A box knows a number to be over only from the journal. So a session that was forgotten goes on where it was.
 
     Args:
-        start: of the queue.
-        increment: of the queue.
-        over_through: through which number all is over in the box; below `start` for none.
+        done_through: of each session; below the queue's start by the increment, if it was unknown.
+        over_through: through which number all is over in the box; `NEVER` for none.
     """
-    return np.maximum(start - increment, over_through)
+    return np.maximum(done_through, over_through)
 
 
 def run_over(session: Ints, number: Ints, done_through: Ints, increment: Ints) -> Ints:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from uuid import uuid4
 
@@ -41,11 +41,12 @@ def claim(
         return []
     order = sorted(range(len(asked)), key=lambda at: (asked[at].session, asked[at].number))
     rows = [asked[at] for at in order]
-    begins: dict[str, int] = {}
+    known: dict[str, int] = {}
     for one in rows:
         over = NEVER if one.over_through is None else one.over_through
-        begins[one.session] = max(over, begins.get(one.session, NEVER))
-    locked = lock(statements, name, queue, begins, [(one.session, one.number) for one in rows])
+        known[one.session] = max(over, known.get(one.session, NEVER))
+    locked = lock(statements, name, queue, known, [(one.session, one.number) for one in rows], opens=True)
+    _raise_done(locked, known)
     locked.settle(locked.sessions.values())
     request = _Request(locked, rows)
     request.skip_holes()
@@ -195,6 +196,18 @@ class _Grants:
             None if again == NEVER else max(0, again - self.request.locked.now),
             None if entry is None else EntryState(entry.state),
         )
+
+
+def _raise_done(locked: LockedSessions, known: Mapping[str, int]) -> None:
+    """What the box of the region that asks knows to be over is over."""
+    sessions = [locked.sessions[key] for key in sorted(known)]
+    done = rules.raised(
+        _ints(one.done_through for one in sessions), _ints(known[one.session] for one in sessions)
+    ).tolist()
+    for one, through in zip(sessions, done, strict=True):
+        if through > one.done_through:
+            one.done_through, one.sent_through, one.hole_since = through, max(through, one.sent_through), None
+            locked.change(one)
 
 
 def complete(statements: Statements, held: Claim, through: int) -> Claim | None:

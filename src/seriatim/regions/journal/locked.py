@@ -6,7 +6,7 @@ writes. Statements that only compare and change a row (a completion, a heartbeat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -172,8 +172,8 @@ class LockedSessions:
 
 
 def lock(
-    statements: Statements, name: str, queue: str, begins: Mapping[str, int] | Sequence[str],
-    asked: Iterable[tuple[str, int]] = (),
+    statements: Statements, name: str, queue: str, sessions: Iterable[str], asked: Iterable[tuple[str, int]] = (), *,
+    opens: bool = False,
 ) -> LockedSessions:  # fmt: skip
     """Lock sessions, and read them.
 
@@ -181,21 +181,18 @@ def lock(
         statements: of a transaction that has locked nothing so far.
         name: the name of the regions.
         queue: the queue.
-        begins: the sessions. With values: those that aren't known begin, with all over through that number (`NEVER`: none).
+        sessions: their keys.
         asked: the numbers of sessions that are asked for.
+        opens: whether those that aren't known are noted; else they aren't there.
 
     Raises:
         UsageError: the journal doesn't know the queue.
     """
-    keys, numbers = sorted(begins), list(asked)
+    keys, numbers = sorted(set(sessions)), list(asked)
     place = {"name": name, "queue": queue}
-    opens = []
-    if isinstance(begins, Mapping):
-        over = [begins[key] for key in keys]
-        opens.append(("open_sessions", place | {"sessions": keys, "over": over}))
     of_numbers = {"asked": [one for one, _ in numbers], "numbers": [number for _, number in numbers]}
     *_, rules, locked, entries = statements.several(
-        *opens,
+        *([("open_sessions", place | {"sessions": keys})] if opens else []),
         ("read_queue", place),
         ("lock_sessions", place | {"sessions": keys}),
         ("read_entries", place | {"sessions": keys} | of_numbers),

@@ -11,7 +11,6 @@ import numpy as np
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel import claims as rules
 from seriatim.kernel.claims import ALLOWED, Action, EntryState, State
-from seriatim.kernel.time import NEVER
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
 from seriatim.regions.journal.statements import Statements
 
@@ -142,7 +141,7 @@ def write_log(
 
 
 def _raise_done(statements: Statements, name: str, queue: str, known: Mapping[str, int]) -> int:
-    locked = lock(statements, name, queue, dict.fromkeys(known, NEVER))
+    locked = lock(statements, name, queue, known, opens=True)
     sessions = [locked.sessions[key] for key in sorted(known)]
     ours = np.array([one.done_through for one in sessions], np.int64)
     told = np.array([known[one.session] for one in sessions], np.int64)

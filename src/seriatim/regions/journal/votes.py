@@ -10,7 +10,6 @@ import numpy as np
 from seriatim.errors import UsageError
 from seriatim.kernel import votes as rules
 from seriatim.kernel.claims import EntryState
-from seriatim.kernel.time import NEVER
 from seriatim.kernel.votes import Vote
 from seriatim.regions.journal.locked import Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import Statements
@@ -42,8 +41,8 @@ def vote(
     rows = [asked[at] for at in order]
     fences = {one.region: one.incarnation for one in statements.rows("read_regions", name=name)}
     is_stale = any(fences.get(region, 0) > incarnation for region, incarnation in counted.items())
-    begins = dict.fromkeys((one.session for one in rows), NEVER)
-    locked = lock(statements, name, queue, begins, [(one.session, one.number) for one in rows])
+    numbers = [(one.session, one.number) for one in rows]
+    locked = lock(statements, name, queue, [one.session for one in rows], numbers, opens=True)
     place = {key: at for at, key in enumerate(sorted(locked.sessions))}
     entries = [locked.entries.get(one.session, {}).get(one.number) for one in rows]
     votes = rules.voted(
@@ -70,7 +69,7 @@ def through_of(statements: Statements, name: str, queue: str, sessions: Sequence
     """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
     if not sessions:
         return {}
-    locked = lock(statements, name, queue, list(dict.fromkeys(sessions)))
+    locked = lock(statements, name, queue, sessions)
     return {key: _through(locked, key) for key in locked.sessions}
 
 
@@ -95,7 +94,7 @@ def reserve(
         raise UsageError(
             "fewer than one number can't be reserved", remedy="give the number of messages of each session"
         )
-    locked = lock(statements, name, queue, dict.fromkeys(counts, NEVER))
+    locked = lock(statements, name, queue, counts, opens=True)
     found: dict[str, list[Reservation]] = {}
     for key in sorted(counts):
         session, ident = locked.sessions[key], str(uuid4())
