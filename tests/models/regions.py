@@ -43,7 +43,7 @@ class Box(NamedTuple):
     """A box: the highest number that it knows, the messages that it has voted for, those that it has, those that wait in its queue, those that the other box
     lacks, those that a worker ever got, and through which number all is over.
 
-    `incarnation`: one higher after each restore. `votes`: whether it votes; a restored one at first doesn't. `learned`: what it has taken over: the journal's
+    `floor`: the highest number that it has taken over since it was restored; it doesn't know whose these are. `incarnation`: one higher after each restore. `votes`: whether it votes; a restored one at first doesn't. `learned`: what it has taken over: the journal's
     numbers, then the other box's.
     """
 
@@ -54,6 +54,7 @@ class Box(NamedTuple):
     out: Messages = ()
     taken: Messages = ()
     over: int = 0
+    floor: int = 0
     incarnation: int = 0
     learned: int = 2
 
@@ -349,13 +350,15 @@ class RegionsModel:
             through = max(box.through, _knows(state, JOURNAL))
             yield (
                 (("{} takes over the numbers of J",), _NAMES[here]),
-                _of_box(after, here, through=through, over=max(box.over, _session(state).done), learned=1),
+                _of_box(
+                    after, here, through=through, over=max(box.over, _session(state).done), floor=through, learned=1
+                ),
             )
         elif box.learned == 1 and state.away is None:
             through = max(box.through, state.boxes[1 - here].through)
             yield (
                 (("{} takes over the other box's numbers",), _NAMES[here]),
-                _of_box(state, here, through=through, learned=2),
+                _of_box(state, here, through=through, floor=through, learned=2),
             )
 
     # ---- workers
@@ -491,7 +494,7 @@ class RegionsModel:
 
     def copy_votes(self, box: Box, what: Message) -> bool:
         """Whether a copy that comes is a vote of its box."""
-        return what[0] > box.over and all(number != what[0] for number, _ in box.voted)
+        return what[0] > max(box.over, box.floor) and all(number != what[0] for number, _ in box.voted)
 
     def tries_again(self, replies: tuple[int, int, int], is_gone: bool) -> bool:
         """Whether the message may get another number."""

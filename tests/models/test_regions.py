@@ -105,6 +105,20 @@ class CopyIsAlwaysAVote(RegionsModel):
         return True
 
 
+class VotesForWhatIsOver(RegionsModel):
+    """A copy is a vote of a box that knows that its number was skipped."""
+
+    def copy_votes(self, box: Box, what: Message) -> bool:
+        return super().copy_votes(box._replace(over=0), what)
+
+
+class VotesForWhatItTookOver(RegionsModel):
+    """A copy is a vote of a restored box that has taken over its number, and not whose it is."""
+
+    def copy_votes(self, box: Box, what: Message) -> bool:
+        return super().copy_votes(box._replace(floor=0), what)
+
+
 class RestoredBoxVotesAtOnce(RegionsModel):
     """A restored box votes without having learned the numbers of the others."""
 
@@ -200,6 +214,17 @@ _A_WAS_RESTORED = Regions(
     away=1,
 )
 _X_IS_ANSWERED = _begun((0, (1, 10)), (1, (1, 10)), senders=(Sender(sent=1), Sender()), answered=((1, 10),))
+#: X has counted the vote of A, which was restored since and has learned nothing so far; the vote of J is still to come.
+_A_KNOWS_NOTHING = Regions(
+    boxes=(Box(incarnation=1, learned=0), Box()),
+    senders=(Sender(number=1, replies=(_FOR, Reply.AWAY, 0)), Sender()),
+    published=(10,),
+)
+_BOTH_HAVE_WRITTEN = _begun(
+    (0, (1, 10)),
+    (1, (2, 20)),
+    senders=(Sender(number=1, replies=(_FOR, 0, 0)), Sender(number=2, replies=(0, _FOR, 0))),
+)
 _A_HAS_A_BACKUP = _X_IS_ANSWERED._replace(
     backups=(_X_IS_ANSWERED.boxes[0], None), senders=(Sender(sent=1), Sender(sent=1))
 )
@@ -214,6 +239,8 @@ _X_HAS_ENDED = _begun((1, (1, 10)), senders=(Sender(sent=1), Sender()), away=1)
         (TriesAgainAnyway, {}, _Y_HAS_WRITTEN, "under two numbers"),
         (WithdrawsWhatWasHandedOut, {}, _Y_HAS_WRITTEN, "under two numbers"),
         (CopyIsAlwaysAVote, {}, _Y_HAS_WRITTEN, "answered"),
+        (VotesForWhatIsOver, {"holes": True}, _BOTH_HAVE_WRITTEN, "without having been handled"),
+        (VotesForWhatItTookOver, {"works": False}, _A_KNOWS_NOTHING, "one number"),
         (RestoredBoxVotesAtOnce, {"away": 1, "restores": 1, "works": False}, _X_IS_ANSWERED, "one number"),
         (OldVotesCount, {"works": False}, _A_WAS_RESTORED, "one number"),
         (OnlyTheHighestId, {"sends": (1, 2)}, _X_HAS_ENDED, "answered"),

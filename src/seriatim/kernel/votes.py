@@ -11,7 +11,8 @@ it under its id. So a sender goes on while any one of them is away, and what it 
 3. **The boxes are asked first**, the journal only in place of a box that is away. A refusal ends the call, because another sender is at work: the
    journal's vote could make two of three, but then each sender could have two.
 4. **A vote never changes.** A copy that comes to a box is its vote only if the box has voted for no other message with this number, also for one that was
-   withdrawn since, and if it doesn't know the number to be over: a hole there may have been skipped. The copy waits beside that other message: whose the number is the journal says, when one of them is claimed.
+   withdrawn since, if it doesn't know the number to be over (a hole there may have been skipped), and if
+   the number is above all that it took over after a restore (it doesn't know whose those are). The copy waits beside that other message: whose the number is the journal says, when one of them is claimed.
 5. **A message gets another number only when nothing under the first one can be left**: both boxes answered, and each that voted for it has taken it back.
    A box takes back only what no worker ever got there, of which the other box has no copy, and which it has stored since its last restore. Otherwise
    the sender raises: the message may be handled under its first number, or not at all.
