@@ -127,7 +127,7 @@ def test_any_number_of_sessions_takes_as_many_statements_as_one(journal):
         after = statement.cache_info()
         return found, after.hits + after.misses - before.hits - before.misses
 
-    one, few = statements(lambda: claimed(journal, "a", asked("one", 1)))
+    one, few = statements(lambda: claimed(journal, "a", asked("one", 1) + asked("other", 1)))
     rows = [row for at in range(300) for row in asked(f"s{at}", 1, 2)]
     many, same = statements(lambda: claimed(journal, "a", rows))
     assert (few, set(answers(one + many))) == (same, {Answer.TAKEN})

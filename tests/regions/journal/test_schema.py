@@ -13,6 +13,7 @@ from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, Usa
 from seriatim.regions.journal import schema
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.statements import names, statement, version_script
+from tests.regions.journal.given import NAME, QUEUE, asked, claimed
 
 #: What other databases that speak PostgreSQL's protocol don't have.
 _NOT_PLAIN = re.compile(
@@ -33,7 +34,7 @@ def test_a_statement_is_plain_sql_and_changes_a_table_once(name):
     assert not _NOT_PLAIN.findall(text)
     assert ";" not in text
     changed = _CHANGES.findall(text)
-    assert len(changed) == len(set(changed)) <= 1
+    assert len(changed) == len(set(changed)) <= (2 if name == "claim_quickly" else 1)
 
 
 def test_each_statement_says_what_it_is_for_and_who_calls_it():
@@ -49,6 +50,24 @@ def test_the_schema_is_plain_sql():
     for name in _scripts():
         assert not _NOT_PLAIN.findall(version_script(name, "here").decode())
     assert len(_scripts()) == schema.VERSION
+
+
+def test_what_is_read_and_written_for_a_claim_is_found_by_its_key(journal):
+    """On tables that nothing was told of, where the planner guesses."""
+    claimed(journal, "a", [one for at in range(200) for one in asked(f"s{at}", 1, 2)])
+    columns = "done sent states versions claims regions leases holes forgotten take_overs conflicts used"
+    given = {
+        "read_entries": {"sessions": "{s7}", "asked": "{s7}", "numbers": "{2}"},
+        "write_sessions": {"sessions": "{s7}"} | dict.fromkeys(columns.split(), "{1}"),
+        "lock_sessions": {"sessions": "{s7}"},
+    }
+    with journal.transaction() as tx:
+        for name, parameters in given.items():
+            text = b"EXPLAIN (ANALYZE, COSTS OFF) " + statement(name, "seriatim_journal")
+            told = "".join(row[0] for row in tx.connection.execute(text, {"name": NAME, "queue": QUEUE, **parameters}))
+            assert "Rows Removed" not in told, told
+            assert "Seq Scan on sessions" not in told
+        tx.connection.rollback()
 
 
 def test_processes_that_open_a_new_journal_at_once_find_one(databases):

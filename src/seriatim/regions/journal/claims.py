@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from uuid import uuid4
 
 import numpy as np
@@ -41,6 +42,8 @@ def claim(
         return []
     order = sorted(range(len(asked)), key=lambda at: (asked[at].session, asked[at].number))
     rows = [asked[at] for at in order]
+    if (quick := _quickly(statements, name, queue, region, rows, lease, most)) is not None:
+        return [ClaimAnswer(Answer.TAKEN, quick, entry=EntryState.KNOWN)] * len(rows)
     known: dict[str, int] = {}
     for one in rows:
         over = NEVER if one.over_through is None else one.over_through
@@ -52,8 +55,38 @@ def claim(
     request.skip_holes()
     found = request.judged(most)
     answers = _Grants(request, region, lease).answers(found)
-    locked.write()
+    locked.write(ends=True)
     return [answer for _, answer in sorted(zip(order, answers, strict=True), key=lambda pair: pair[0])]
+
+
+def _quickly(
+    statements: Statements, name: str, queue: str, region: str, rows: Sequence[Asked], lease: int, most: int
+) -> Claim | None:
+    """The claim of one session of which nothing has to be judged, in one statement; None: ask in full.
+
+    Most claims are so. It is worth its statement: a claim takes one round trip in place of two, and a third of the time.
+    """
+    first, last = rows[0], rows[-1]
+    steps = {after.number - one.number for one, after in pairwise(rows)}
+    if first.session != last.session or len(rows) > most or len(steps) > 1:
+        return None
+    ident = str(uuid4())
+    (found,) = statements.several(
+        (
+            "claim_quickly",
+            {
+                "name": name, "queue": queue, "session": first.session, "region": region, "claim": ident, "lease": lease,
+                "first": first.number, "last": last.number, "step": next(iter(steps), None),
+                "numbers": [one.number for one in rows], "ids": [one.message_id for one in rows],
+                "digests": [one.digest for one in rows],
+            },
+        ),
+        ends=True,
+    )  # fmt: skip
+    if not found:
+        return None
+    token = Token(found[0].incarnation, found[0].version)
+    return Claim(name, queue, first.session, ident, token, first.number, last.number, found[0].increment, lease)
 
 
 @dataclass(slots=True)
@@ -232,10 +265,13 @@ def complete(statements: Statements, held: Claim, through: int) -> Claim | None:
             f"{through} can't be completed under a claim of {held.first} to {held.last}", where=_place(held),
             remedy="complete the claim's numbers, each once, in order",
         )  # fmt: skip
-    done = statements.rows(
-        "complete", name=held.name, queue=held.queue, session=held.session, claim=held.id, version=held.token.version,
-        before=held.first - held.increment, last=through, ends=through == held.last, lease=held.lease,
-    )  # fmt: skip
+    told = {
+        "name": held.name, "queue": held.queue, "session": held.session, "claim": held.id, "version": held.token.version,
+        "before": held.first - held.increment, "last": through, "ends": through == held.last, "lease": held.lease,
+    }  # fmt: skip
+    (done,) = statements.several(
+        ("complete", told)
+    )  # where nothing was written before, with the beginning of the transaction
     if not done:
         raise _lost(held)
     return None if through == held.last else replace(held, first=through + held.increment)
@@ -302,7 +338,7 @@ def fail(
     if entry == EntryState.FAILED and state == State.IDLE:
         session.done_through = number
     locked.change(session)
-    locked.write()
+    locked.write(ends=True)
     return EntryState(entry)
 
 

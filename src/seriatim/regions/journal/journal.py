@@ -19,6 +19,8 @@ from seriatim.regions.journal.forgetting import Forgotten
 from seriatim.regions.journal.operators import ActionResult, Recovery
 from seriatim.regions.journal.statements import Statements
 from seriatim.regions.journal.values import (
+    LONGEST_LEASE_S,
+    MOST_CLAIMED,
     Asked,
     Claim,
     ClaimAnswer,
@@ -32,8 +34,7 @@ from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, Sess
 __all__ = ["Journal", "JournalTransaction"]
 
 _Result = TypeVar("_Result")
-_LONGEST_LEASE = 24 * 3600 * 1_000_000
-_MODES = {"session": 1_000, "message": 1}
+_MODES = {"session": MOST_CLAIMED, "message": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,7 @@ class Journal:
             Unavailable: the journal can't be reached.
         """
         length, most = micros(lease), _MODES.get(mode)
-        if not 0 < length <= _LONGEST_LEASE:
+        if not 0 < length <= LONGEST_LEASE_S * 1_000_000:
             raise UsageError(f"a lease can't be {shown(lease, 80)}", remedy="more than 0 s, at most a day")
         if most is None:
             raise UsageError(f"claims can't be by {shown(mode, 80)}", remedy='"session" or "message"')

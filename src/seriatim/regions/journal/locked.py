@@ -143,8 +143,8 @@ class LockedSessions:
                 session.done_through, session.hole_since = done, None
                 self.change(session)
 
-    def write(self) -> None:
-        """Write all that was changed and noted, in one round trip."""
+    def write(self, *, ends: bool = False) -> None:
+        """Write all that was changed and noted, in one round trip; with `ends` the transaction commits in it."""
         asked = []
         place = {"name": self.name, "queue": self.queue}
         if rows := [self._changed[key] for key in sorted(self._changed)]:
@@ -168,7 +168,7 @@ class LockedSessions:
             }  # fmt: skip
             asked.append(("write_entries", place | columns))
         if asked:
-            self.statements.several(*asked)
+            self.statements.several(*asked, ends=ends)
 
 
 def lock(

@@ -70,12 +70,19 @@ class Statements:
         """Execute a statement for its effect; returns the number of rows that it has changed."""
         return self.connection.execute(statement(name, self.schema), written(parameters)).rowcount
 
-    def several(self, *asked: tuple[str, dict[str, Any]]) -> list[list[Any]]:
-        """The rows of several statements, one after another, in one round trip; none for those that return no rows."""
+    def several(self, *asked: tuple[str, dict[str, Any]], ends: bool = False) -> list[list[Any]]:
+        """The rows of several statements, one after another, in one round trip; none for those that return no rows.
+
+        Args:
+            asked: names of statements with their parameters.
+            ends: whether the transaction commits in the same round trip.
+        """
         with self.connection.pipeline():
             cursors = [self.connection.cursor(row_factory=namedtuple_row) for _ in asked]
             for cursor, (name, parameters) in zip(cursors, asked, strict=True):
                 cursor.execute(statement(name, self.schema), written(parameters))
+            if ends:
+                self.connection.commit()
         found = [cursor.fetchall() if cursor.description else [] for cursor in cursors]
         for cursor in cursors:
             cursor.close()

@@ -12,8 +12,22 @@ from seriatim.kernel.time import micros
 from seriatim.kernel.votes import Vote
 from seriatim.pipeline.text.storable import fits_text
 
-__all__ = ["Asked", "Claim", "ClaimAnswer", "Numbered", "QueueRules", "Reservation", "Token", "VoteAnswer", "digest_of"]
+__all__ = [
+    "LONGEST_LEASE_S",
+    "MOST_CLAIMED",
+    "Asked",
+    "Claim",
+    "ClaimAnswer",
+    "Numbered",
+    "QueueRules",
+    "Reservation",
+    "Token",
+    "VoteAnswer",
+    "digest_of",
+]
 
+#: How long a lease may be, and how many numbers a claim may have.
+LONGEST_LEASE_S, MOST_CLAIMED = 86_400, 1_000
 #: Numbers are kept so far from the ends of their range that no step of a queue gets there.
 _LARGEST = 2**62
 

@@ -60,7 +60,7 @@ def vote(
             session = locked.sessions[one.session]
             session.sent_through, session.used_at = max(session.sent_through, one.number), locked.now
             locked.change(session)
-    locked.write()
+    locked.write(ends=True)
     answers = [VoteAnswer(Vote(found), _through(locked, one.session)) for one, found in zip(rows, votes, strict=True)]
     return [answer for _, answer in sorted(zip(order, answers, strict=True), key=lambda pair: pair[0])]
 
@@ -105,7 +105,7 @@ def reserve(
             locked.note(Entry(key, one.number, one.number, EntryState.RESERVED, due_at=until, reservation=ident))
         session.sent_through, session.used_at = through + step * counts[key], locked.now
         locked.change(session)
-    locked.write()
+    locked.write(ends=True)
     return found
 
 

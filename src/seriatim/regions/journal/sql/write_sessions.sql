@@ -1,5 +1,5 @@
 -- Write sessions whose locks the transaction has.
--- Caller: locked.py. Index: the key.
+-- Caller: locked.py. Index: the key; the sessions are named twice, so that the planner doesn't read all sessions of a queue.
 UPDATE {schema}.sessions AS known
 SET
     done_through = new.done_through, sent_through = new.sent_through, state = new.state, version = new.version,
@@ -13,4 +13,5 @@ FROM unnest(
     session, done_through, sent_through, state, version, claim, region, lease_until, hole_since, forgotten_before,
     take_overs, conflicts, used_at
 )
-WHERE known.name = %(name)s AND known.queue = %(queue)s AND known.session = new.session
+WHERE known.name = %(name)s AND known.queue = %(queue)s AND known.session = ANY(%(sessions)s::text[])
+    AND known.session = new.session
