@@ -23,7 +23,7 @@ _SESSION = st.tuples(
 _MESSAGE = st.tuples(
     st.integers(-1, 7),
     st.sampled_from(Known),
-    st.sampled_from([-1, EntryState.KNOWN, EntryState.PENDING, EntryState.RESERVED]),
+    st.sampled_from([-1, EntryState.KNOWN, EntryState.PENDING, EntryState.RESERVED, EntryState.VOID]),
     st.sampled_from([5, 15]),
     st.integers(0, 8),
 )
@@ -40,8 +40,8 @@ def _one_by_one(session, messages, most):
             answer = Answer.INVALID
         elif known == Known.OTHER:
             answer = Answer.CONFLICT
-            stopped = stopped or number > done
-        elif number <= done:
+            stopped = stopped or (number > done and entry != EntryState.VOID)
+        elif number <= done or entry == EntryState.VOID:
             answer = Answer.OVER
         elif published < forgotten:
             answer, stopped = Answer.FORGOTTEN, True

@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seriatim.kernel.votes import NO_NUMBER, Asked, Reply, SendStep, Vote, next_numbers, send_steps, voted
+from seriatim.kernel.votes import (
+    NO_NUMBER,
+    Asked,
+    Reply,
+    SendStep,
+    Vote,
+    barred,
+    may_bar,
+    next_numbers,
+    send_steps,
+    voted,
+)  # fmt: skip
 
 _ROWS = st.lists(
     st.tuples(st.integers(0, 2), st.integers(1, 6), st.integers(0, 6), st.booleans(), st.booleans()), max_size=12
@@ -65,3 +76,10 @@ _F, _N, _A, _G = Reply.FOR, Reply.NOT_ASKED, Reply.AWAY, Reply.AGAINST
 )
 def test_a_sender_asks_the_boxes_first_and_the_journal_for_one_that_is_away(replies, step):
     assert send_steps(*(np.array([one]) for one in replies)).tolist() == [step]
+
+
+def test_a_sender_has_a_message_barred_if_one_box_has_voted_and_both_have_answered():
+    first, second = map(np.array, zip((_F, _G), (_G, _F), (_G, _N), (_F, _A), (_A, _G), strict=True))
+    assert may_bar(first, second).tolist() == [True, True, False, False, False]
+    same, stale = np.array([False, True, False]), np.array([False, False, True])
+    assert barred(same, stale).tolist() == [Vote.GRANTED, Vote.HELD, Vote.STALE]

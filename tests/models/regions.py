@@ -66,13 +66,14 @@ class Box(NamedTuple):
 class Session(NamedTuple):
     """The session as J knows it.
 
-    `ids`: the messages of its numbers. `claim`: the serial of the claim that it is worked on under. `forgotten`: what was published before this place is too
+    `ids`: the messages of its numbers. `void`: the numbers that have none. `claim`: the serial of the claim that it is worked on under. `forgotten`: what was published before this place is too
     old to be claimed: a session had been forgotten before this row came.
     """
 
     done: int = 0
     through: int = 0
     ids: Messages = ()
+    void: tuple[int, ...] = ()
     state: int = State.IDLE
     claim: int = 0
     version: int = 0
@@ -279,23 +280,38 @@ class RegionsModel:
         return _voted_by_kernel(what[0], through, what in voted, stale)
 
     def _withdraws(self, state: Regions, at: int, what: Message) -> tuple[Label, Regions]:
-        """Take back what was written. Only if nothing of it can be left, the message may get another number."""
+        """A refused message gets another number, once, if the journal bars it from this one, or nothing of it was written."""
         sender, name = state.senders[at], "XYZ"[at]
-        after, is_gone = state, True
-        for here in (0, 1):
-            if sender.replies[here] != Reply.FOR:
-                continue
-            box = state.boxes[here]
-            if state.away == here or not self.can_withdraw(state, here, what, sender):
-                is_gone = False
-                continue
-            gone = {"has": _without(box.has, what), "queue": _without(box.queue, what), "out": _without(box.out, what)}
-            after = _of_box(after, here, **gone)
-        if self.tries_again(sender.replies, is_gone) and not sender.tried:
-            return ((f"{name} withdraws {{}} and tries another number",), what), _of_sender(
-                after, at, Sender(sent=sender.sent, tried=1)
+        raises = _of_sender(state, at, Sender(sent=sender.sent + 1))
+        if Reply.FOR not in sender.replies and Reply.AWAY not in sender.replies:
+            return ((f"{name} has written nothing of {{}}",), what), self._changes(state, at)
+        if state.away == JOURNAL or not self.may_bar(sender.replies):
+            return ((f"{name} doesn't know what became of {{}}, and raises",), what), raises
+        vote = self.bars(state, sender, what)
+        if vote == Vote.HELD:
+            return ((f"{name} hears from J that {{}} is sent",), what), raises._replace(
+                answered=_with(state.answered, what)
             )
-        return ((f"{name} withdraws {{}}, and raises",), what), _of_sender(after, at, Sender(sent=sender.sent + 1))
+        if vote == Vote.STALE:
+            return ((f"{name} counts a vote from before a restore for {{}}, and raises",), what), raises
+        after = self.barred(state, what)
+        for here in (0, 1):
+            box = after.boxes[here]
+            in_hand = state.workers[here] is not None and state.workers[here].message == what  # type: ignore[union-attr]
+            if state.away != here and not in_hand:
+                gone = {
+                    "has": _without(box.has, what),
+                    "queue": _without(box.queue, what),
+                    "out": _without(box.out, what),
+                }
+                after = _of_box(after, here, **gone)
+        return ((f"J bars {{}}, which {name} withdraws",), what), self._changes(after, at)
+
+    @staticmethod
+    def _changes(state: Regions, at: int) -> Regions:
+        """The sender tries another number, once."""
+        sender = state.senders[at]
+        return _of_sender(state, at, Sender(sent=sender.sent + sender.tried, tried=1 - sender.tried))
 
     # ---- boxes
 
@@ -351,14 +367,20 @@ class RegionsModel:
             yield (
                 (("{} takes over the numbers of J",), _NAMES[here]),
                 _of_box(
-                    after, here, through=through, over=max(box.over, _session(state).done), floor=through, learned=1
+                    after,
+                    here,
+                    through=through,
+                    voted=(),
+                    over=max(box.over, _session(state).done),
+                    floor=through,
+                    learned=1,
                 ),
             )
         elif box.learned == 1 and state.away is None:
             through = max(box.through, state.boxes[1 - here].through)
             yield (
                 (("{} takes over the other box's numbers",), _NAMES[here]),
-                _of_box(state, here, through=through, floor=through, learned=2),
+                _of_box(state, here, through=through, voted=(), floor=through, learned=2),
             )
 
     # ---- workers
@@ -399,7 +421,7 @@ class RegionsModel:
     def _takes(self, state: Regions, here: int, what: Message) -> Iterator[tuple[Label, Regions]]:
         name, box = _NAMES[here], state.boxes[here]
         session = _session(state)
-        session = session._replace(done=_raised(session.done, box.over))
+        session = _settled(session._replace(done=_raised(session.done, box.over)))
         answer = self.answer(session, what, session.forgotten, state.published.index(what[1]))
         queue = _without(box.queue, what)
         if answer == Answer.TAKEN:
@@ -486,19 +508,29 @@ class RegionsModel:
         """What a sender does next."""
         return _send_step(replies)
 
-    def can_withdraw(self, state: Regions, here: int, what: Message, sender: Sender) -> bool:
-        """Whether a box can take a message back: no worker ever got it there, the other box hasn't got a copy, and nothing was restored since."""
-        box = state.boxes[here]
-        restored = box.incarnation != sender.incarnations[here]
-        return _withdrawn(what in box.queue, what in box.taken, what not in box.out, restored)
+    def may_bar(self, replies: tuple[int, int, int]) -> bool:
+        """Whether a refused sender may have its message barred."""
+        return _may_bar(replies[0], replies[1])
+
+    def bars(self, state: Regions, sender: Sender, what: Message) -> int:
+        """What the journal says to that."""
+        fences = state.journal.fences
+        stale = any(sender.replies[one] == Reply.FOR and sender.incarnations[one] < fences[one] for one in (0, 1))
+        return _barred(what in _session(state).ids, stale)
+
+    def barred(self, state: Regions, what: Message) -> Regions:
+        """The journal makes a number void of which it knows nothing."""
+        session = _session(state)
+        number = what[0]
+        if number <= session.done or number in session.void or any(number == known for known, _ in session.ids):
+            return state
+        void = tuple(sorted((*session.void, number)))
+        session = _settled(session._replace(void=void, through=max(session.through, number)))
+        return state._replace(journal=state.journal._replace(session=session))
 
     def copy_votes(self, box: Box, what: Message) -> bool:
         """Whether a copy that comes is a vote of its box."""
         return what[0] > max(box.over, box.floor) and all(number != what[0] for number, _ in box.voted)
-
-    def tries_again(self, replies: tuple[int, int, int], is_gone: bool) -> bool:
-        """Whether the message may get another number."""
-        return _may_change(replies, is_gone)
 
     def answer(self, session: Session, what: Message, forgotten: int, published: int) -> int:
         """What the journal answers to a worker."""
@@ -506,7 +538,7 @@ class RegionsModel:
         for number, ident in session.ids:
             if number == what[0]:
                 known = claims.Known.SAME if ident == what[1] else claims.Known.OTHER
-        entry = claims.EntryState.KNOWN if known else -1
+        entry = claims.EntryState.KNOWN if known else claims.EntryState.VOID if what[0] in session.void else -1
         lease = 0 if session.lease_over else 2
         return _claimed(session.done, session.state, lease, forgotten or NEVER, what[0], known, entry, published)
 
@@ -565,7 +597,7 @@ class RegionsModel:
                 return f"{what} was answered, and is set aside"
             if session and session.done >= what[0] and what not in handled:
                 return f"{what} was answered, and is over without having been handled"
-        if session and session.done and not self._holes and not state.answered and not handled:
+        if session and session.done and not self._holes and not session.void and not state.answered and not handled:
             return "something is over, and nothing was handled"
         return None
 
@@ -588,6 +620,11 @@ class Calm(RegionsModel):
 
 def _session(state: Regions) -> Session:
     return state.journal.session or Session(forgotten=state.journal.forgotten)
+
+
+def _settled(session: Session) -> Session:
+    """What follows `done` and is void is over, too."""
+    return session._replace(done=_run_over(session.void, session.done)) if session.void else session
 
 
 def _of_session(state: Regions, /, **changes: Any) -> Regions:
@@ -666,14 +703,19 @@ def _next(*through: int) -> int:
 
 
 @cache
-def _may_change(replies: tuple[int, int, int], is_gone: bool) -> bool:
-    return bool(votes.may_change(*_row(*replies), all_withdrawn=np.array([is_gone]))[0])
+def _may_bar(first: int, second: int) -> bool:
+    return bool(votes.may_bar(*_row(first, second))[0])
 
 
 @cache
-def _withdrawn(waits: bool, was_handed_out: bool, has_copy: bool, restored: bool) -> bool:
-    names = ("waits", "was_handed_out", "has_copy", "restored")
-    return bool(votes.withdrawn(**dict(zip(names, _row(waits, was_handed_out, has_copy, restored), strict=True)))[0])
+def _barred(same: bool, stale: bool) -> int:
+    return int(votes.barred(*_row(same, stale))[0])
+
+
+@cache
+def _run_over(void: tuple[int, ...], done: int) -> int:
+    numbers = np.array([one for one in void if one > done], np.int64)
+    return int(claims.run_over(np.zeros(len(numbers), np.int64), numbers, np.array([done]), np.array([1]))[0])
 
 
 @cache

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from seriatim.kernel.claims import State
-from seriatim.kernel.votes import Reply, SendStep
+from seriatim.kernel.votes import Reply, SendStep, Vote
 from tests import soak
 from tests.models.regions import Box, Calm, Journal, Message, Regions, RegionsModel, Sender, Session, Work, with_vote
-from tests.models.search import search, stranded
+from tests.models.search import Label, search, stranded
 
 #: What each search contains; those that take longer than seconds run at full size only.
 _SMALL = {
@@ -53,8 +53,8 @@ def test_what_was_answered_is_handled_once_and_in_order(name, figures):
     figures(f"{name}: {found}")
     assert found.fault is None, str(found)
     sizes = _SEARCHED[name]
-    # What a restore has taken doesn't come back. A number that one of two senders has withdrawn is a hole, which its time ends.
-    is_live = not {"restores", "recoveries"} & sizes.keys() and (len(sizes["sends"]) == 1 or "holes" in sizes)
+    # What a restore has taken doesn't come back.
+    is_live = not {"restores", "recoveries"} & sizes.keys()
     if is_live and sizes.get("works", True):
         # From every state, the faults over, one can be reached in which all that was answered is handled.
         assert stranded(calm, found.states, calm.done) == []
@@ -85,17 +85,28 @@ class NumberOfOneBox(RegionsModel):
 
 
 class TriesAgainAnyway(RegionsModel):
-    """A message gets another number although a box may still have it under the first one."""
+    """A message gets another number, and the journal isn't asked."""
 
-    def tries_again(self, replies: tuple[int, int, int], is_gone: bool) -> bool:
-        return True
+    def bars(self, state: Regions, sender: Sender, what: Message) -> int:
+        return Vote.GRANTED
+
+    def barred(self, state: Regions, what: Message) -> Regions:
+        return state
 
 
-class WithdrawsWhatWasHandedOut(RegionsModel):
-    """A box takes back a message that a worker has got."""
+class BarsWithoutAVote(RegionsModel):
+    """The journal makes a number void for a sender that counts no vote."""
 
-    def can_withdraw(self, state: Regions, here: int, what: Message, sender: Sender) -> bool:
-        return what in state.boxes[here].queue
+    def _withdraws(self, state: Regions, at: int, what: Message) -> tuple[Label, Regions]:
+        return super()._withdraws(self.barred(state, what), at, what)
+
+
+class BarsForAnOldVote(RegionsModel):
+    """The journal makes a number void for a sender that counts a vote from before a restore."""
+
+    def bars(self, state: Regions, sender: Sender, what: Message) -> int:
+        newest = tuple(box.incarnation for box in state.boxes)
+        return super().bars(state, sender._replace(incarnations=newest), what)
 
 
 class CopyIsAlwaysAVote(RegionsModel):
@@ -237,12 +248,13 @@ _X_HAS_ENDED = _begun((1, (1, 10)), senders=(Sender(sent=1), Sender()), away=1)
     [
         (NumberOfOneBox, {"away": 1, "works": False}, None, "one number"),
         (TriesAgainAnyway, {}, _Y_HAS_WRITTEN, "under two numbers"),
-        (WithdrawsWhatWasHandedOut, {}, _Y_HAS_WRITTEN, "under two numbers"),
+        (BarsWithoutAVote, {}, _Y_HAS_WRITTEN, "answered"),
+        (BarsForAnOldVote, {}, _A_WAS_RESTORED._replace(away=None), "answered"),
         (CopyIsAlwaysAVote, {}, _Y_HAS_WRITTEN, "answered"),
         (VotesForWhatIsOver, {"holes": True}, _BOTH_HAVE_WRITTEN, "without having been handled"),
         (VotesForWhatItTookOver, {"works": False}, _A_KNOWS_NOTHING, "one number"),
-        (RestoredBoxVotesAtOnce, {"away": 1, "restores": 1, "works": False}, _X_IS_ANSWERED, "one number"),
-        (OldVotesCount, {"works": False}, _A_WAS_RESTORED, "one number"),
+        (RestoredBoxVotesAtOnce, {"restores": 1, "works": False}, _X_IS_ANSWERED, "answered"),
+        (OldVotesCount, {"works": False}, _A_WAS_RESTORED, "answered"),
         (OnlyTheHighestId, {"sends": (1, 2)}, _X_HAS_ENDED, "answered"),
         (CompletesWithoutItsClaim, {"sends": (1,), "expiries": 1}, None, "which is over"),
         (ForgetsByTime, {"sends": (1,), "purges": 1}, None, "was handled after"),

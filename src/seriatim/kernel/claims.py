@@ -175,7 +175,8 @@ def claimed(sessions: Sessions, asked: Asked, now: int, most: int) -> Answers:
     start, step, done = sessions.start[at], sessions.increment[at], sessions.done_through[at]
     state, lease = sessions.state[at], sessions.lease_until[at]
     invalid = (asked.number < start) | ((asked.number - start) % step != 0)
-    over = ~invalid & (asked.number <= done)
+    is_void = (asked.entry == EntryState.VOID) | (asked.entry == EntryState.SKIPPED)
+    over = ~invalid & ((asked.number <= done) | is_void)
     conflict = ~invalid & (asked.known == Known.OTHER)
     forgotten = ~over & (asked.published < sessions.forgotten_before[at])
     open_ = ~(invalid | over)

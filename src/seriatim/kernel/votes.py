@@ -13,10 +13,11 @@ it under its id. So a sender goes on while any one of them is away, and what it 
 4. **A vote never changes.** A copy that comes to a box is its vote only if the box has voted for no other message with this number, also for one that was
    withdrawn since, if it doesn't know the number to be over (a hole there may have been skipped), and if
    the number is above all that it took over after a restore (it doesn't know whose those are). The copy waits beside that other message: whose the number is the journal says, when one of them is claimed.
-5. **A message gets another number only when nothing under the first one can be left**: both boxes answered, and each that voted for it has taken it back.
-   A box takes back only what no worker ever got there, of which the other box has no copy, and which it has stored since its last restore. Otherwise
-   the sender raises: the message may be handled under its first number, or not at all.
-6. **A party that was restored** has a new incarnation, and votes again when it has learned the numbers of both others. They know its incarnation from
+5. **A message gets another number only when the journal bars it from the first one**: the journal knows another message under the number, or makes the number void,
+   so that none can ever be claimed under it. It does that only for a sender that counts the vote of a box: then no other message can have the votes
+   of both boxes. If the journal knows the message itself under the number, there are two votes, and it is sent. If a reply is missing, or the journal is away, the
+   sender raises: the message may be handled under its first number, or not at all.
+6. **A party that was restored** has a new incarnation, and votes again when it has learned the numbers of both others. It has voted for none of these. They know its incarnation from
    then on, and refuse calls that count a vote of an earlier one.
 
 A claim of the journal (`kernel/claims.py`) is a vote of the journal, too. Rules are columnar: a row a message, the rows of a session are neighbours.
@@ -38,11 +39,11 @@ __all__ = [
     "Reply",
     "SendStep",
     "Vote",
-    "may_change",
+    "barred",
+    "may_bar",
     "next_numbers",
     "send_steps",
     "voted",
-    "withdrawn",
 ]
 
 #: No number can be told: fewer than two of the three were reached.
@@ -127,31 +128,31 @@ def next_numbers(through: Sequence[Ints], reached: Sequence[Bools], increment: I
     return np.where(known.sum(axis=0) >= _QUORUM, highest + increment, NO_NUMBER)
 
 
-def withdrawn(*, waits: Bools, was_handed_out: Bools, has_copy: Bools, restored: Bools) -> Bools:
-    """Which messages a box takes back, of those that it has voted for.
+def may_bar(first: Ints, second: Ints) -> Bools:
+    """For which messages a refused sender may have the journal bar the number: it knows what both boxes said, and one has voted for it.
 
-    Args:
-        waits: the message is in its queue.
-        was_handed_out: a worker got it, at any time.
-        has_copy: the other box may have a copy: it isn't in the outbox any more.
-        restored: the box was restored since it has voted.
-    """
-    back: Bools = waits & ~was_handed_out & ~has_copy & ~restored
-    return back
-
-
-def may_change(first: Ints, second: Ints, journal: Ints, *, all_withdrawn: Bools) -> Bools:
-    """Which messages may get another number after a refusal: no reply is missing, and what was written is withdrawn.
+    Where neither has voted, nothing was written, and the message may get another number without that.
 
     Args:
         first: the `Reply` of one box.
         second: that of the other.
-        journal: the journal's.
-        all_withdrawn: whether each box that voted for the number has taken the message back.
     """
-    is_away = (np.stack([first, second, journal]) == Reply.AWAY).any(axis=0)
-    changes: Bools = ~is_away & all_withdrawn
-    return changes
+    boxes = np.stack([first, second])
+    bars: Bools = (boxes == Reply.FOR).any(axis=0) & ~(boxes == Reply.AWAY).any(axis=0)
+    return bars
+
+
+def barred(same: Bools, stale: Bools) -> Ints:
+    """What the journal says to a sender that wants messages barred from their numbers: a `Vote` for each.
+
+    `GRANTED`: the message is barred; a number of which the journal knows nothing is void. `HELD`: the number is the message's. `STALE`: the sender counts a vote from
+    before a restore.
+
+    Args:
+        same: the journal knows the message under the number.
+        stale: the call counts a vote that a box gave before it was restored.
+    """
+    return np.select([stale, same], [Vote.STALE, Vote.HELD], Vote.GRANTED).astype(np.int64)
 
 
 def send_steps(first: Ints, second: Ints, journal: Ints) -> Ints:

@@ -78,7 +78,7 @@ class Oracle:
             answers.append(answer)
             if answer == Answer.TAKEN:
                 run.append((number, ident))
-            stopped = stopped or (number > it.done and answer != Answer.TAKEN)
+            stopped = stopped or (number > it.done and answer not in (Answer.TAKEN, Answer.OVER))
         if not run:
             return answers, None
         self._serial += 1
@@ -93,7 +93,7 @@ class Oracle:
         known = it.numbers.get(number)
         if known and known.ident not in (None, ident):
             return Answer.CONFLICT
-        if number <= it.done:
+        if number <= it.done or (known and known.state in _OVER):
             return Answer.OVER
         if it.state == "suspended":
             return Answer.SUSPENDED
@@ -187,6 +187,18 @@ class Oracle:
                 it.numbers[number] = _Number("known", ident)
                 it.sent = max(it.sent, number)
         return found
+
+    def bar(self, session: str, number: int, ident: str) -> Vote:
+        """What is said to a sender that has withdrawn a message."""
+        it = self.sessions.setdefault(session, _Session())
+        known = it.numbers.get(number)
+        if known is not None and known.ident == ident:
+            return Vote.HELD
+        if known is None and number > it.done:
+            it.numbers[number] = _Number("void")
+            it.sent = max(it.sent, number)
+        self.settle(it)
+        return Vote.GRANTED
 
     def reserve(self, session: str, lease: float) -> int:
         """The number that is reserved."""

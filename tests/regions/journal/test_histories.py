@@ -30,7 +30,7 @@ class _History:
     def _verbs(self):
         return (
             (self.claim, 6), (self.complete, 5), (self.renew, 1), (self.give_back, 1), (self.fail, 2), (self.vote, 2),
-            (self.reserve, 1), (self.confirm, 1), (self.act, 2), (self.wait, 2),
+            (self.reserve, 1), (self.confirm, 1), (self.bar, 1), (self.act, 2), (self.wait, 2),
         )  # fmt: skip
 
     def step(self):
@@ -160,6 +160,14 @@ class _History:
         holds = self.oracle.confirm(one.session, one.number, f"m{one.number}")
         message = numbered(one.session, one.number)
         assert self.journal.confirm(NAME, QUEUE, [(one, message)]) == ([] if holds else [one])
+        return True
+
+    def bar(self):
+        session = self.chance.choice(_SESSIONS)
+        it = self.oracle.sessions.get(session)
+        number, ident = max(1, (0 if it is None else it.done) + self.chance.randint(0, 4)), self._ident(0)
+        expected = self.oracle.bar(session, number, f"{ident}{number}")
+        assert self.journal.bar(NAME, QUEUE, [numbered(session, number, ident)]) == [expected]
         return True
 
     def act(self):

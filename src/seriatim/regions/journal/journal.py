@@ -12,6 +12,7 @@ import psycopg
 from seriatim.errors import LeaseLost, UsageError, shown
 from seriatim.kernel.claims import Action, EntryState
 from seriatim.kernel.time import micros
+from seriatim.kernel.votes import Vote
 from seriatim.regions.journal import claims, forgetting, operators, views, votes
 from seriatim.regions.journal import schema as _schema
 from seriatim.regions.journal.connections import Connections
@@ -248,6 +249,25 @@ class Journal:
             an answer for each message, in the order of `asked`.
         """
         return self._again(lambda one: votes.vote(one, name, queue, asked, counted or {}))
+
+    def bar(
+        self, name: str, queue: str, asked: Sequence[Numbered], *, counted: Mapping[str, int] | None = None
+    ) -> list[Vote]:
+        """Bar messages from their numbers, so that a refused sender may give them others.
+
+        Only for numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the votes of both.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            asked: the messages with their numbers.
+            counted: the incarnations of the boxes whose votes the sender counts, by region.
+
+        Returns:
+            for each `GRANTED`: no region ever claims it under this number; `HELD`: the number is the message's, and with it the message is sent; `STALE`: a
+            counted vote is from before a restore.
+        """
+        return self._again(lambda one: votes.bar(one, name, queue, asked, counted or {}))
 
     def through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
         """The highest number that the journal knows of each session; those that it doesn't know aren't there."""

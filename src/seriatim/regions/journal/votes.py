@@ -15,7 +15,7 @@ from seriatim.regions.journal.locked import Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import Statements
 from seriatim.regions.journal.values import Numbered, Reservation, VoteAnswer
 
-__all__ = ["confirm", "fence", "reserve", "through_of", "vote"]
+__all__ = ["bar", "confirm", "fence", "reserve", "through_of", "vote"]
 
 
 def vote(
@@ -39,8 +39,7 @@ def vote(
         raise UsageError("two messages of one session have one number", remedy="give each message its own number")
     order = sorted(range(len(asked)), key=lambda at: (asked[at].session, asked[at].number))
     rows = [asked[at] for at in order]
-    fences = {one.region: one.incarnation for one in statements.rows("read_regions", name=name)}
-    is_stale = any(fences.get(region, 0) > incarnation for region, incarnation in counted.items())
+    is_stale = _is_stale(statements, name, counted)
     numbers = [(one.session, one.number) for one in rows]
     locked = lock(statements, name, queue, [one.session for one in rows], numbers, opens=True)
     place = {key: at for at, key in enumerate(sorted(locked.sessions))}
@@ -63,6 +62,44 @@ def vote(
     locked.write(ends=True)
     answers = [VoteAnswer(Vote(found), _through(locked, one.session)) for one, found in zip(rows, votes, strict=True)]
     return [answer for _, answer in sorted(zip(order, answers, strict=True), key=lambda pair: pair[0])]
+
+
+def bar(
+    statements: Statements, name: str, queue: str, asked: Sequence[Numbered], counted: Mapping[str, int]
+) -> list[Vote]:
+    """Bar messages from their numbers, so that they may get others: a number of which nothing is known is void from then on.
+
+    Only for a sender that counts the vote of a box for each number, and whose other box has refused.
+
+    Args:
+        statements: of a transaction.
+        name: the name of the regions.
+        queue: the queue.
+        asked: the messages with their numbers.
+        counted: the incarnations of the boxes whose votes the sender counts, by region.
+
+    Returns:
+        for each `GRANTED`: it is barred; `HELD`: the number is the message's, which is sent; `STALE`: a counted vote is from before a restore.
+    """
+    if not asked:
+        return []
+    is_stale = _is_stale(statements, name, counted)
+    numbers = [(one.session, one.number) for one in asked]
+    locked = lock(statements, name, queue, [one.session for one in asked], numbers, opens=True)
+    entries = [locked.entry(one.session, one.number) for one in asked]
+    same = [_is_same(entry, one) for entry, one in zip(entries, asked, strict=True)]
+    found = rules.barred(np.array(same, np.bool_), np.full(len(same), is_stale, np.bool_)).tolist()
+    for one, entry, vote in zip(asked, entries, found, strict=True):
+        session = locked.sessions[one.session]
+        if vote == Vote.GRANTED and entry is None and one.number > session.done_through:
+            locked.note(
+                Entry(one.session, one.number, one.number, EntryState.VOID, fault="its sender has withdrawn it")
+            )
+            session.sent_through, session.used_at = max(session.sent_through, one.number), locked.now
+            locked.change(session)
+    locked.settle(locked.sessions.values())
+    locked.write(ends=True)
+    return [Vote(one) for one in found]
 
 
 def through_of(statements: Statements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
@@ -132,6 +169,12 @@ def confirm(
 def fence(statements: Statements, name: str, region: str, incarnation: int) -> None:
     """Note the incarnation of a region's box: votes of an earlier one count no more, nor what it has reported."""
     statements.do("fence", name=name, region=region, incarnation=incarnation)
+
+
+def _is_stale(statements: Statements, name: str, counted: Mapping[str, int]) -> bool:
+    """Whether a call counts the vote of a box that was restored since."""
+    fences = {one.region: one.incarnation for one in statements.rows("read_regions", name=name)}
+    return any(fences.get(region, 0) > incarnation for region, incarnation in counted.items())
 
 
 def _through(locked: LockedSessions, key: str) -> int:
