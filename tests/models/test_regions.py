@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
 from seriatim.kernel.claims import State
 from seriatim.kernel.votes import Reply, SendStep, Vote
 from tests import soak
 from tests.models.regions import Box, Calm, Journal, Message, Regions, RegionsModel, Sender, Session, Work, with_vote
-from tests.models.search import Label, search, stranded
+from tests.models.search import Found, Label, search, stranded
 
 #: What each search contains; those that take longer than seconds run at full size only.
 _SMALL = {
@@ -45,11 +47,15 @@ _LARGE = {
 _SEARCHED = _SMALL | (_LARGE if soak.full() else {})
 
 
+@cache
+def _found(name: str) -> Found[Regions]:
+    return search(RegionsModel(**_SEARCHED[name]))
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", _SEARCHED)
 def test_what_was_answered_is_handled_once_and_in_order(name, figures):
-    model, calm = RegionsModel(**_SEARCHED[name]), Calm(**_SEARCHED[name])
-    found = search(model)
+    calm, found = Calm(**_SEARCHED[name]), _found(name)
     figures(f"{name}: {found}")
     assert found.fault is None, str(found)
     sizes = _SEARCHED[name]
@@ -61,7 +67,7 @@ def test_what_was_answered_is_handled_once_and_in_order(name, figures):
 
 
 def test_the_searches_reach_what_they_are_about():
-    found = search(RegionsModel((1, 1), works=False))
+    found = _found("two senders")
     assert any(len(state.answered) == 2 for state in found.states)
     assert any(sender.tried for state in found.states for sender in state.senders)
     taken_over = search(RegionsModel((1,), expiries=1))
