@@ -192,13 +192,12 @@ class Oracle:
         """What is said to a sender that has withdrawn a message."""
         it = self.sessions.setdefault(session, _Session())
         known = it.numbers.get(number)
-        if known is not None and known.ident == ident:
-            return Vote.HELD
+        is_its_own = known is not None and known.ident == ident
         if known is None and number > it.done:
             it.numbers[number] = _Number("void")
             it.sent = max(it.sent, number)
         self.settle(it)
-        return Vote.GRANTED
+        return Vote.HELD if is_its_own else Vote.GRANTED
 
     def reserve(self, session: str, lease: float) -> int:
         """The number that is reserved."""
