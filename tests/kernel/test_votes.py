@@ -81,5 +81,7 @@ def test_a_sender_asks_the_boxes_first_and_the_journal_for_one_that_is_away(repl
 def test_a_sender_has_a_message_barred_if_one_box_has_voted_and_both_have_answered():
     first, second = map(np.array, zip((_F, _G), (_G, _F), (_G, _N), (_F, _A), (_A, _G), strict=True))
     assert may_bar(first, second).tolist() == [True, True, False, False, False]
-    same, stale = np.array([False, True, False]), np.array([False, False, True])
-    assert barred(same, stale).tolist() == [Vote.GRANTED, Vote.HELD, Vote.STALE]
+    same, stale = np.array([False, True, False, False, True]), np.array([False, False, True, False, False])
+    published, forgotten = np.array([5, 5, 5, 4, 4]), np.array([5] * 5)
+    expected = [Vote.GRANTED, Vote.HELD, Vote.STALE, Vote.STALE, Vote.HELD]
+    assert barred(same, stale, published, forgotten).tolist() == expected

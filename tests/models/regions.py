@@ -516,7 +516,9 @@ class RegionsModel:
         """What the journal says to that."""
         fences = state.journal.fences
         stale = any(sender.replies[one] == Reply.FOR and sender.incarnations[one] < fences[one] for one in (0, 1))
-        return _barred(what in _session(state).ids, stale)
+        session = _session(state)
+        published = state.published.index(what[1])
+        return _barred(what in session.ids, stale, published, session.forgotten or NEVER)
 
     def barred(self, state: Regions, what: Message) -> Regions:
         """The journal makes a number void of which it knows nothing."""
@@ -708,8 +710,8 @@ def _may_bar(first: int, second: int) -> bool:
 
 
 @cache
-def _barred(same: bool, stale: bool) -> int:
-    return int(votes.barred(*_row(same, stale))[0])
+def _barred(same: bool, stale: bool, published: int, forgotten: int) -> int:
+    return int(votes.barred(*_row(same, stale, published, forgotten))[0])
 
 
 @cache

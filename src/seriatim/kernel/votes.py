@@ -142,17 +142,20 @@ def may_bar(first: Ints, second: Ints) -> Bools:
     return bars
 
 
-def barred(same: Bools, stale: Bools) -> Ints:
+def barred(same: Bools, stale: Bools, published: Ints, forgotten_before: Ints) -> Ints:
     """What the journal says to a sender that wants messages barred from their numbers: a `Vote` for each.
 
     `GRANTED`: the message is barred; a number of which the journal knows nothing is void. `HELD`: the number is the message's. `STALE`: the sender counts a vote from
-    before a restore.
+    before a restore, or the message is older than what the journal has forgotten: it may have been handled.
 
     Args:
         same: the journal knows the message under the number.
         stale: the call counts a vote that a box gave before it was restored.
+        published: when the sender began to publish the message.
+        forgotten_before: what was published before it may be forgotten; `NEVER` for none.
     """
-    return np.select([stale, same], [Vote.STALE, Vote.HELD], Vote.GRANTED).astype(np.int64)
+    is_unsure = stale | (~same & (published < forgotten_before))
+    return np.select([is_unsure, same], [Vote.STALE, Vote.HELD], Vote.GRANTED).astype(np.int64)
 
 
 def send_steps(first: Ints, second: Ints, journal: Ints) -> Ints:

@@ -167,7 +167,7 @@ class _History:
         it = self.oracle.sessions.get(session)
         number, ident = max(1, (0 if it is None else it.done) + self.chance.randint(0, 4)), self._ident(0)
         expected = self.oracle.bar(session, number, f"{ident}{number}")
-        assert self.journal.bar(NAME, QUEUE, [numbered(session, number, ident)]) == [expected]
+        assert self.journal.bar(NAME, QUEUE, [numbered(session, number, ident)], age=0) == [expected]
         return True
 
     def act(self):

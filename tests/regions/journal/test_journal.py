@@ -230,7 +230,7 @@ def test_a_vote_of_a_call_from_before_a_restore_is_stale(journal):
 def test_a_message_is_barred_from_a_number_that_isnt_its_own(journal):
     _votes(journal, numbered("s", 2))
     asked_for = [numbered("s", 1), numbered("s", 2), numbered("s", 2, "x"), numbered("t", 3)]
-    assert journal.bar(NAME, QUEUE, asked_for) == [Vote.GRANTED, Vote.HELD, Vote.GRANTED, Vote.GRANTED]
+    assert journal.bar(NAME, QUEUE, asked_for, age=0) == [Vote.GRANTED, Vote.HELD, Vote.GRANTED, Vote.GRANTED]
     # 1 is void, so that the session goes on at 2, which is the other message's; so is 3 of the other session.
     found = claimed(journal, "a", asked("s", 1, 2) + asked("t", 1, 2, 3))
     assert answers(found) == [Answer.OVER] + [Answer.TAKEN] * 3 + [Answer.OVER]
@@ -238,7 +238,7 @@ def test_a_message_is_barred_from_a_number_that_isnt_its_own(journal):
     assert answers(claimed(journal, "b", asked("t", 3, 4))) == [Answer.OVER, Answer.TAKEN]
     assert _votes(journal, numbered("t", 3)) == [Vote.REFUSED]
     journal.fence(NAME, "a", 2)
-    assert journal.bar(NAME, QUEUE, [numbered("s", 5)], counted={"a": 1}) == [Vote.STALE]
+    assert journal.bar(NAME, QUEUE, [numbered("s", 5)], age=0, counted={"a": 1}) == [Vote.STALE]
 
 
 def test_a_reservation_is_confirmed_in_time_or_its_number_is_over(journal):
@@ -329,6 +329,7 @@ def test_a_session_that_was_forgotten_goes_on_and_what_is_too_old_for_it_is_not_
     _both_report(journal)
     journal.purge(NAME, 500)
     assert answers(claimed(journal, "a", asked("s", 1, age=2_000))) == [Answer.FORGOTTEN]
+    assert journal.bar(NAME, QUEUE, [numbered("s", 1)], age=2_000) == [Vote.STALE]
     found = claimed(journal, "b", asked("s", 2, over=1))
     assert answers(found) == [Answer.TAKEN]
     assert claim_of(found).token > old.token

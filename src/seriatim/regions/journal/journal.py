@@ -251,7 +251,7 @@ class Journal:
         return self._again(lambda one: votes.vote(one, name, queue, asked, counted or {}))
 
     def bar(
-        self, name: str, queue: str, asked: Sequence[Numbered], *, counted: Mapping[str, int] | None = None
+        self, name: str, queue: str, asked: Sequence[Numbered], *, age: float, counted: Mapping[str, int] | None = None
     ) -> list[Vote]:
         """Bar messages from their numbers, so that a refused sender may give them others.
 
@@ -261,13 +261,14 @@ class Journal:
             name: the name of the regions.
             queue: the queue.
             asked: the messages with their numbers.
+            age: how many seconds ago the sender began to publish them.
             counted: the incarnations of the boxes whose votes the sender counts, by region.
 
         Returns:
             for each `GRANTED`: no region ever claims it under this number; `HELD`: the number is the message's, and with it the message is sent; `STALE`: a
-            counted vote is from before a restore.
+            counted vote is from before a restore, or the message is older than what was forgotten: nobody knows what became of it.
         """
-        return self._again(lambda one: votes.bar(one, name, queue, asked, counted or {}))
+        return self._again(lambda one: votes.bar(one, name, queue, asked, counted or {}, micros(age)))
 
     def through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
         """The highest number that the journal knows of each session; those that it doesn't know aren't there."""

@@ -10,6 +10,7 @@ import numpy as np
 from seriatim.errors import UsageError
 from seriatim.kernel import votes as rules
 from seriatim.kernel.claims import EntryState
+from seriatim.kernel.time import NEVER
 from seriatim.kernel.votes import Vote
 from seriatim.regions.journal.locked import Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import Statements
@@ -65,7 +66,7 @@ def vote(
 
 
 def bar(
-    statements: Statements, name: str, queue: str, asked: Sequence[Numbered], counted: Mapping[str, int]
+    statements: Statements, name: str, queue: str, asked: Sequence[Numbered], counted: Mapping[str, int], age: int
 ) -> list[Vote]:
     """Bar messages from their numbers, so that they may get others: a number of which nothing is known is void from then on.
 
@@ -77,9 +78,11 @@ def bar(
         queue: the queue.
         asked: the messages with their numbers.
         counted: the incarnations of the boxes whose votes the sender counts, by region.
+        age: how long ago the sender began to publish them, in microseconds.
 
     Returns:
-        for each `GRANTED`: it is barred; `HELD`: the number is the message's, which is sent; `STALE`: a counted vote is from before a restore.
+        for each `GRANTED`: it is barred; `HELD`: the number is the message's, which is sent; `STALE`: a counted vote is from before a restore, or the
+        message is older than what was forgotten.
     """
     if not asked:
         return []
@@ -88,7 +91,11 @@ def bar(
     locked = lock(statements, name, queue, [one.session for one in asked], numbers, opens=True)
     entries = [locked.entry(one.session, one.number) for one in asked]
     same = [_is_same(entry, one) for entry, one in zip(entries, asked, strict=True)]
-    found = rules.barred(np.array(same, np.bool_), np.full(len(same), is_stale, np.bool_)).tolist()
+    forgotten = (locked.sessions[one.session].forgotten_before for one in asked)
+    found = rules.barred(
+        np.array(same, np.bool_), np.full(len(same), is_stale, np.bool_), np.full(len(same), locked.now - age, np.int64),
+        np.array([NEVER if one is None else one for one in forgotten], np.int64),
+    ).tolist()  # fmt: skip
     for one, entry, vote in zip(asked, entries, found, strict=True):
         session = locked.sessions[one.session]
         if vote == Vote.GRANTED and entry is None and one.number > session.done_through:
