@@ -34,6 +34,7 @@ from benchmarks.measure import Claim, identity, measure
 from benchmarks.monitored import monitored
 from benchmarks.peer import by_group
 from benchmarks.pipelines import pipelines
+from benchmarks.regions import claiming
 from benchmarks.stamp import stamping
 from benchmarks.tuning import tuning
 from benchmarks.whole import whole
@@ -107,6 +108,7 @@ OFF_SPARK = {
     "console": consoles,
     "dialogs": talking,
     "links": linking,
+    "regions": claiming,
     "fast-paths": fast_paths,
     "gate": gates,
     "monitored": monitored,

@@ -15,7 +15,7 @@ LAYERS = [
     {"kernel"},
     {"pipeline"},
     {"spark", "box", "endpoints"},
-    {"aio"},
+    {"aio", "regions"},
     {"tracing"},
     {"runtime", "operations"},
     {"metrics"},
@@ -25,7 +25,7 @@ LAYERS = [
 ONLY_UNDER = {
     "pyspark": {"spark"},
     "pandas": {"spark"},
-    "psycopg": {"box", "endpoints", "testing"},
+    "psycopg": {"box", "endpoints", "regions", "testing"},
     "click": {"cli"},
     "rich": {"cli"},
     "prometheus_client": {"metrics"},

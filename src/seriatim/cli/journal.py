@@ -1,0 +1,265 @@
+"""``seriatim journal``: what the journal of two regions knows, and what an operator does there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.group_help import Commands
+from seriatim.cli.plain import in_line
+from seriatim.cli.table import Table, as_json, json_option
+from seriatim.cli.why import confirmed, said, says_why
+from seriatim.errors import UsageError
+from seriatim.operations.tables import journal as declared
+
+if TYPE_CHECKING:
+    from seriatim.kernel.claims import Action
+    from seriatim.regions.journal.journal import Journal
+    from seriatim.regions.journal.views import SessionView
+
+__all__ = ["ACTION", "ENTRIES", "FORGOTTEN", "LOGGED", "RECOVERY", "REGIONS", "SESSIONS", "journal"]
+
+SESSIONS, ENTRIES, LOGGED = Table.of(declared.SESSIONS), Table.of(declared.ENTRIES), Table.of(declared.LOGGED)
+REGIONS, ACTION = Table.of(declared.REGIONS), Table.of(declared.ACTION)
+RECOVERY, FORGOTTEN = Table.of(declared.RECOVERY), Table.of(declared.FORGOTTEN)
+_SHOWN = 5
+
+
+def _which_journal(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose a journal: ``dsn`` and ``schema``."""
+    dsn = click.option(
+        "--dsn",
+        envvar="SERIATIM_JOURNAL",
+        default=None,
+        help="The database of the journal (default: $SERIATIM_JOURNAL).",
+    )
+    schema = click.option("--schema", default="seriatim_journal", show_default=True, help="Schema of the journal.")
+    return dsn(schema(command))
+
+
+def _which_session(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A session, and the options that tell it from others of that key."""
+    queue = click.option("--queue", default=None, help="Its queue, if several have a session with this key.")
+    name = click.option("--name", default=None, help="The name of its regions, if several have such a session.")
+    return click.argument("session")(queue(name(command)))
+
+
+@contextmanager
+def _opened(dsn: str | None, schema: str) -> Iterator[Journal]:
+    from seriatim.regions.journal.journal import Journal  # noqa: PLC0415 -- the driver, when it is needed
+
+    if dsn is None:
+        raise UsageError("no journal is named", remedy="give --dsn, or set SERIATIM_JOURNAL")
+    with Journal.open(dsn, schema=schema, create=False, connections=1) as found:
+        yield found
+
+
+def _found(of: Journal, session: str, queue: str | None, name: str | None) -> SessionView:
+    found = of.sessions(name=name, queue=queue, session=session)
+    if not found:
+        raise UsageError(f"the journal knows no session {session!r}", remedy="seriatim journal list shows them")
+    if len(found) > 1:
+        places = ", ".join(f"{one.queue} of {one.name}" for one in found[:_SHOWN])
+        raise UsageError(f"several queues have a session {session!r}: {places}", remedy="give --queue or --name")
+    return found[0]
+
+
+@click.group("journal", cls=Commands)
+def journal() -> None:
+    """See the journal of two regions, and mend its sessions."""
+
+
+@journal.command("list")
+@click.option("--name", default=None, help="Only sessions of these regions.")
+@click.option("--queue", default=None, help="Only sessions of this queue.")
+@click.option("--standing", is_flag=True, help="Only sessions that wait for something that isn't at work.")
+@click.option("--busy", is_flag=True, help="Only sessions that are worked on or suspended.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
+)
+@_which_journal
+@json_option("Print a JSON list.", SESSIONS)
+def _list(
+    *, name: str | None, queue: str | None, standing: bool, busy: bool, limit: int, dsn: str | None, schema: str,
+    json_: bool,
+) -> None:  # fmt: skip
+    """List sessions: how far they are, who works on them, and what they wait for."""
+    with _opened(dsn, schema) as of:
+        found = of.sessions(name=name, queue=queue, stands=standing, not_idle=busy, limit=limit)
+    SESSIONS.print(found, json_=json_, limit=limit)
+
+
+@journal.command("show")
+@_which_session
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Show at most this many numbers."
+)
+@_which_journal
+@json_option("Print one JSON object.", SESSIONS, ENTRIES, LOGGED)
+def _show(
+    session: str, *, queue: str | None, name: str | None, limit: int, dsn: str | None, schema: str, json_: bool
+) -> None:
+    """Show a session, its newest numbers, and what operators did with it."""
+    with _opened(dsn, schema) as of:
+        found = _found(of, session, queue, name)
+        numbers = of.entries(found.name, found.queue, session, limit=limit)
+        logged = of.log(name=found.name, queue=found.queue, session=session)
+    if json_:
+        told = {"numbers": ENTRIES.objects_of(numbers), "log": LOGGED.objects_of(logged)}
+        click.echo(as_json(SESSIONS.object_of(found) | told))
+        return
+    SESSIONS.print([found])
+    click.echo()
+    ENTRIES.print(numbers)
+    if logged:
+        click.echo()
+        LOGGED.print(logged)
+
+
+@journal.command("regions")
+@click.argument("name")
+@_which_journal
+@json_option("Print a JSON list.", REGIONS)
+def _regions(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+    """List what the regions of NAME have reported, on which forgetting waits."""
+    with _opened(dsn, schema) as of:
+        found = of.regions(name)
+    REGIONS.print(found, json_=json_)
+
+
+@journal.command("log")
+@click.option("--name", default=None, help="Only actions on these regions.")
+@click.option("--queue", default=None, help="Only actions on sessions of this queue.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
+)
+@_which_journal
+@json_option("Print a JSON list.", LOGGED)
+def _log(*, name: str | None, queue: str | None, limit: int, dsn: str | None, schema: str, json_: bool) -> None:
+    """List what operators did, newest first: actor, action, reason and result."""
+    with _opened(dsn, schema) as of:
+        found = of.log(name=name, queue=queue, limit=limit)
+    LOGGED.print(found, json_=json_, limit=limit)
+
+
+def _acting(verb: str, told: str, *options: Callable[..., Any]) -> None:
+    """A command that does one thing with a session."""
+
+    def act(
+        session: str, *, queue: str | None, name: str | None, actor: str | None, reason: str | None, dsn: str | None,
+        schema: str, json_: bool, through: int | None = None,
+    ) -> None:  # fmt: skip
+        with _opened(dsn, schema) as of:
+            found = _found(of, session, queue, name)
+            action = _action(verb)
+            done = of.act(found.name, found.queue, session, action, through=through, **said(actor, reason))
+        if json_:
+            ACTION.print_object(done)
+        else:
+            click.echo(in_line(f"{session}: {done.detail}; done through {done.done_through}, {done.state}"))
+
+    act.__doc__ = told
+    command: Any = act
+    for decorate in (json_option("Print one JSON object.", ACTION), _which_journal, says_why, *options, _which_session):
+        command = decorate(command)
+    journal.command(verb)(command)
+
+
+def _action(verb: str) -> Action:
+    from seriatim.kernel.claims import Action  # noqa: PLC0415 -- NumPy, when it is needed
+
+    return Action[verb.upper()]
+
+
+_acting("retry", "Try the failed message of a session again, at once, in whichever region has it.")
+_acting(
+    "skip",
+    "Skip the next number of a session, or all through one: it counts as over in both regions.",
+    click.option("--through", type=int, default=None, metavar="NUMBER", help="The last number that is skipped."),
+)
+_acting("release", "End the claim of a session, so that any region may have it; what its holder completes is refused.")
+_acting("suspend", "Hand out no message of a session, in either region, until it is resumed.")
+_acting("resume", "Hand out the messages of a suspended session again.")
+
+
+@journal.command("recover")
+@click.argument("name")
+@click.option(
+    "--known",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=None,
+    help='What the boxes know to be over: lines of JSON, {"queue": …, "session": …, "through": …}.',
+)
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@says_why
+@_which_journal
+@json_option("Print one JSON object.", RECOVERY)
+def _recover(
+    name: str, *, known: Path | None, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str,
+    json_: bool,
+) -> None:  # fmt: skip
+    """Begin a new incarnation after the journal was restored or has lost something: end all claims, take over what is known to be over."""
+    told = {} if known is None else _known(known)
+    with _opened(dsn, schema) as of:
+        confirmed("recover the journal? all claims end, also those of other regions that it serves", yes=yes)
+        done = of.recover(name, told, **said(actor, reason))
+    if json_:
+        RECOVERY.print_object(done)
+    else:
+        RECOVERY.print([done])
+
+
+@journal.command("purge")
+@click.argument("name")
+@click.option(
+    "--forget-after", default="30d", show_default=True, help="For how long a session was unused, and a number was over."
+)
+@click.option("--without", default=None, metavar="REGION", help="Don't wait for the reports of a region that is gone.")
+@says_why
+@_which_journal
+@json_option("Print one JSON object.", FORGOTTEN)
+def _purge(
+    name: str, *, forget_after: str, without: str | None, actor: str | None, reason: str | None, dsn: str | None,
+    schema: str, json_: bool,
+) -> None:  # fmt: skip
+    """Forget sessions of which nothing can come any more, and ids of numbers that have been over for long.
+
+    With --without: what that region still has is set aside when it comes back, since the journal can't say whether it was handled.
+    """
+    why = {} if without is None else said(actor, reason)
+    with _opened(dsn, schema) as of:
+        done = of.purge(name, forget_after, without=without, **why)
+    if json_:
+        FORGOTTEN.print_object(done)
+    else:
+        FORGOTTEN.print([done])
+
+
+def _known(path: Path) -> dict[str, dict[str, int]]:
+    """What a file says to be over; of several lines of one session the highest number."""
+    found: dict[str, dict[str, int]] = {}
+    for at, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        match _parsed(line):
+            case {"queue": str(queue), "session": str(session), "through": int(through)}:
+                of_queue = found.setdefault(queue, {})
+                of_queue[session] = max(through, of_queue.get(session, through))
+            case _:
+                raise UsageError(
+                    "the line isn't what a recovery needs", where=f"{path}:{at}",
+                    remedy='{"queue": "status", "session": "1Z999", "through": 7}',
+                )  # fmt: skip
+    return found
+
+
+def _parsed(line: str) -> object:
+    try:
+        return json.loads(line)
+    except ValueError:
+        return None

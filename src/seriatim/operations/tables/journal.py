@@ -1,0 +1,101 @@
+"""The journal of two regions: its sessions, their numbers, what operators did."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.operations.tables.table import Column, Table, json_only
+
+if TYPE_CHECKING:
+    from seriatim.regions.journal.forgetting import Forgotten
+    from seriatim.regions.journal.operators import ActionResult, Recovery
+    from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
+
+__all__ = ["ACTION", "ENTRIES", "FORGOTTEN", "LOGGED", "RECOVERY", "REGIONS", "SESSIONS"]
+
+
+def _numbers(one: EntryView) -> str:
+    return str(one.number) if one.first_number == one.number else f"{one.first_number} to {one.number}"
+
+
+SESSIONS: Table[SessionView] = Table(
+    "A session of two regions",
+    Column("name"),
+    Column("queue"),
+    Column("session"),
+    Column("state"),
+    Column("done_through", "done through"),
+    *json_only("sent_through"),
+    Column("next_number", "next"),
+    *json_only("message_id"),
+    Column("waits_for", "waits for", optional=True),
+    Column("region", optional=True),
+    Column("lease_until", "lease until", optional=True),
+    Column("attempts", optional=True, shown=lambda one: one.attempts or None),
+    Column("fault", "error", optional=True),
+    *json_only("version"),
+    Column("take_overs", "take-overs", optional=True, shown=lambda one: one.take_overs or None),
+    Column("conflicts", optional=True, shown=lambda one: one.conflicts or None),
+    *json_only("hole_since"),
+    Column("used_at", "used"),
+    row="seriatim.regions.journal.views:SessionView",
+    nothing="there are no sessions",
+)
+ENTRIES: Table[EntryView] = Table(
+    "A number of a session",
+    *json_only("first_number"),
+    Column("number", shown=_numbers),
+    Column("state"),
+    Column("message_id", "message"),
+    Column("attempts", optional=True, shown=lambda one: one.attempts or None),
+    Column("due_at", "due", optional=True),
+    Column("fault", "error", optional=True),
+    Column("changed_at", "since"),
+    row="seriatim.regions.journal.views:EntryView",
+    nothing="no number of it is noted",
+)
+LOGGED: Table[LogEntry] = Table(
+    "What an operator did in a journal",
+    Column("at"),
+    Column("actor"),
+    Column("action"),
+    Column("name"),
+    Column("queue", optional=True),
+    Column("session", optional=True),
+    Column("reason"),
+    Column("detail"),
+    row="seriatim.regions.journal.views:LogEntry",
+    nothing="no operator has done anything",
+)
+REGIONS: Table[RegionView] = Table(
+    "What a journal knows of a region",
+    Column("region"),
+    Column("incarnation"),
+    Column("outbox_since", "nothing older in its outbox"),
+    Column("queue_since", "nothing older to come"),
+    Column("reported_at", "reported"),
+    row="seriatim.regions.journal.views:RegionView",
+    nothing="no region has reported",
+)
+ACTION: Table[ActionResult] = Table(
+    "What an action on a session did",
+    Column("session"),
+    Column("action"),
+    Column("done_through", "done through"),
+    Column("state"),
+    Column("detail"),
+    row="seriatim.regions.journal.operators:ActionResult",
+)
+RECOVERY: Table[Recovery] = Table(
+    "What a recovery did",
+    Column("incarnation"),
+    Column("stopped", "claims ended"),
+    Column("raised", "sessions raised"),
+    row="seriatim.regions.journal.operators:Recovery",
+)
+FORGOTTEN: Table[Forgotten] = Table(
+    "What a journal forgot",
+    Column("sessions"),
+    Column("numbers", "ids of numbers"),
+    row="seriatim.regions.journal.forgetting:Forgotten",
+)

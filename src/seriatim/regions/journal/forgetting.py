@@ -1,0 +1,107 @@
+"""What the journal forgets: sessions of which nothing can come any more, and the ids of numbers that have been over for long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seriatim.errors import UsageError
+from seriatim.kernel.time import NEVER
+from seriatim.regions.journal.operators import write_log
+from seriatim.regions.journal.statements import Statements
+
+__all__ = ["PORTION", "Forgotten", "log_purge", "others_outbox", "purge", "report"]
+
+#: So many sessions are forgotten in one transaction.
+PORTION = 1_000
+_REGIONS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was forgotten.
+
+    Args:
+        sessions: how many sessions.
+        numbers: of how many numbers the ids.
+    """
+
+    sessions: int
+    numbers: int
+
+
+def others_outbox(statements: Statements, name: str, region: str) -> int | None:
+    """Since when nothing older is in the other region's outbox, as it has reported; a region reads this before it looks at its own queues."""
+    rows = [one for one in statements.rows("read_regions", name=name) if one.region != region]
+    return rows[0].outbox_since if len(rows) == 1 else None
+
+
+def report(
+    statements: Statements, name: str, region: str, incarnation: int, *, outbox_age: int, queue_age: int,
+    others: int | None,
+) -> bool:  # fmt: skip
+    """Note what a region still has.
+
+    Args:
+        statements: of a transaction.
+        name: the name of the regions.
+        region: the region.
+        incarnation: of its box.
+        outbox_age: how old the oldest message in its outbox is, in microseconds; 0: there is none.
+        queue_age: the same of its queues.
+        others: from `others_outbox`, read before the region looked.
+
+    Returns:
+        whether it counts: a newer incarnation of the box hasn't reported.
+    """
+    done = statements.do(
+        "report", name=name, region=region, incarnation=incarnation, outbox_age=outbox_age, queue_age=queue_age,
+        others=NEVER if others is None else others,
+    )  # fmt: skip
+    return done == 1
+
+
+def purge(
+    statements: Statements, name: str, forget_after: int, *, without: str | None = None, most: int = PORTION
+) -> Forgotten:
+    """Forget at most so many sessions, and at most so many ids of numbers that are over.
+
+    Args:
+        statements: of a transaction.
+        name: the name of the regions.
+        forget_after: microseconds for which a session was unused, and a number was over.
+        without: a region that is gone, whose reports aren't waited for.
+        most: how many.
+
+    Raises:
+        UsageError: there is no such region.
+    """
+    rows = statements.rows("read_regions", name=name)
+    if without is not None and without not in (one.region for one in rows):
+        known = ", ".join(one.region for one in rows) or "none"
+        raise UsageError(f"no region {without!r} has reported (there are: {known})", remedy="name one of them")
+    marks = [NEVER if one.queue_since is None else one.queue_since for one in rows if one.region != without]
+    least = _REGIONS - (without is not None)
+    found = []
+    if len(marks) >= least and marks:
+        found = statements.rows(
+            "forget_sessions", name=name, forget_after=forget_after, watermark=min(marks), most=most
+        )
+    if found:
+        newest: dict[str, int] = {}
+        for one in found:
+            newest[one.queue] = max(one.used_at, newest.get(one.queue, one.used_at))
+        queues = sorted(newest)
+        statements.do(
+            "forget_entries", name=name, queues=[one.queue for one in found], sessions=[one.session for one in found]
+        )
+        statements.do("note_forgotten", name=name, queues=queues, used=[newest[one] for one in queues])
+        statements.do("raise_floor", floor=max(one.version for one in found))
+    numbers = statements.do("forget_ids", name=name, forget_after=forget_after, most=most)
+    return Forgotten(len(found), numbers)
+
+
+def log_purge(statements: Statements, name: str, without: str, *, actor: str, reason: str, detail: str) -> None:
+    """Note that an operator has purged without the word of a region."""
+    write_log(
+        statements, name, None, None, actor=actor, action=f"purge without {without}", reason=reason, detail=detail
+    )

@@ -1,0 +1,436 @@
+"""`Journal`: the door to the journal of two regions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Self, TypeVar
+
+import psycopg
+
+from seriatim.errors import LeaseLost, UsageError, shown
+from seriatim.kernel.claims import Action, EntryState
+from seriatim.kernel.time import micros
+from seriatim.kernel.votes import Vote
+from seriatim.regions.journal import claims, forgetting, operators, views, votes
+from seriatim.regions.journal import schema as _schema
+from seriatim.regions.journal.connections import Connections
+from seriatim.regions.journal.forgetting import Forgotten
+from seriatim.regions.journal.operators import ActionResult, Recovery
+from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.values import (
+    LONGEST_LEASE_S,
+    MOST_CLAIMED,
+    Asked,
+    Claim,
+    ClaimAnswer,
+    Numbered,
+    QueueRules,
+    Reservation,
+    VoteAnswer,
+)
+from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
+
+__all__ = ["Journal", "JournalTransaction"]
+
+_Result = TypeVar("_Result")
+_MODES = {"session": MOST_CLAIMED, "message": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class JournalTransaction:
+    """A transaction of the journal's database, for a handler that writes there.
+
+    Args:
+        connection: the psycopg connection; what the handler writes by it commits with the completion.
+    """
+
+    connection: psycopg.Connection
+    _statements: Statements
+
+    def complete(self, claim: Claim, through: int | None = None) -> Claim | None:
+        """Complete numbers of a claim: the last statement of the transaction. The last number of a claim ends it.
+
+        Args:
+            claim: the claim.
+            through: the last number that is completed; None: all of the claim's.
+
+        Returns:
+            what is left of the claim, once the transaction has committed; None: it has ended.
+
+        Raises:
+            UsageError: the number isn't the claim's.
+            LeaseLost: the claim is another's by now; what the handler wrote is rolled back.
+        """
+        try:
+            return claims.complete(self._statements, claim, claim.last if through is None else through)
+        except LeaseLost:
+            self.connection.rollback()  # also for a caller that goes on
+            raise
+
+
+class Journal:
+    """The journal of two regions. Threads and processes share it; each call is a transaction, or takes part in one.
+
+    `open` makes its schema at first use. A name stands for a pair of regions: one journal can serve several.
+    """
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    @classmethod
+    def open(
+        cls, dsn: str, *, schema: str = _schema.DEFAULT_SCHEMA, create: bool = True, connections: int = 10,
+        patience: float | str = 10.0,
+    ) -> Self:  # fmt: skip
+        """Open a journal.
+
+        Args:
+            dsn: the database, which both regions reach.
+            schema: its schema.
+            create: make the schema if there is none, or bring it up to date.
+            connections: how many are open at once, at most.
+            patience: seconds, or ``"1s"``, for which a connection is waited for.
+
+        Raises:
+            UsageError: the DSN isn't one.
+            SchemaMismatch: the schema is newer, or no journal; or there is none, and none is to be made.
+            EnvironmentProblem: the role lacks rights.
+            Unavailable: the database can't be reached.
+        """
+        opened = Connections(dsn, schema, connections, micros(patience) / 1_000_000)
+        try:
+            if create:
+                with opened.transaction() as statements:
+                    _schema.bring_up_to_date(statements)
+            else:
+                opened.again(_schema.check)
+        except BaseException:
+            opened.close()
+            raise
+        return cls(opened)
+
+    def close(self) -> None:
+        """Close its connections."""
+        self._connections.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Journal({self._connections.place!r})"
+
+    # ---- queues
+
+    def define(self, name: str, queue: str, rules: QueueRules) -> None:
+        """Say how the sessions of a queue are worked on, in both regions; the second call changes what may change.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            rules: what holds for it.
+
+        Raises:
+            UsageError: another `start` or `increment` than the journal has; a name that isn't text.
+        """
+        for what, value in (("regions", name), ("queue", queue)):
+            if not isinstance(value, str) or not value or "\0" in value:
+                raise UsageError(f"{shown(value, 80)} can't be the name of {what}", remedy="text, not empty")
+
+        def define(statements: Statements) -> None:
+            columns = rules.as_columns()
+            statements.do("define_queue", name=name, queue=queue, **columns)
+            found = statements.rows("read_queue", name=name, queue=queue)[0]
+            if (found.start, found.increment) != (rules.start, rules.increment):
+                raise UsageError(
+                    f"the queue {queue!r} begins at {found.start} in steps of {found.increment} in the journal, not at "
+                    f"{rules.start} in steps of {rules.increment}",
+                    remedy="take the same in both regions, or another name of the queue",
+                )
+            changed = {key: value for key, value in columns.items() if key not in ("start", "increment")}
+            statements.do("change_queue", name=name, queue=queue, **changed)
+
+        self._connections.again(define)
+
+    # ---- claims
+
+    def claim(
+        self, name: str, queue: str, region: str, asked: Sequence[Asked], *, lease: float | str = 10.0,
+        mode: str = "session",
+    ) -> list[ClaimAnswer]:  # fmt: skip
+        """Ask for messages that a region has.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            region: the region.
+            asked: its messages, of any number of sessions; of one session each number once.
+            lease: seconds, or ``"10s"``; a claim that isn't renewed ends after it.
+            mode: ``"session"``: a claim has all numbers that follow without a gap; ``"message"``: the next one only.
+
+        Returns:
+            an answer for each message, in the order of `asked`.
+
+        Raises:
+            UsageError: the journal doesn't know the queue; a lease that isn't positive or is longer than a day.
+            Unavailable: the journal can't be reached.
+        """
+        length, most = micros(lease), _MODES.get(mode)
+        if not 0 < length <= LONGEST_LEASE_S * 1_000_000:
+            raise UsageError(f"a lease can't be {shown(lease, 80)}", remedy="more than 0 s, at most a day")
+        if most is None:
+            raise UsageError(f"claims can't be by {shown(mode, 80)}", remedy='"session" or "message"')
+        if len({(one.session, one.number) for one in asked}) < len(asked):
+            raise UsageError("a number of a session is asked for twice", remedy="ask for each number once")
+        return self._again(lambda one: claims.claim(one, name, queue, region, asked, length, most))
+
+    def renew(self, held: Sequence[Claim]) -> list[Claim]:
+        """Renew the leases of claims, in one statement.
+
+        Returns:
+            those that are lost.
+        """
+        return self._again(lambda one: claims.renew(one, held))
+
+    def give_back(self, held: Sequence[Claim]) -> None:
+        """End claims before their leases do, so that others needn't wait."""
+        self._again(lambda one: claims.give_back(one, held))
+
+    @contextmanager
+    def transaction(self) -> Iterator[JournalTransaction]:
+        """A transaction for a handler that writes in the journal's database; it commits at the end of the block.
+
+        Raises:
+            Unavailable: the journal can't be reached, or the transaction collided with another: call the handler again.
+        """
+        with self._connections.transaction() as statements:
+            yield JournalTransaction(statements.connection, statements)
+
+    def fail(
+        self, claim: Claim, number: int, what: str, *, passes: bool = True, retry_after: float | str | None = None
+    ) -> EntryState:
+        """Note that a handler failed, after its transaction was rolled back. The claim ends.
+
+        Args:
+            claim: the claim.
+            number: the number, the first of the claim that isn't completed.
+            what: the error, for people.
+            passes: whether another attempt may succeed.
+            retry_after: seconds, or ``"30s"``, before it; None: as the queue says.
+
+        Returns:
+            `PENDING`: it is tried again; `FAILED`: for good, and the session stands or goes on, as the queue says.
+
+        Raises:
+            LeaseLost: the claim is another's by now.
+        """
+        after = None if retry_after is None else micros(retry_after)
+        text = what.replace("\0", "�").encode("utf-8", "replace").decode()
+        return self._again(lambda one: claims.fail(one, claim, number, text, passes=passes, retry_after=after))
+
+    # ---- votes
+
+    def vote(
+        self, name: str, queue: str, asked: Sequence[Numbered], *, counted: Mapping[str, int] | None = None
+    ) -> list[VoteAnswer]:
+        """Vote on the numbers of messages; all numbers of a session are taken, or none.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            asked: the messages with their numbers.
+            counted: the incarnations of the boxes whose votes the sender counts, by region.
+
+        Returns:
+            an answer for each message, in the order of `asked`.
+        """
+        return self._again(lambda one: votes.vote(one, name, queue, asked, counted or {}))
+
+    def bar(
+        self, name: str, queue: str, asked: Sequence[Numbered], *, age: float, counted: Mapping[str, int] | None = None
+    ) -> list[Vote]:
+        """Bar messages from their numbers, so that a refused sender may give them others.
+
+        Only for numbers for which the sender counts the vote of one box and the other box has refused: no other message can then have the votes of both.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            asked: the messages with their numbers.
+            age: how many seconds ago the sender began to publish them.
+            counted: the incarnations of the boxes whose votes the sender counts, by region.
+
+        Returns:
+            for each `GRANTED`: no region ever claims it under this number; `HELD`: the number is the message's, and with it the message is sent; `STALE`: a
+            counted vote is from before a restore, or the message is older than what was forgotten: nobody knows what became of it.
+        """
+        return self._again(lambda one: votes.bar(one, name, queue, asked, counted or {}, micros(age)))
+
+    def through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
+        """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
+        return self._again(lambda one: votes.through_of(one, name, queue, sessions))
+
+    def reserve(
+        self, name: str, queue: str, counts: Mapping[str, int], *, lease: float | str = 10.0
+    ) -> dict[str, list[Reservation]]:
+        """Reserve the next numbers of sessions; those that aren't confirmed before the lease ends are void.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            counts: how many numbers of each session.
+            lease: seconds, or ``"10s"``.
+        """
+        return self._again(lambda one: votes.reserve(one, name, queue, counts, micros(lease)))
+
+    def confirm(self, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]) -> list[Reservation]:
+        """Confirm reservations, each for its message.
+
+        Returns:
+            those that are void.
+        """
+        return self._again(lambda one: votes.confirm(one, name, queue, kept))
+
+    def fence(self, name: str, region: str, incarnation: int) -> None:
+        """Note the incarnation of a region's box: votes of an earlier one count no more, nor what it has reported."""
+        self._again(lambda one: votes.fence(one, name, region, incarnation))
+
+    # ---- forgetting
+
+    def others_outbox(self, name: str, region: str) -> int | None:
+        """What the other region has reported of its outbox: to be read before a region looks at its own queues, and given to `report`."""
+        return self._again(lambda one: forgetting.others_outbox(one, name, region))
+
+    def report(
+        self, name: str, region: str, incarnation: int, *, outbox_age: float, queue_age: float, others: int | None
+    ) -> bool:
+        """Note how old the oldest message is that a region still has.
+
+        Args:
+            name: the name of the regions.
+            region: the region.
+            incarnation: of its box.
+            outbox_age: seconds, of its outbox; 0: it is empty.
+            queue_age: seconds, of its queues.
+            others: from `others_outbox`.
+
+        Returns:
+            whether it counts: no newer incarnation has reported.
+        """
+        ages = {"outbox_age": micros(outbox_age), "queue_age": micros(queue_age)}
+        return self._again(lambda one: forgetting.report(one, name, region, incarnation, others=others, **ages))
+
+    def purge(
+        self, name: str, forget_after: float | str, *, without: str | None = None, actor: str = "", reason: str = ""
+    ) -> Forgotten:
+        """Forget the sessions of which nothing can come any more, and the ids of numbers that have been over for long.
+
+        Args:
+            name: the name of the regions.
+            forget_after: seconds, or ``"30d"``, for which a session was unused, and a number was over.
+            without: a region that is gone, whose reports aren't waited for. What it still has is set aside when it comes back: the journal
+                can't say whether it was handled.
+            actor: who does that, for the operator log.
+            reason: why.
+
+        Raises:
+            UsageError: there is no such region; or nobody says why one isn't waited for.
+        """
+        if without is not None and not (actor and reason):
+            raise UsageError("to purge without a region needs an actor and a reason", remedy="give both")
+        sessions = numbers = 0
+        while True:
+            found = self._again(lambda one: forgetting.purge(one, name, micros(forget_after), without=without))
+            sessions, numbers = sessions + found.sessions, numbers + found.numbers
+            if max(found.sessions, found.numbers) < forgetting.PORTION:
+                break
+        if without is not None:
+            detail = f"sessions: {sessions}, ids of numbers: {numbers}"
+            self._again(lambda one: forgetting.log_purge(one, name, without, actor=actor, reason=reason, detail=detail))
+        return Forgotten(sessions, numbers)
+
+    # ---- operators
+
+    def act(
+        self,
+        name: str,
+        queue: str,
+        session: str,
+        action: Action,
+        *,
+        actor: str,
+        reason: str,
+        through: int | None = None,
+    ) -> ActionResult:
+        """Do something with one session, and write it to the operator log.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            session: the session.
+            action: `RETRY` its failed message; `SKIP` its next number, or all through one; `RELEASE` it from its claim; `SUSPEND`, `RESUME`.
+            actor: who does it.
+            reason: why.
+            through: of `SKIP`: the last number; None: the next one only.
+
+        Raises:
+            UsageError: the session isn't known.
+            ActionRefused: the action doesn't fit its state.
+        """
+        return self._again(
+            lambda one: operators.act(one, name, queue, session, action, actor=actor, reason=reason, through=through)
+        )
+
+    def recover(self, name: str, known: Mapping[str, Mapping[str, int]], *, actor: str, reason: str) -> Recovery:
+        """After a restore of the journal: end all claims, begin a new incarnation, and take over what the boxes know to be over.
+
+        Args:
+            name: the name of the regions.
+            known: for each queue, through which number of each session all is over in the boxes: the highest of both.
+            actor: who does it.
+            reason: why.
+        """
+        return self._again(lambda one: operators.recover(one, name, known, actor=actor, reason=reason))
+
+    # ---- views
+
+    def sessions(
+        self, *, name: str | None = None, queue: str | None = None, session: str | None = None, not_idle: bool = False,
+        stands: bool = False, limit: int = 100,
+    ) -> list[SessionView]:  # fmt: skip
+        """Sessions, by their keys.
+
+        Args:
+            name: of these regions only.
+            queue: of this queue only.
+            session: this session only.
+            not_idle: only those that are worked on or suspended.
+            stands: only those that wait for something that isn't at work.
+            limit: at most so many.
+        """
+        return self._again(
+            lambda one: views.sessions(
+                one, name=name, queue=queue, session=session, not_idle=not_idle, stands=stands, most=limit
+            )
+        )
+
+    def entries(self, name: str, queue: str, session: str, *, limit: int = 100) -> list[EntryView]:
+        """What is noted of the newest numbers of a session, the highest first."""
+        return self._again(lambda one: views.entries(one, name, queue, session, limit))
+
+    def log(
+        self, *, name: str | None = None, queue: str | None = None, session: str | None = None, limit: int = 100
+    ) -> list[LogEntry]:
+        """What operators did, the latest first."""
+        return self._again(lambda one: views.log(one, name=name, queue=queue, session=session, most=limit))
+
+    def regions(self, name: str) -> list[RegionView]:
+        """What the journal knows of the regions of a name."""
+        return self._again(lambda one: views.regions(one, name))
+
+    def _again(self, work: Callable[[Statements], _Result]) -> _Result:
+        return self._connections.again(work)

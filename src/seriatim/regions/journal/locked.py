@@ -1,0 +1,221 @@
+"""Sessions under their locks: read with all that is known of their numbers, changed as the kernel decides, and written back as sets.
+
+A transaction does this once, so any number of sessions and messages take two round trips: one that notes unknown sessions, locks and reads, and one that
+writes. Statements that only compare and change a row (a completion, a heartbeat) don't need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from seriatim.errors import UsageError
+from seriatim.kernel import claims
+from seriatim.kernel.claims import EntryState
+from seriatim.kernel.columns import Ints
+from seriatim.kernel.time import NEVER
+from seriatim.regions.journal.statements import Statements
+
+__all__ = ["OVER", "Entry", "LockedSessions", "Rules", "Session", "lock"]
+
+#: A number that failed is over with `done_through` raised, or stops its session.
+OVER = (EntryState.SKIPPED, EntryState.VOID)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What both regions say of a queue; times in microseconds, 0: no time-out."""
+
+    start: int
+    increment: int
+    attempts: int
+    goes_on: bool
+    retry_after: int
+    hole_timeout: int
+    forgotten_before: int | None
+
+
+@dataclass(slots=True)
+class Session:
+    """A session, as its row is."""
+
+    session: str
+    done_through: int
+    sent_through: int
+    state: int
+    version: int
+    claim: str | None
+    region: str | None
+    lease_until: int | None
+    hole_since: int | None
+    forgotten_before: int | None
+    take_overs: int
+    conflicts: int
+    used_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of a number, or of the numbers from `first_number` on, as its row is."""
+
+    session: str
+    number: int
+    first_number: int
+    state: int
+    message_id: str | None = None
+    digest: bytes | None = None
+    attempts: int = 0
+    due_at: int | None = None
+    reservation: str | None = None
+    fault: str | None = None
+
+
+@dataclass(slots=True)
+class LockedSessions:
+    """Sessions of one queue, under their locks.
+
+    Args:
+        name: the name of the regions.
+        queue: the queue.
+        rules: what both regions say of it.
+        sessions: the sessions by their keys.
+        entries: what is known of their numbers, by session, then number: of all that aren't over, and of those that were asked for.
+        now: the time.
+        incarnation: the journal's.
+        claim_floor: versions of claims are above it.
+    """
+
+    statements: Statements
+    name: str
+    queue: str
+    rules: Rules
+    sessions: Mapping[str, Session]
+    entries: dict[str, dict[int, Entry]]
+    now: int
+    incarnation: int
+    claim_floor: int
+    _changed: dict[str, Session] = field(default_factory=dict)
+    _noted: dict[tuple[str, int], Entry] = field(default_factory=dict)
+
+    def change(self, session: Session) -> None:
+        """Have a session written that was changed."""
+        self._changed[session.session] = session
+
+    def note(self, entry: Entry) -> None:
+        """Have written what is known of a number now."""
+        self.entries.setdefault(entry.session, {})[entry.number] = entry
+        self._noted[entry.session, entry.number] = entry
+
+    def open_entries(self, session: Session) -> Iterator[Entry]:
+        """What is known of a session's numbers that aren't over, ascending."""
+        ours = self.entries.get(session.session, {})
+        return (ours[number] for number in sorted(ours) if number > session.done_through)
+
+    def entry(self, session: str, number: int) -> Entry | None:
+        """What is known of a number: in an entry of its own, or in that of a range."""
+        ours = self.entries.get(session, {})
+        if (exact := ours.get(number)) is not None:
+            return exact
+        return next((one for one in ours.values() if one.first_number <= number <= one.number), None)
+
+    def next_number(self, session: Session) -> int:
+        """The number that comes next."""
+        return session.done_through + self.rules.increment
+
+    def settle(self, sessions: Iterable[Session]) -> None:
+        """End the reservations that are over, and raise `done_through` where single numbers behind it are over."""
+        ours = list(sessions)
+        rows = [(at, one) for at, session in enumerate(ours) for one in self.open_entries(session)]
+        states = _column(one.state for _, one in rows)
+        ends = claims.reservations_over(states, _column(_or_never(one.due_at) for _, one in rows), self.now)
+        for (_, one), ended in zip(rows, ends.tolist(), strict=True):
+            if ended:
+                self.note(replace(one, state=EntryState.VOID, due_at=None))
+        over = [(at, one.number) for at, one in rows if self.entries[one.session][one.number].state in OVER]
+        through = claims.run_over(
+            _column(at for at, _ in over), _column(number for _, number in over),
+            _column(one.done_through for one in ours), np.full(len(ours), self.rules.increment, np.int64),
+        )  # fmt: skip
+        for session, done in zip(ours, through.tolist(), strict=True):
+            if done > session.done_through:
+                session.done_through, session.hole_since = done, None
+                self.change(session)
+
+    def write(self, *, ends: bool = False) -> None:
+        """Write all that was changed and noted, in one round trip; with `ends` the transaction commits in it."""
+        asked = []
+        place = {"name": self.name, "queue": self.queue}
+        if rows := [self._changed[key] for key in sorted(self._changed)]:
+            columns = {
+                "sessions": [one.session for one in rows], "done": [one.done_through for one in rows],
+                "sent": [one.sent_through for one in rows], "states": [int(one.state) for one in rows],
+                "versions": [one.version for one in rows], "claims": [one.claim for one in rows],
+                "regions": [one.region for one in rows], "leases": [one.lease_until for one in rows],
+                "holes": [one.hole_since for one in rows], "forgotten": [one.forgotten_before for one in rows],
+                "take_overs": [one.take_overs for one in rows], "conflicts": [one.conflicts for one in rows],
+                "used": [one.used_at for one in rows],
+            }  # fmt: skip
+            asked.append(("write_sessions", place | columns))
+        if noted := [self._noted[key] for key in sorted(self._noted)]:
+            columns = {
+                "sessions": [one.session for one in noted], "numbers": [one.number for one in noted],
+                "first": [one.first_number for one in noted], "states": [int(one.state) for one in noted],
+                "ids": [one.message_id for one in noted], "digests": [one.digest for one in noted],
+                "attempts": [one.attempts for one in noted], "due": [one.due_at for one in noted],
+                "reservations": [one.reservation for one in noted], "faults": [one.fault for one in noted],
+            }  # fmt: skip
+            asked.append(("write_entries", place | columns))
+        if asked:
+            self.statements.several(*asked, ends=ends)
+
+
+def lock(
+    statements: Statements, name: str, queue: str, sessions: Iterable[str], asked: Iterable[tuple[str, int]] = (), *,
+    opens: bool = False,
+) -> LockedSessions:  # fmt: skip
+    """Lock sessions, and read them.
+
+    Args:
+        statements: of a transaction that has locked nothing so far.
+        name: the name of the regions.
+        queue: the queue.
+        sessions: their keys.
+        asked: the numbers of sessions that are asked for.
+        opens: whether those that aren't known are noted; else they aren't there.
+
+    Raises:
+        UsageError: the journal doesn't know the queue.
+    """
+    keys, numbers = sorted(set(sessions)), list(asked)
+    place = {"name": name, "queue": queue}
+    of_numbers = {"asked": [one for one, _ in numbers], "numbers": [number for _, number in numbers]}
+    *_, rules, locked, entries = statements.several(
+        *([("open_sessions", place | {"sessions": keys})] if opens else []),
+        ("read_queue", place),
+        ("lock_sessions", place | {"sessions": keys}),
+        ("read_entries", place | {"sessions": keys} | of_numbers),
+    )
+    if not rules:
+        raise UsageError(
+            f"the journal knows no queue {queue!r} of the regions {name!r}", remedy="define it first: journal.define(…)"
+        )
+    now, incarnation, floor = (locked[0].now, locked[0].incarnation, locked[0].claim_floor) if locked else (0, 0, 0)
+    by_number: dict[str, dict[int, Entry]] = {}
+    for row in entries:
+        by_number.setdefault(row.session, {})[row.number] = Entry(*row)
+    return LockedSessions(
+        statements, name, queue, Rules(*rules[0]),
+        {row.session: Session(*row[:13]) for row in locked},
+        by_number,
+        now, incarnation, floor,
+    )  # fmt: skip
+
+
+def _column(values: Iterable[int]) -> Ints:
+    return np.array(list(values), np.int64)
+
+
+def _or_never(value: int | None) -> int:
+    return NEVER if value is None else value

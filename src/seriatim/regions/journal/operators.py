@@ -1,0 +1,230 @@
+"""What an operator does with sessions of a journal. Every action is written to its operator log, with who did it and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from uuid import uuid4
+
+import numpy as np
+
+from seriatim.errors import ActionRefused, UsageError
+from seriatim.kernel import claims as rules
+from seriatim.kernel.claims import ALLOWED, Action, EntryState, State
+from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
+from seriatim.regions.journal.statements import Statements
+
+__all__ = ["ActionResult", "Recovery", "act", "recover", "write_log"]
+
+#: Recovered sessions are raised in portions of this size, each a few statements.
+_PORTION = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class ActionResult:
+    """What an action did.
+
+    Args:
+        session: the session.
+        action: what was done.
+        done_through: all numbers up to it are over now.
+        state: what the session does now.
+        detail: what else is to be told.
+    """
+
+    session: str
+    action: str
+    done_through: int
+    state: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What a recovery did.
+
+    Args:
+        incarnation: the journal's, now.
+        stopped: how many claims were ended.
+        raised: of how many sessions a box knew more to be over than the journal.
+    """
+
+    incarnation: int
+    stopped: int
+    raised: int
+
+
+def act(
+    statements: Statements, name: str, queue: str, session: str, action: Action, *, actor: str, reason: str,
+    through: int | None = None,
+) -> ActionResult:  # fmt: skip
+    """Do something with one session.
+
+    Args:
+        statements: of a transaction.
+        name: the name of the regions.
+        queue: the queue.
+        session: the session.
+        action: what to do.
+        actor: who does it.
+        reason: why.
+        through: the last number that is skipped; None: the next one only.
+
+    Raises:
+        UsageError: the session isn't known, or `through` is off the step.
+        ActionRefused: the action doesn't fit the state of the session.
+    """
+    locked = lock(statements, name, queue, [session])
+    found = locked.sessions.get(session)
+    if found is None:
+        raise UsageError(
+            f"the journal knows no session {session!r} of queue {queue!r}", remedy="seriatim journal list shows them"
+        )
+    locked.settle([found])
+    _check(found, action, locked.now)
+    match action:
+        case Action.SKIP:
+            detail = _skip(locked, found, through)
+        case Action.RETRY:
+            detail = _retry(locked, found)
+        case Action.RELEASE:
+            detail = f"the claim of region {found.region} is over"
+            _stop(found, State.IDLE)
+        case Action.SUSPEND:
+            detail = "no region gets its messages"
+            _stop(found, State.SUSPENDED)
+        case Action.RESUME:
+            detail = _resume(locked, found)
+    locked.change(found)
+    locked.write()
+    verb = action.name.lower()
+    write_log(statements, name, queue, session, actor=actor, action=verb, reason=reason, detail=detail)
+    return ActionResult(session, verb, found.done_through, State(found.state).name.lower(), detail)
+
+
+def recover(
+    statements: Statements, name: str, known: Mapping[str, Mapping[str, int]], *, actor: str, reason: str
+) -> Recovery:
+    """Begin a new incarnation, after the journal was restored or has lost something: all claims end, and what a box knows to be over is over.
+
+    Args:
+        statements: of a transaction.
+        name: the name of the regions.
+        known: for each queue, through which number of each session all is over in the boxes, the highest of both.
+        actor: who does it.
+        reason: why.
+
+    Raises:
+        UsageError: the journal doesn't know a queue.
+    """
+    incarnation = statements.rows("begin_incarnation")[0].incarnation
+    stopped = statements.do("stop_claims")
+    raised = 0
+    for queue in sorted(known):
+        keys = sorted(known[queue])
+        for at in range(0, len(keys), _PORTION):
+            raised += _raise_done(statements, name, queue, {key: known[queue][key] for key in keys[at : at + _PORTION]})
+    detail = f"incarnation {incarnation}, claims ended: {stopped}, sessions raised: {raised}"
+    write_log(statements, name, None, None, actor=actor, action="recover", reason=reason, detail=detail)
+    return Recovery(incarnation, stopped, raised)
+
+
+def write_log(
+    statements: Statements, name: str, queue: str | None, session: str | None, *, actor: str, action: str, reason: str,
+    detail: str,
+) -> None:  # fmt: skip
+    """Note what an operator did."""
+    statements.do(
+        "write_log", id=str(uuid4()), name=name, queue=queue, session=session, actor=actor, action=action,
+        reason=reason, detail=detail,
+    )  # fmt: skip
+
+
+def _raise_done(statements: Statements, name: str, queue: str, known: Mapping[str, int]) -> int:
+    locked = lock(statements, name, queue, known, opens=True)
+    sessions = [locked.sessions[key] for key in sorted(known)]
+    ours = np.array([one.done_through for one in sessions], np.int64)
+    told = np.array([known[one.session] for one in sessions], np.int64)
+    raised = 0
+    for one, done in zip(sessions, rules.recovered(ours, told, told).tolist(), strict=True):
+        if done > one.done_through:
+            one.done_through, one.sent_through = done, max(done, one.sent_through)
+            one.hole_since, one.used_at = None, locked.now
+            if one.state == State.SUSPENDED:  # what it stood for is over
+                one.state = State.IDLE
+            locked.change(one)
+            raised += 1
+    locked.settle(sessions)
+    locked.write()
+    return raised
+
+
+def _check(session: Session, action: Action, now: int) -> None:
+    state = State(session.state)
+    if action == Action.SKIP and state == State.WORKING and (session.lease_until or 0) <= now:
+        return  # nobody has it in hand any more
+    if state in ALLOWED[action]:
+        return
+    allowed = ", ".join(one.name.lower() for one in Action if state in ALLOWED[one])
+    raise ActionRefused(
+        f"cannot {action.name.lower()} a session that is {state.name.lower()} (allowed: {allowed})",
+        where=f"session {session.session!r}",
+    )
+
+
+def _skip(locked: LockedSessions, session: Session, through: int | None) -> str:
+    first = locked.next_number(session)
+    last = first if through is None else through
+    if last < first or (last - first) % locked.rules.increment:
+        raise UsageError(
+            f"cannot skip through {last}: the next number is {first}", where=f"session {session.session!r}",
+            remedy=f"a number from {first} on, in steps of {locked.rules.increment}",
+        )  # fmt: skip
+    known = 0
+    for one in [*locked.open_entries(session)]:
+        if one.number < last and one.state not in OVER:
+            known += one.message_id is not None
+            locked.note(replace(one, state=EntryState.SKIPPED, due_at=None))
+    before = locked.entries.get(session.session, {}).get(last)
+    known += before is not None and before.message_id is not None
+    if before is None:
+        # The range ends here and begins behind the last number that has an entry of its own.
+        inside = [one.number for one in locked.open_entries(session) if one.number < last]
+        begins = max(inside, default=first - locked.rules.increment) + locked.rules.increment
+        locked.note(Entry(session.session, last, begins, EntryState.SKIPPED))
+    elif before.state not in OVER:
+        locked.note(replace(before, state=EntryState.SKIPPED, due_at=None))
+    session.done_through, session.sent_through = last, max(last, session.sent_through)
+    _stop(session, State.IDLE)
+    session.hole_since, session.used_at = None, locked.now
+    locked.settle([session])
+    return f"skipped {first}" if first == last else f"skipped {first} to {last}, of which {known} were known"
+
+
+def _retry(locked: LockedSessions, session: Session) -> str:
+    number = locked.next_number(session)
+    entry = locked.entries.get(session.session, {}).get(number)
+    if entry is None or entry.state not in (EntryState.FAILED, EntryState.PENDING):
+        raise ActionRefused(
+            f"cannot retry {number}: it has not failed", where=f"session {session.session!r}",
+            remedy="resume a session that was suspended; skip a number that is missing",
+        )  # fmt: skip
+    locked.note(replace(entry, state=EntryState.PENDING, due_at=None, attempts=0))
+    _stop(session, State.IDLE)
+    return f"{number} is tried again at once"
+
+
+def _resume(locked: LockedSessions, session: Session) -> str:
+    number = locked.next_number(session)
+    entry = locked.entries.get(session.session, {}).get(number)
+    if entry is not None and entry.state == EntryState.FAILED:
+        raise ActionRefused(
+            f"cannot resume the session: its message {number} has failed", where=f"session {session.session!r}",
+            remedy="retry it, or skip it",
+        )  # fmt: skip
+    _stop(session, State.IDLE)
+    return "its messages are handed out again"
+
+
+def _stop(session: Session, state: State) -> None:
+    session.state, session.claim, session.region, session.lease_until = state, None, None, None

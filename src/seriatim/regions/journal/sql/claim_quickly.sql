@@ -1,0 +1,24 @@
+-- Claim the next numbers of one session of which the journal knows nothing that isn't over: then there is nothing to judge. No row: ask in full.
+-- Caller: claims.py. Locks: the session. Index: the key.
+WITH taken AS (
+    UPDATE {schema}.sessions AS known
+    SET
+        state = 1, claim = %(claim)s, region = %(region)s, version = greatest(known.version, journal.claim_floor) + 1,
+        lease_until = {now} + %(lease)s::bigint, hole_since = NULL, sent_through = %(last)s, used_at = {now}
+    FROM {schema}.queues AS queue
+    CROSS JOIN {schema}.journal AS journal
+    WHERE known.name = %(name)s AND known.queue = %(queue)s AND known.session = %(session)s
+        AND queue.name = %(name)s AND queue.queue = %(queue)s
+        AND known.state = 0 AND known.sent_through <= known.done_through AND known.forgotten_before IS NULL
+        AND known.done_through + queue.increment = %(first)s
+        AND coalesce(%(step)s::bigint, queue.increment) = queue.increment
+    RETURNING known.session, known.version, journal.incarnation, queue.increment
+), noted AS (
+    INSERT INTO {schema}.entries (
+        name, queue, session, number, first_number, state, message_id, digest, attempts, changed_at
+    )
+    SELECT %(name)s, %(queue)s, taken.session, asked.number, asked.number, 0, asked.message_id, asked.digest, 0, {now}
+    FROM taken
+    CROSS JOIN unnest(%(numbers)s::bigint[], %(ids)s::text[], %(digests)s::bytea[]) AS asked (number, message_id, digest)
+)
+SELECT version, incarnation, increment FROM taken

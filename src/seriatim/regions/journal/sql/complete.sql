@@ -1,0 +1,13 @@
+-- Complete numbers under a claim, in the handler's transaction; no row: the claim is another's by now.
+-- Caller: claims.py. Locks: the session, until the transaction ends, which is at once. Index: the key.
+UPDATE {schema}.sessions
+SET
+    done_through = %(last)s,
+    state = CASE WHEN %(ends)s::boolean THEN 0 ELSE 1 END,
+    claim = CASE WHEN %(ends)s::boolean THEN NULL ELSE claim END,
+    region = CASE WHEN %(ends)s::boolean THEN NULL ELSE region END,
+    lease_until = CASE WHEN %(ends)s::boolean THEN NULL ELSE {now} + %(lease)s::bigint END,
+    used_at = {now}
+WHERE name = %(name)s AND queue = %(queue)s AND session = %(session)s
+    AND state = 1 AND claim = %(claim)s AND version = %(version)s AND done_through = %(before)s
+RETURNING done_through

@@ -1,0 +1,19 @@
+-- Sessions with what their next number waits for.
+-- Caller: views.py. Locks: none. Index: the key; `sessions_not_idle` where only those are wanted.
+SELECT
+    known.name, known.queue, known.session, known.done_through, known.sent_through, known.state, known.version,
+    known.region, known.claim, known.lease_until, known.hole_since, known.take_overs, known.conflicts, known.used_at,
+    known.done_through + queue.increment AS next_number, queue.hole_timeout,
+    entry.state AS entry_state, entry.message_id, entry.attempts, entry.due_at, entry.fault, {now} AS now
+FROM {schema}.sessions AS known
+JOIN {schema}.queues AS queue ON queue.name = known.name AND queue.queue = known.queue
+LEFT JOIN {schema}.entries AS entry
+    ON entry.name = known.name AND entry.queue = known.queue AND entry.session = known.session
+    AND entry.number = known.done_through + queue.increment
+WHERE (%(name)s::text IS NULL OR known.name = %(name)s)
+    AND (%(queue)s::text IS NULL OR known.queue = %(queue)s)
+    AND (%(session)s::text IS NULL OR known.session = %(session)s)
+    AND (NOT %(not_idle)s::boolean OR known.state <> 0)
+    AND (NOT %(stands)s::boolean OR known.state = 2 OR known.hole_since IS NOT NULL OR entry.state IN (1, 2))
+ORDER BY known.name, known.queue, known.session
+LIMIT %(most)s

@@ -1,0 +1,13 @@
+-- Note sessions that aren't known. What was published before the queue's `forgotten_before` is too old for them.
+-- Caller: locked.py. Locks: waits for a transaction that forgets or notes the same sessions. Index: the key.
+INSERT INTO {schema}.sessions (
+    name, queue, session, done_through, sent_through, state, version, forgotten_before, take_overs, conflicts, used_at
+)
+SELECT
+    queue.name, queue.queue, asked.session, queue.start - queue.increment, queue.start - queue.increment, 0, 0,
+    queue.forgotten_before, 0, 0, {now}
+FROM unnest(%(sessions)s::text[]) AS asked (session)
+CROSS JOIN {schema}.queues AS queue
+WHERE queue.name = %(name)s AND queue.queue = %(queue)s
+ORDER BY asked.session
+ON CONFLICT (name, queue, session) DO NOTHING

@@ -1,0 +1,3 @@
+-- Keep the versions of later claims above those of forgotten sessions.
+-- Caller: forgetting.py. Locks: the one row.
+UPDATE {schema}.journal SET claim_floor = greatest(claim_floor, %(floor)s::bigint)

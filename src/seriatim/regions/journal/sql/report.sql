@@ -1,0 +1,11 @@
+-- Note since when nothing older is in a region's outbox, or can come into its queues.
+-- Caller: forgetting.py. Index: the key.
+INSERT INTO {schema}.regions (name, region, incarnation, outbox_since, queue_since, reported_at)
+VALUES (
+    %(name)s, %(region)s, %(incarnation)s, {now} - %(outbox_age)s::bigint,
+    least({now} - %(queue_age)s::bigint, %(others)s::bigint), {now}
+)
+ON CONFLICT (name, region) DO UPDATE SET
+    incarnation = excluded.incarnation, outbox_since = excluded.outbox_since, queue_since = excluded.queue_since,
+    reported_at = excluded.reported_at
+WHERE regions.incarnation <= excluded.incarnation

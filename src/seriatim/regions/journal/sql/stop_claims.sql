@@ -1,0 +1,13 @@
+-- End all claims.
+-- Caller: operators.py. Locks: the sessions with a claim, in one order for all. Index: sessions_not_idle.
+WITH held AS (
+    SELECT name, queue, session
+    FROM {schema}.sessions
+    WHERE state = 1
+    ORDER BY name, queue, session
+    FOR UPDATE
+)
+UPDATE {schema}.sessions AS known
+SET state = 0, claim = NULL, region = NULL, lease_until = NULL
+FROM held
+WHERE known.name = held.name AND known.queue = held.queue AND known.session = held.session AND known.state = 1

@@ -1,0 +1,16 @@
+-- Write what is known of numbers of sessions whose locks the transaction has.
+-- Caller: locked.py. Index: the key.
+INSERT INTO {schema}.entries (
+    name, queue, session, number, first_number, state, message_id, digest, attempts, due_at, reservation, fault, changed_at
+)
+SELECT
+    %(name)s, %(queue)s, new.session, new.number, new.first_number, new.state, new.message_id, new.digest, new.attempts,
+    new.due_at, new.reservation, new.fault, {now}
+FROM unnest(
+    %(sessions)s::text[], %(numbers)s::bigint[], %(first)s::bigint[], %(states)s::smallint[], %(ids)s::text[],
+    %(digests)s::bytea[], %(attempts)s::integer[], %(due)s::bigint[], %(reservations)s::text[], %(faults)s::text[]
+) AS new (session, number, first_number, state, message_id, digest, attempts, due_at, reservation, fault)
+ON CONFLICT (name, queue, session, number) DO UPDATE SET
+    first_number = excluded.first_number, state = excluded.state, message_id = excluded.message_id,
+    digest = excluded.digest, attempts = excluded.attempts, due_at = excluded.due_at,
+    reservation = excluded.reservation, fault = excluded.fault, changed_at = excluded.changed_at

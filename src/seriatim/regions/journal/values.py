@@ -1,0 +1,226 @@
+"""What is asked of a journal, and what it answers, as values."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.claims import Answer, EntryState
+from seriatim.kernel.sequence import MAX_KEY_BYTES
+from seriatim.kernel.time import micros
+from seriatim.kernel.votes import Vote
+from seriatim.pipeline.text.storable import fits_text
+
+__all__ = [
+    "LONGEST_LEASE_S",
+    "MOST_CLAIMED",
+    "Asked",
+    "Claim",
+    "ClaimAnswer",
+    "Numbered",
+    "QueueRules",
+    "Reservation",
+    "Token",
+    "VoteAnswer",
+    "digest_of",
+]
+
+#: How long a lease may be, and how many numbers a claim may have.
+LONGEST_LEASE_S, MOST_CLAIMED = 86_400, 1_000
+#: Numbers are kept so far from the ends of their range that no step of a queue gets there.
+_LARGEST = 2**62
+
+
+def digest_of(kind: str, content_type: str | None, body: bytes) -> bytes:
+    """The SHA-256 of a message's type, content type and body; no byte can move from one to the next.
+
+    Args:
+        kind: its type.
+        content_type: its content type; None is not an empty one.
+        body: its body.
+    """
+    told = hashlib.sha256()
+    for part in (kind.encode(), b"" if content_type is None else b"\1" + content_type.encode()):
+        told.update(len(part).to_bytes(8, "big") + part)
+    told.update(body)
+    return told.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRules:
+    """What both regions say of a queue of sessions.
+
+    Args:
+        start: the first number of each session.
+        increment: from one number to the next, at least 1.
+        attempts: how often a message is handed to a handler, before it has failed for good.
+        on_failure: ``"suspend"``: the session stands in both regions; ``"continue"``: the number is over, and the session goes on.
+        retry_after: seconds, or ``"30s"``, before the next attempt.
+        hole_timeout: seconds, or ``"5m"``, after which a hole is skipped; None: never.
+
+    Raises:
+        UsageError: a value is out of its range.
+    """
+
+    start: int = 1
+    increment: int = 1
+    attempts: int = 5
+    on_failure: str = "suspend"
+    retry_after: float | str = 1.0
+    hole_timeout: float | str | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("start", -_LARGEST), ("increment", 1), ("attempts", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST:
+                raise UsageError(f"{name} can't be {shown(value, 80)}", remedy=f"a whole number, at least {least}")
+        if self.on_failure not in ("suspend", "continue"):
+            raise UsageError(f"on_failure can't be {shown(self.on_failure, 80)}", remedy='"suspend" or "continue"')
+        if micros(self.retry_after) < 0 or (self.hole_timeout is not None and micros(self.hole_timeout) <= 0):
+            raise UsageError("retry_after or hole_timeout is negative", remedy="give durations; None: no hole_timeout")
+
+    def as_columns(self) -> dict[str, int | bool]:
+        """The same as the journal keeps it."""
+        return {
+            "start": self.start,
+            "increment": self.increment,
+            "attempts": self.attempts,
+            "goes_on": self.on_failure == "continue",
+            "retry_after": micros(self.retry_after),
+            "hole_timeout": 0 if self.hole_timeout is None else micros(self.hole_timeout),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A message with its number in a session.
+
+    Args:
+        session: at most 1 KiB of UTF-8, not empty.
+        number: its number.
+        message_id: its id.
+        digest: from `digest_of`.
+
+    Raises:
+        UsageError: a session or an id that isn't text, or is too long; a number that isn't one; a digest that isn't 32 bytes.
+    """
+
+    session: str
+    number: int
+    message_id: str
+    digest: bytes
+
+    def __post_init__(self) -> None:
+        for what, value in (("session", self.session), ("message's id", self.message_id)):
+            if not isinstance(value, str) or not value or not fits_text(value):
+                raise UsageError(f"a {what} can't be {shown(value, 80)}", remedy="text without NUL, not empty")
+            if len(value.encode()) > MAX_KEY_BYTES:
+                raise UsageError(f"the {what} {shown(value, 80)} is too long", remedy=f"at most {MAX_KEY_BYTES} bytes")
+        if isinstance(self.number, bool) or not isinstance(self.number, int) or abs(self.number) > _LARGEST:
+            raise UsageError(
+                f"the number of a message can't be {shown(self.number, 80)}", where=f"session {shown(self.session, 80)}",
+                remedy="a whole number of at most 62 bits",
+            )  # fmt: skip
+        if not isinstance(self.digest, bytes) or len(self.digest) != hashlib.sha256().digest_size:
+            raise UsageError(
+                "a digest is no SHA-256", where=f"session {shown(self.session, 80)}", remedy="digest_of(…)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Asked(Numbered):
+    """A message that a region has and wants to work on.
+
+    Args:
+        age: how long ago it was published, in microseconds, by the clock of its box.
+        over_through: through which number all of the session is over, as the region's box knows; None: it knows of none.
+    """
+
+    age: int = 0
+    over_through: int | None = None
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Token:
+    """What another system is told with a write, so that it can refuse one that comes from an older claim: it compares both numbers, in this order.
+
+    Args:
+        incarnation: the journal's; one higher after each restore.
+        version: the session's; one higher with each claim.
+    """
+
+    incarnation: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to work on numbers of a session, until its lease ends.
+
+    Args:
+        name: the name of the regions.
+        queue: the queue.
+        session: the session.
+        id: random.
+        token: for other systems.
+        first: the first number.
+        last: the last number.
+        increment: from one number to the next.
+        lease: its length in microseconds. A holder stops by its own clock when so much has passed since it asked.
+    """
+
+    name: str
+    queue: str
+    session: str
+    id: str
+    token: Token
+    first: int
+    last: int
+    increment: int
+    lease: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAnswer:
+    """What the journal says to a message that a region wants to work on.
+
+    Args:
+        answer: what becomes of it.
+        claim: the claim that it is in, if it is `Answer.TAKEN`; one for all messages of a session.
+        again: microseconds after which to ask again; None: nobody knows.
+        entry: what is noted of its number, where something is.
+    """
+
+    answer: Answer
+    claim: Claim | None = None
+    again: int | None = None
+    entry: EntryState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VoteAnswer:
+    """What the journal says to a number for a message.
+
+    Args:
+        vote: its vote.
+        through: the highest number that it knows in the session, after the vote.
+    """
+
+    vote: Vote
+    through: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """A number that is kept for a sender, until it confirms it or its time is over.
+
+    Args:
+        session: the session.
+        number: the number.
+        id: random.
+    """
+
+    session: str
+    number: int
+    id: str = field(repr=False)

@@ -1,0 +1,227 @@
+"""What people see of a journal: sessions, with what their next number waits for; the numbers of a session; what operators did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from seriatim.kernel.claims import EntryState, State
+from seriatim.regions.journal.statements import Statements
+
+__all__ = ["EntryView", "LogEntry", "RegionView", "SessionView", "entries", "log", "regions", "sessions"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionView:
+    """A session of two regions.
+
+    Args:
+        name: the name of the regions.
+        queue: the queue.
+        session: the session.
+        state: ``idle``, ``working`` or ``suspended``.
+        done_through: all numbers up to it are over.
+        sent_through: the highest number that the journal knows.
+        next_number: the number that comes next.
+        message_id: the id of its message, if the journal knows it.
+        waits_for: why it stands, for people; None: it doesn't, as far as the journal knows.
+        region: the region that works on it.
+        lease_until: when the lease of that region ends.
+        attempts: how often its next message has failed.
+        fault: the last error of its next message.
+        version: of its newest claim.
+        take_overs: how often a region took it over from one that said nothing any more.
+        conflicts: how often a region had another message under a number.
+        hole_since: since when a region waits for its next number without having it.
+        used_at: when it was used last.
+    """
+
+    name: str
+    queue: str
+    session: str
+    state: str
+    done_through: int
+    sent_through: int
+    next_number: int
+    message_id: str | None
+    waits_for: str | None
+    region: str | None
+    lease_until: datetime | None
+    attempts: int
+    fault: str | None
+    version: int
+    take_overs: int
+    conflicts: int
+    hole_since: datetime | None
+    used_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EntryView:
+    """What the journal has noted of a number.
+
+    Args:
+        first_number: the first of the numbers, if they were skipped together; else the same as `number`.
+        number: the number.
+        state: ``known``, ``reserved``, ``working``, ``pending``, ``completed``, ``failed``, ``skipped`` or ``void``.
+        message_id: the id of its message.
+        attempts: how often it has failed.
+        due_at: the next attempt, or the end of a reservation.
+        fault: the last error.
+        changed_at: when this was noted.
+    """
+
+    first_number: int
+    number: int
+    state: str
+    message_id: str | None
+    attempts: int
+    due_at: datetime | None
+    fault: str | None
+    changed_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """What an operator did.
+
+    Args:
+        at: when.
+        actor: who.
+        action: what.
+        name: the name of the regions.
+        queue: the queue; None: all.
+        session: the session; None: all.
+        reason: why.
+        detail: what came of it.
+    """
+
+    at: datetime
+    actor: str
+    action: str
+    name: str
+    queue: str | None
+    session: str | None
+    reason: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegionView:
+    """What the journal knows of a region.
+
+    Args:
+        region: its name.
+        incarnation: of its box.
+        outbox_since: since when nothing older is in its outbox.
+        queue_since: since when nothing older can come into its queues.
+        reported_at: when it has reported.
+    """
+
+    region: str
+    incarnation: int
+    outbox_since: datetime | None
+    queue_since: datetime | None
+    reported_at: datetime | None
+
+
+def sessions(
+    statements: Statements, *, name: str | None = None, queue: str | None = None, session: str | None = None,
+    not_idle: bool = False, stands: bool = False, most: int = 100,
+) -> list[SessionView]:  # fmt: skip
+    """Sessions, by their keys.
+
+    Args:
+        statements: of a transaction.
+        name: of these regions only.
+        queue: of this queue only.
+        session: this session only.
+        not_idle: only those that are worked on or suspended.
+        stands: only those that wait for something that isn't at work.
+        most: at most so many.
+    """
+    rows = statements.rows(
+        "list_sessions", name=name, queue=queue, session=session, not_idle=not_idle, stands=stands, most=most
+    )
+    return [_session(row) for row in rows]
+
+
+def entries(statements: Statements, name: str, queue: str, session: str, most: int = 100) -> list[EntryView]:
+    """What is noted of the newest numbers of a session, the highest first."""
+    (found,) = sessions(statements, name=name, queue=queue, session=session) or (None,)
+    rows = statements.rows("list_entries", name=name, queue=queue, session=session, most=most)
+    return [
+        EntryView(
+            row.first_number, row.number, _state_of(row, found), row.message_id, row.attempts, _time(row.due_at),
+            row.fault, _moment(row.changed_at),
+        )
+        for row in rows
+    ]  # fmt: skip
+
+
+def log(
+    statements: Statements, *, name: str | None = None, queue: str | None = None, session: str | None = None,
+    most: int = 100,
+) -> list[LogEntry]:  # fmt: skip
+    """What operators did, the latest first."""
+    return [
+        LogEntry(_moment(row.at), row.actor, row.action, row.name, row.queue, row.session, row.reason, row.detail)
+        for row in statements.rows("list_log", name=name, queue=queue, session=session, most=most)
+    ]
+
+
+def regions(statements: Statements, name: str) -> list[RegionView]:
+    """What the journal knows of the regions of a name."""
+    return [
+        RegionView(one.region, one.incarnation, *map(_time, (one.outbox_since, one.queue_since, one.reported_at)))
+        for one in statements.rows("read_regions", name=name)
+    ]
+
+
+def _session(row: Any) -> SessionView:
+    return SessionView(
+        row.name, row.queue, row.session, State(row.state).name.lower(), row.done_through, row.sent_through,
+        row.next_number, row.message_id, _waits_for(row), row.region, _time(row.lease_until), row.attempts or 0,
+        row.fault, row.version, row.take_overs, row.conflicts, _time(row.hole_since), _moment(row.used_at),
+    )  # fmt: skip
+
+
+def _waits_for(row: Any) -> str | None:
+    number, due = row.next_number, (row.due_at or 0) > row.now
+    if row.state == State.WORKING:
+        return "the lease is over: any region takes it over" if row.lease_until <= row.now else None
+    if row.state == State.SUSPENDED:
+        failed = row.entry_state == EntryState.FAILED
+        return f"message {number} has failed: retry or skip" if failed else "an operator has suspended it: resume"
+    if row.entry_state == EntryState.RESERVED:
+        return f"a sender that has reserved {number}"
+    if row.entry_state == EntryState.PENDING and due:
+        return f"the next attempt of {number}"
+    return None if row.hole_since is None else _of_hole(row)
+
+
+def _of_hole(row: Any) -> str:
+    """What a session waits for whose next number a region doesn't have."""
+    if row.sent_through >= row.next_number:
+        return f"message {row.next_number}, which was sent: is a region away?"
+    skipped = "it is skipped when its time has run out" if row.hole_timeout else "skip it if it was never sent"
+    return f"message {row.next_number}, which no region has: {skipped}"
+
+
+def _state_of(row: Any, session: SessionView | None) -> str:
+    state = EntryState(row.state)
+    if state not in (EntryState.KNOWN, EntryState.PENDING):
+        return state.name.lower()
+    if row.is_over:
+        return "completed"
+    is_next = session is not None and session.next_number == row.number and session.state == "working"
+    return "working" if is_next else state.name.lower()
+
+
+def _moment(micros: int) -> datetime:
+    return datetime.fromtimestamp(micros / 1_000_000, UTC)
+
+
+def _time(micros: int | None) -> datetime | None:
+    return None if micros is None else _moment(micros)

@@ -1,0 +1,193 @@
+"""Votes of the journal on numbers, what it knows of sessions, and numbers that it reserves for senders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from uuid import uuid4
+
+import numpy as np
+
+from seriatim.errors import UsageError
+from seriatim.kernel import votes as rules
+from seriatim.kernel.claims import EntryState
+from seriatim.kernel.time import NEVER
+from seriatim.kernel.votes import Vote
+from seriatim.regions.journal.locked import Entry, LockedSessions, lock
+from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.values import Numbered, Reservation, VoteAnswer
+
+__all__ = ["bar", "confirm", "fence", "reserve", "through_of", "vote"]
+
+
+def vote(
+    statements: Statements, name: str, queue: str, asked: Sequence[Numbered], counted: Mapping[str, int]
+) -> list[VoteAnswer]:
+    """Vote on numbers for messages: all numbers of a session, or none.
+
+    Args:
+        statements: of a transaction.
+        name: the name of the regions.
+        queue: the queue.
+        asked: the messages; of one session each number once.
+        counted: the incarnations of the boxes whose votes the sender counts, by region.
+
+    Raises:
+        UsageError: one session has a number twice.
+    """
+    if not asked:
+        return []
+    if len({(one.session, one.number) for one in asked}) < len(asked):
+        raise UsageError("two messages of one session have one number", remedy="give each message its own number")
+    order = sorted(range(len(asked)), key=lambda at: (asked[at].session, asked[at].number))
+    rows = [asked[at] for at in order]
+    is_stale = _is_stale(statements, name, counted)
+    numbers = [(one.session, one.number) for one in rows]
+    locked = lock(statements, name, queue, [one.session for one in rows], numbers, opens=True)
+    place = {key: at for at, key in enumerate(sorted(locked.sessions))}
+    entries = [locked.entries.get(one.session, {}).get(one.number) for one in rows]
+    votes = rules.voted(
+        rules.Asked(
+            np.array([place[one.session] for one in rows], np.int64),
+            np.array([one.number for one in rows], np.int64),
+            np.array([_through(locked, one.session) for one in rows], np.int64),
+            np.array([_is_same(entry, one) for entry, one in zip(entries, rows, strict=True)], np.bool_),
+            np.full(len(rows), is_stale, np.bool_),
+        )
+    ).tolist()  # fmt: skip
+    for one, found in zip(rows, votes, strict=True):
+        if found == Vote.GRANTED:
+            locked.note(Entry(one.session, one.number, one.number, EntryState.KNOWN, one.message_id, one.digest))
+            session = locked.sessions[one.session]
+            session.sent_through, session.used_at = max(session.sent_through, one.number), locked.now
+            locked.change(session)
+    locked.write(ends=True)
+    answers = [VoteAnswer(Vote(found), _through(locked, one.session)) for one, found in zip(rows, votes, strict=True)]
+    return [answer for _, answer in sorted(zip(order, answers, strict=True), key=lambda pair: pair[0])]
+
+
+def bar(
+    statements: Statements, name: str, queue: str, asked: Sequence[Numbered], counted: Mapping[str, int], age: int
+) -> list[Vote]:
+    """Bar messages from their numbers, so that they may get others: a number of which nothing is known is void from then on.
+
+    Only for a sender that counts the vote of a box for each number, and whose other box has refused.
+
+    Args:
+        statements: of a transaction.
+        name: the name of the regions.
+        queue: the queue.
+        asked: the messages with their numbers.
+        counted: the incarnations of the boxes whose votes the sender counts, by region.
+        age: how long ago the sender began to publish them, in microseconds.
+
+    Returns:
+        for each `GRANTED`: it is barred; `HELD`: the number is the message's, which is sent; `STALE`: a counted vote is from before a restore, or the
+        message is older than what was forgotten.
+    """
+    if not asked:
+        return []
+    is_stale = _is_stale(statements, name, counted)
+    numbers = [(one.session, one.number) for one in asked]
+    locked = lock(statements, name, queue, [one.session for one in asked], numbers, opens=True)
+    entries = [locked.entry(one.session, one.number) for one in asked]
+    same = [_is_same(entry, one) for entry, one in zip(entries, asked, strict=True)]
+    forgotten = (locked.sessions[one.session].forgotten_before for one in asked)
+    found = rules.barred(
+        np.array(same, np.bool_), np.full(len(same), is_stale, np.bool_), np.full(len(same), locked.now - age, np.int64),
+        np.array([NEVER if one is None else one for one in forgotten], np.int64),
+    ).tolist()  # fmt: skip
+    for one, entry, vote in zip(asked, entries, found, strict=True):
+        session = locked.sessions[one.session]
+        if vote == Vote.GRANTED and entry is None and one.number > session.done_through:
+            locked.note(
+                Entry(one.session, one.number, one.number, EntryState.VOID, fault="its sender has withdrawn it")
+            )
+            session.sent_through, session.used_at = max(session.sent_through, one.number), locked.now
+            locked.change(session)
+    locked.settle(locked.sessions.values())
+    locked.write(ends=True)
+    return [Vote(one) for one in found]
+
+
+def through_of(statements: Statements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
+    """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
+    if not sessions:
+        return {}
+    locked = lock(statements, name, queue, sessions)
+    return {key: _through(locked, key) for key in locked.sessions}
+
+
+def reserve(
+    statements: Statements, name: str, queue: str, counts: Mapping[str, int], lease: int
+) -> dict[str, list[Reservation]]:
+    """Reserve the next numbers of sessions; those that aren't confirmed before their lease ends are over without a message.
+
+    Args:
+        statements: of a transaction.
+        name: the name of the regions.
+        queue: the queue.
+        counts: how many numbers of each session, at least one.
+        lease: microseconds.
+
+    Raises:
+        UsageError: a count isn't positive.
+    """
+    if not counts:
+        return {}
+    if min(counts.values()) < 1:
+        raise UsageError(
+            "fewer than one number can't be reserved", remedy="give the number of messages of each session"
+        )
+    locked = lock(statements, name, queue, counts, opens=True)
+    found: dict[str, list[Reservation]] = {}
+    for key in sorted(counts):
+        session, ident = locked.sessions[key], str(uuid4())
+        step, through = locked.rules.increment, _through(locked, key)
+        found[key] = [Reservation(key, through + step * place, ident) for place in range(1, counts[key] + 1)]
+        for one in found[key]:
+            until = locked.now + lease
+            locked.note(Entry(key, one.number, one.number, EntryState.RESERVED, due_at=until, reservation=ident))
+        session.sent_through, session.used_at = through + step * counts[key], locked.now
+        locked.change(session)
+    locked.write(ends=True)
+    return found
+
+
+def confirm(
+    statements: Statements, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]
+) -> list[Reservation]:
+    """Confirm reservations, each for its message.
+
+    Returns:
+        those that are over: their numbers are void, and their messages have to get others.
+    """
+    if not kept:
+        return []
+    ours = sorted(kept, key=lambda pair: (pair[0].session, pair[0].number))
+    rows = statements.rows(
+        "confirm", name=name, queue=queue, sessions=[one.session for one, _ in ours],
+        numbers=[one.number for one, _ in ours], reservations=[one.id for one, _ in ours],
+        ids=[message.message_id for _, message in ours], digests=[message.digest for _, message in ours],
+    )  # fmt: skip
+    confirmed = {(row.session, row.number) for row in rows}
+    return [one for one, _ in kept if (one.session, one.number) not in confirmed]
+
+
+def fence(statements: Statements, name: str, region: str, incarnation: int) -> None:
+    """Note the incarnation of a region's box: votes of an earlier one count no more, nor what it has reported."""
+    statements.do("fence", name=name, region=region, incarnation=incarnation)
+
+
+def _is_stale(statements: Statements, name: str, counted: Mapping[str, int]) -> bool:
+    """Whether a call counts the vote of a box that was restored since."""
+    fences = {one.region: one.incarnation for one in statements.rows("read_regions", name=name)}
+    return any(fences.get(region, 0) > incarnation for region, incarnation in counted.items())
+
+
+def _through(locked: LockedSessions, key: str) -> int:
+    session = locked.sessions[key]
+    return max(session.sent_through, session.done_through)
+
+
+def _is_same(entry: Entry | None, one: Numbered) -> bool:
+    return entry is not None and entry.message_id == one.message_id and entry.digest in (None, one.digest)

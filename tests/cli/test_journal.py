@@ -1,0 +1,96 @@
+"""``seriatim journal``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from seriatim.cli.main import main
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.values import QueueRules
+from tests.regions.journal.given import NAME, QUEUE, asked, claim_of, claimed, let_pass
+
+_WHY = ("--reason", "a test", "--actor", "ann")
+
+
+@pytest.fixture
+def journal(databases):
+    def make(dsn):
+        with Journal.open(dsn) as made:
+            made.define(NAME, QUEUE, QueueRules(attempts=1))
+
+    with databases.clone(databases.template("journal of commands", make)) as dsn, Journal.open(dsn) as opened:
+        opened.dsn = dsn
+        yield opened
+
+
+def _run(journal, *words, code=0):
+    found = CliRunner().invoke(main, ["journal", *words, "--dsn", journal.dsn])
+    assert found.exit_code == code, found.output
+    return found.stdout if code == 0 else found.stderr
+
+
+def test_an_operator_sees_a_session_that_stands_and_mends_it(journal):
+    assert "there are no sessions" in _run(journal, "list")
+    claim = claim_of(claimed(journal, "a", asked("1Z9", 1, 2) + asked("1Z8", 1)))
+    assert "1Z8" in _run(journal, "list", "--busy")
+    journal.fail(claim, 1, "no such parcel")
+    (one,) = json.loads(_run(journal, "list", "--standing", "--json"))
+    assert (one["session"], one["state"], one["next_number"], one["message_id"]) == ("1Z9", "suspended", 1, "m1")
+    shown = _run(journal, "show", "1Z9")
+    assert "message 1 has failed: retry or skip" in shown
+    assert "no such parcel" in shown
+    assert "cannot resume" in _run(journal, "resume", "1Z9", *_WHY, code=2)
+    done = json.loads(_run(journal, "retry", "1Z9", *_WHY, "--json"))
+    assert (done["state"], done["detail"]) == ("idle", "1 is tried again at once")
+    assert "skipped 1 to 2, of which 2 were known" in _run(journal, "skip", "1Z9", "--through", "2", *_WHY)
+    assert "off" not in _run(journal, "suspend", "1Z8", *_WHY)
+    told = json.loads(_run(journal, "show", "1Z9", "--json"))
+    assert [entry["state"] for entry in told["numbers"]] == ["skipped", "skipped"]
+    assert [entry["action"] for entry in told["log"]] == ["skip", "retry"]
+    assert "suspend" in _run(journal, "log")
+
+
+def test_a_session_is_told_from_others_of_its_key(journal):
+    journal.define("other", QUEUE, QueueRules())
+    for name in (NAME, "other"):
+        journal.claim(name, QUEUE, "a", asked("1Z9", 1))
+    told = _run(journal, "release", "1Z9", *_WHY, code=2)
+    assert f"several queues have a session '1Z9': {QUEUE} of other, {QUEUE} of {NAME} (give --queue or --name)" in told
+    assert "the claim of region a is over" in _run(journal, "release", "1Z9", "--name", NAME, *_WHY)
+    assert "knows no session 'x'" in _run(journal, "release", "x", *_WHY, code=2)
+
+
+def test_a_journal_is_recovered_with_what_the_boxes_know(journal, tmp_path):
+    claimed(journal, "a", asked("1Z9", 1))
+    (tmp_path / "known").write_text(
+        '{"queue": "status", "session": "1Z9", "through": 7}\n\n{"queue": "status", "session": "1Z9", "through": 5}\n'
+    )
+    done = json.loads(_run(journal, "recover", NAME, "--known", str(tmp_path / "known"), "--yes", *_WHY, "--json"))
+    assert done == {"incarnation": 2, "stopped": 1, "raised": 1}
+    assert json.loads(_run(journal, "list", "--json"))[0]["done_through"] == 7
+    (tmp_path / "known").write_text('{"queue": "status"}\n')
+    assert "known:1: the line isn't" in _run(
+        journal, "recover", NAME, "--known", str(tmp_path / "known"), "--yes", *_WHY, code=2
+    )
+
+
+def test_a_journal_forgets(journal):
+    claim = claim_of(claimed(journal, "a", asked("1Z9", 1)))
+    with journal.transaction() as tx:
+        tx.complete(claim)
+    let_pass(journal, 86_400 * 40)
+    assert json.loads(_run(journal, "purge", NAME, "--json")) == {"sessions": 0, "numbers": 1}
+    for region in "aba":
+        journal.report(NAME, region, 1, outbox_age=0, queue_age=0, others=journal.others_outbox(NAME, region))
+    assert [one["region"] for one in json.loads(_run(journal, "regions", NAME, "--json"))] == ["a", "b"]
+    assert json.loads(_run(journal, "purge", NAME, "--json")) == {"sessions": 1, "numbers": 0}
+
+
+def test_a_journal_that_isnt_there_is_told(monkeypatch, journal):
+    monkeypatch.delenv("SERIATIM_JOURNAL", raising=False)
+    found = CliRunner().invoke(main, ["journal", "list"])
+    assert (found.exit_code, "give --dsn, or set SERIATIM_JOURNAL" in found.stderr) == (2, True)
+    assert "no journal in the schema other" in _run(journal, "list", "--schema", "other", code=3)

@@ -1,0 +1,395 @@
+"""A journal to its users: claims, failures, holes, votes, reservations, operators, forgetting."""
+
+from __future__ import annotations
+
+import pytest
+
+from seriatim.errors import ActionRefused, LeaseLost, UsageError
+from seriatim.kernel.claims import Action, Answer, EntryState
+from seriatim.kernel.votes import Vote
+from seriatim.regions.journal.statements import statement
+from seriatim.regions.journal.values import Asked, QueueRules, Token, digest_of
+from tests.regions.journal.given import NAME, QUEUE, answers, asked, claim_of, claimed, let_pass, numbered
+
+_WHO = {"actor": "ann", "reason": "a test"}
+
+
+def _session(journal, session="s"):
+    (found,) = journal.sessions(name=NAME, queue=QUEUE, session=session)
+    return found
+
+
+def _handled(journal):
+    with journal.transaction() as tx:
+        return [row[0] for row in tx.connection.execute("SELECT what FROM handled ORDER BY at")]
+
+
+def _complete(journal, claim, through=None):
+    with journal.transaction() as tx:
+        return tx.complete(claim, through)
+
+
+# ---- claims
+
+
+def test_a_claim_has_the_numbers_that_follow_and_each_completion_raises_them(journal):
+    found = claimed(journal, "a", asked("s", 3, 1, 2, 5))
+    assert answers(found) == [Answer.TAKEN, Answer.TAKEN, Answer.TAKEN, Answer.AHEAD]
+    claim = claim_of(found)
+    assert (claim.first, claim.last, claim.token) == (1, 3, Token(1, 1))
+    left = _complete(journal, claim, 1)
+    assert (left.first, left.last) == (2, 3)
+    assert (_session(journal).done_through, _session(journal).state) == (1, "working")
+    with pytest.raises(LeaseLost):
+        _complete(journal, claim, 1)
+    left = _complete(journal, left, 2)
+    assert _complete(journal, left) is None
+    assert (_session(journal).done_through, _session(journal).state) == (3, "idle")
+    assert answers(claimed(journal, "b", asked("s", 1, 2, 3, 5))) == [Answer.OVER] * 3 + [Answer.AHEAD]
+
+
+def test_another_region_waits_for_the_lease_and_takes_over(journal):
+    old = claim_of(claimed(journal, "a", asked("s", 1, 2)))
+    waits = claimed(journal, "b", asked("s", 1, 2))
+    assert answers(waits) == [Answer.WORKING] * 2
+    assert 90_000_000 < waits[0].again <= 100_000_000
+    assert journal.renew([old]) == []
+    let_pass(journal, 101)
+    new = claim_of(claimed(journal, "b", asked("s", 1, 2)))
+    assert new.token > old.token
+    assert _session(journal).take_overs == 1
+    assert journal.renew([old, new]) == [old]
+    with pytest.raises(LeaseLost):
+        _complete(journal, old)
+    _complete(journal, new)
+    assert _session(journal).done_through == 2
+
+
+def test_what_a_handler_wrote_goes_with_a_completion_that_is_refused(journal):
+    with journal.transaction() as tx:
+        tx.connection.execute("CREATE TABLE handled (what text, at serial)")
+    old = claim_of(claimed(journal, "a", asked("s", 1)))
+    with journal.transaction() as tx:
+        tx.connection.execute("INSERT INTO handled VALUES ('a')")
+        # Neither a heartbeat nor a take-over waits for the handler's transaction.
+        assert journal.renew([old]) == []
+        let_pass(journal, 101)
+        new = claim_of(claimed(journal, "b", asked("s", 1)))
+        with journal.transaction() as theirs:
+            theirs.connection.execute("INSERT INTO handled VALUES ('b')")
+            theirs.complete(new)
+        with pytest.raises(LeaseLost):
+            tx.complete(old)
+    assert _handled(journal) == ["b"]
+
+
+def test_claims_by_message_have_one_number_and_another_region_may_have_the_next(journal):
+    found = claimed(journal, "a", asked("s", 1, 2), mode="message")
+    assert answers(found) == [Answer.TAKEN, Answer.AHEAD]
+    _complete(journal, claim_of(found))
+    found = claimed(journal, "b", asked("s", 1, 2), mode="message")
+    assert answers(found) == [Answer.OVER, Answer.TAKEN]
+
+
+def test_a_claim_that_is_given_back_is_free_at_once(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1)))
+    journal.give_back([claim])
+    assert answers(claimed(journal, "b", asked("s", 1))) == [Answer.TAKEN]
+    journal.give_back([claim])
+    assert _session(journal).region == "b"
+
+
+def test_a_number_that_isnt_the_claims_is_refused(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1, 2)))
+    with pytest.raises(UsageError, match="can't be completed"):
+        _complete(journal, claim, 3)
+
+
+def test_a_second_message_under_one_number_conflicts_for_ever(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1)))
+    assert answers(claimed(journal, "b", asked("s", 1, ident="x"))) == [Answer.CONFLICT]
+    assert answers(claimed(journal, "b", asked("s", 1, body=b"another"))) == [Answer.CONFLICT]
+    _complete(journal, claim)
+    assert answers(claimed(journal, "b", asked("s", 1, ident="x"))) == [Answer.CONFLICT]
+    assert answers(claimed(journal, "b", asked("s", 1))) == [Answer.OVER]
+    assert _session(journal).conflicts == 3
+
+
+def test_a_digest_tells_the_type_the_content_type_and_the_body_apart():
+    told = {digest_of(*one) for one in [("ab", None, b"c"), ("a", None, b"bc"), ("a", "", b"bc"), ("a", "b", b"c")]}
+    assert len(told) == 4
+
+
+def test_any_number_of_sessions_takes_as_many_statements_as_one(journal):
+    def statements(work):
+        before = statement.cache_info()
+        found = work()
+        after = statement.cache_info()
+        return found, after.hits + after.misses - before.hits - before.misses
+
+    one, few = statements(lambda: claimed(journal, "a", asked("one", 1) + asked("other", 1)))
+    rows = [row for at in range(300) for row in asked(f"s{at}", 1, 2)]
+    many, same = statements(lambda: claimed(journal, "a", rows))
+    assert (few, set(answers(one + many))) == (same, {Answer.TAKEN})
+    held = [found.claim for found in many[::2]]
+    assert statements(lambda: journal.renew(held)) == ([], 1)
+
+
+# ---- failures
+
+
+def test_a_message_that_fails_is_tried_again_and_then_stops_its_session_in_both_regions(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1, 2)))
+    assert journal.fail(claim, 1, "away") == EntryState.PENDING
+    waits = claimed(journal, "b", asked("s", 1, 2))
+    assert answers(waits) == [Answer.LATER, Answer.AHEAD]
+    assert 40_000_000 < waits[0].again <= 50_000_000
+    let_pass(journal, 51)
+    claim = claim_of(claimed(journal, "b", asked("s", 1, 2)))
+    assert journal.fail(claim, 1, "away again") == EntryState.FAILED
+    assert answers(claimed(journal, "a", asked("s", 1))) == [Answer.SUSPENDED]
+    shown = _session(journal)
+    assert (shown.state, shown.fault, shown.attempts) == ("suspended", "away again", 2)
+    assert shown.waits_for == "message 1 has failed: retry or skip"
+    with pytest.raises(ActionRefused, match="retry it, or skip it"):
+        journal.act(NAME, QUEUE, "s", Action.RESUME, **_WHO)
+    journal.act(NAME, QUEUE, "s", Action.RETRY, **_WHO)
+    _complete(journal, claim_of(claimed(journal, "a", asked("s", 1, 2))))
+    assert _session(journal).done_through == 2
+
+
+def test_a_message_that_failed_for_good_is_over_where_the_queue_says_so(journal):
+    journal.define(NAME, QUEUE, QueueRules(on_failure="continue"))
+    claim = claim_of(claimed(journal, "a", asked("s", 1, 2)))
+    assert journal.fail(claim, 1, "bad", passes=False) == EntryState.FAILED
+    found = claimed(journal, "b", asked("s", 1, 2))
+    assert answers(found) == [Answer.OVER, Answer.TAKEN]
+    assert found[0].entry == EntryState.FAILED
+    with pytest.raises(LeaseLost):
+        journal.fail(claim, 2, "bad")
+
+
+# ---- holes
+
+
+def test_a_hole_is_skipped_when_its_time_has_run_out_unless_the_journal_knows_a_number_in_it(journal):
+    assert answers(claimed(journal, "a", asked("s", 3) + asked("t", 3))) == [Answer.AHEAD] * 2
+    assert "which no region has" in _session(journal).waits_for
+    journal.vote(NAME, QUEUE, [numbered("t", 2)])
+    let_pass(journal, 151)
+    assert answers(claimed(journal, "b", asked("s", 3) + asked("t", 3))) == [Answer.TAKEN, Answer.AHEAD]
+    assert "which was sent" in _session(journal, "t").waits_for
+    found = claimed(journal, "a", asked("s", 1, 2))
+    assert [(one.answer, one.entry) for one in found] == [(Answer.OVER, EntryState.SKIPPED)] * 2
+    assert [(one.first_number, one.number, one.state) for one in journal.entries(NAME, QUEUE, "s")] == [
+        (3, 3, "working"),
+        (1, 2, "skipped"),
+    ]
+
+
+def test_the_time_of_a_hole_begins_anew_with_the_next_hole(journal):
+    claimed(journal, "a", asked("s", 2))
+    let_pass(journal, 100)
+    _complete(journal, claim_of(claimed(journal, "b", asked("s", 1))))
+    assert _session(journal).hole_since is None
+    claimed(journal, "a", asked("s", 3))
+    let_pass(journal, 100)
+    assert answers(claimed(journal, "a", asked("s", 3))) == [Answer.AHEAD]
+
+
+# ---- votes and reservations
+
+
+def _votes(journal, *messages, **settings):
+    return [one.vote for one in journal.vote(NAME, QUEUE, list(messages), **settings)]
+
+
+def test_a_vote_is_refused_where_the_number_or_a_higher_one_is_anothers(journal):
+    assert _votes(journal, numbered("s", 1), numbered("s", 2), numbered("t", 5)) == [Vote.GRANTED] * 3
+    assert _votes(journal, numbered("s", 1), numbered("t", 5)) == [Vote.HELD] * 2
+    assert _votes(journal, numbered("s", 1, "x"), numbered("s", 3), numbered("t", 6)) == [
+        Vote.REFUSED, Vote.REFUSED, Vote.GRANTED,
+    ]  # fmt: skip
+    assert journal.through(NAME, QUEUE, ["s", "t", "u"]) == {"s": 2, "t": 6}
+
+
+def test_a_claim_is_a_vote_and_a_vote_is_kept_by_a_claim(journal):
+    claimed(journal, "a", asked("s", 1))
+    assert _votes(journal, numbered("s", 1, "x")) == [Vote.REFUSED]
+    _votes(journal, numbered("t", 1), numbered("t", 2))
+    assert answers(claimed(journal, "b", asked("t", 1, ident="x"))) == [Answer.CONFLICT]
+
+
+def test_a_vote_of_a_call_from_before_a_restore_is_stale(journal):
+    journal.fence(NAME, "a", 2)
+    journal.fence(NAME, "a", 1)
+    assert _votes(journal, numbered("s", 1), counted={"a": 1}) == [Vote.STALE]
+    assert _votes(journal, numbered("s", 1), counted={"a": 2}) == [Vote.GRANTED]
+
+
+def test_a_message_is_barred_from_a_number_that_isnt_its_own(journal):
+    _votes(journal, numbered("s", 2))
+    asked_for = [numbered("s", 1), numbered("s", 2), numbered("s", 2, "x"), numbered("t", 3)]
+    assert journal.bar(NAME, QUEUE, asked_for, age=0) == [Vote.GRANTED, Vote.HELD, Vote.GRANTED, Vote.GRANTED]
+    # 1 is void, so that the session goes on at 2, which is the other message's; so is 3 of the other session.
+    found = claimed(journal, "a", asked("s", 1, 2) + asked("t", 1, 2, 3))
+    assert answers(found) == [Answer.OVER] + [Answer.TAKEN] * 3 + [Answer.OVER]
+    _complete(journal, found[3].claim)
+    assert answers(claimed(journal, "b", asked("t", 3, 4))) == [Answer.OVER, Answer.TAKEN]
+    assert _votes(journal, numbered("t", 3)) == [Vote.REFUSED]
+    journal.fence(NAME, "a", 2)
+    assert journal.bar(NAME, QUEUE, [numbered("s", 5)], age=0, counted={"a": 1}) == [Vote.STALE]
+
+
+def test_a_reservation_is_confirmed_in_time_or_its_number_is_over(journal):
+    kept = journal.reserve(NAME, QUEUE, {"s": 3}, lease=100)["s"]
+    assert [one.number for one in kept] == [1, 2, 3]
+    assert journal.confirm(NAME, QUEUE, [(kept[1], numbered("s", 2))]) == []
+    assert answers(claimed(journal, "a", asked("s", 1, 2))) == [Answer.LATER, Answer.AHEAD]
+    assert _session(journal).waits_for == "a sender that has reserved 1"
+    let_pass(journal, 101)
+    assert journal.confirm(NAME, QUEUE, [(kept[0], numbered("s", 1))]) == [kept[0]]
+    found = claimed(journal, "a", asked("s", 1, 2, 4))
+    assert answers(found) == [Answer.OVER, Answer.TAKEN, Answer.AHEAD]
+    assert found[0].entry == EntryState.VOID
+    _complete(journal, claim_of(found[1:]))
+    assert answers(claimed(journal, "a", asked("s", 4))) == [Answer.TAKEN]  # 3 is void, too
+
+
+# ---- operators
+
+
+def test_an_operator_skips_the_next_number_or_all_through_one(journal):
+    _votes(journal, numbered("s", 2))
+    done = journal.act(NAME, QUEUE, "s", Action.SKIP, **_WHO)
+    assert (done.done_through, done.detail) == (1, "skipped 1")
+    done = journal.act(NAME, QUEUE, "s", Action.SKIP, through=5, **_WHO)
+    assert (done.done_through, done.detail) == (5, "skipped 2 to 5, of which 1 were known")
+    assert answers(claimed(journal, "a", asked("s", 1, 2, 4, 6))) == [Answer.OVER] * 3 + [Answer.TAKEN]
+    with pytest.raises(ActionRefused, match=r"cannot skip a session that is working \(allowed: release, suspend\)"):
+        journal.act(NAME, QUEUE, "s", Action.SKIP, **_WHO)
+    assert [one.action for one in journal.log(name=NAME, queue=QUEUE, session="s")] == ["skip", "skip"]
+
+
+def test_an_operator_takes_a_session_out_of_a_workers_hands(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1)))
+    journal.act(NAME, QUEUE, "s", Action.RELEASE, **_WHO)
+    with pytest.raises(LeaseLost):
+        _complete(journal, claim)
+    journal.act(NAME, QUEUE, "s", Action.SUSPEND, **_WHO)
+    assert answers(claimed(journal, "b", asked("s", 1))) == [Answer.SUSPENDED]
+    journal.act(NAME, QUEUE, "s", Action.RESUME, **_WHO)
+    assert answers(claimed(journal, "b", asked("s", 1))) == [Answer.TAKEN]
+    with pytest.raises(UsageError, match="no session 'x'"):
+        journal.act(NAME, QUEUE, "x", Action.RESUME, **_WHO)
+
+
+def test_a_recovery_ends_all_claims_and_takes_over_what_the_boxes_know(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1)))
+    done = journal.recover(NAME, {QUEUE: {"s": 4, "t": 2}}, **_WHO)
+    assert (done.incarnation, done.stopped, done.raised) == (2, 1, 2)
+    with pytest.raises(LeaseLost):
+        _complete(journal, claim)
+    found = claimed(journal, "b", asked("s", 4, 5) + asked("t", 3))
+    assert answers(found) == [Answer.OVER, Answer.TAKEN, Answer.TAKEN]
+    assert claim_of(found[1:]).token > claim.token
+
+
+# ---- forgetting
+
+
+def _report(journal, region, *, outbox=0.0, queue=0.0):
+    others = journal.others_outbox(NAME, region)
+    assert journal.report(NAME, region, 1, outbox_age=outbox, queue_age=queue, others=others)
+
+
+def _both_report(journal, **ages):
+    for region in ("a", "b", "a"):
+        _report(journal, region, **ages)
+
+
+def test_a_session_is_forgotten_when_both_regions_have_nothing_as_old(journal):
+    _complete(journal, claim_of(claimed(journal, "a", asked("s", 1))))
+    let_pass(journal, 1_000)
+    assert journal.purge(NAME, 500).sessions == 0
+    _report(journal, "a")
+    _report(journal, "b", outbox=2_000)  # a copy is on its way to A
+    _report(journal, "a")
+    assert journal.purge(NAME, 500).sessions == 0
+    _both_report(journal)
+    assert journal.purge(NAME, 2_000).sessions == 0
+    assert journal.purge(NAME, 500).sessions == 1
+    assert journal.sessions(name=NAME) == []
+
+
+def test_a_session_that_was_forgotten_goes_on_and_what_is_too_old_for_it_is_not_claimed(journal):
+    old = claim_of(claimed(journal, "a", asked("s", 1)))
+    _complete(journal, old)
+    let_pass(journal, 1_000)
+    _both_report(journal)
+    journal.purge(NAME, 500)
+    assert answers(claimed(journal, "a", asked("s", 1, age=2_000))) == [Answer.FORGOTTEN]
+    assert journal.bar(NAME, QUEUE, [numbered("s", 1)], age=2_000) == [Vote.STALE]
+    found = claimed(journal, "b", asked("s", 2, over=1))
+    assert answers(found) == [Answer.TAKEN]
+    assert claim_of(found).token > old.token
+    assert answers(claimed(journal, "b", asked("t", 8, over=7))) == [Answer.TAKEN]
+
+
+def test_an_operator_can_forget_without_a_region_that_is_gone(journal):
+    _complete(journal, claim_of(claimed(journal, "a", asked("s", 1))))
+    let_pass(journal, 1_000)
+    _report(journal, "b")
+    _report(journal, "a")
+    journal.fence(NAME, "b", 2)  # it was restored since: what it has reported counts no more
+    assert journal.purge(NAME, 500).sessions == 0
+    with pytest.raises(UsageError, match="needs an actor"):
+        journal.purge(NAME, 500, without="b")
+    with pytest.raises(UsageError, match="no region 'c'"):
+        journal.purge(NAME, 500, without="c", **_WHO)
+    assert journal.purge(NAME, 500, without="b", **_WHO).sessions == 1
+    assert journal.log(name=NAME)[0].action == "purge without b"
+
+
+def test_the_ids_of_numbers_that_are_over_are_forgotten_and_that_they_are_over_is_not(journal):
+    _complete(journal, claim_of(claimed(journal, "a", asked("s", 1, 2))))
+    let_pass(journal, 1_000)
+    assert journal.purge(NAME, 500).numbers == 2
+    assert answers(claimed(journal, "b", asked("s", 1, ident="x"))) == [Answer.OVER]
+
+
+# ---- bad input
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: Asked("", 1, "m", bytes(32)), "a session can't be ''"),
+        (lambda: Asked(None, 1, "m", bytes(32)), "a session can't be None"),
+        (lambda: Asked("é" * 600, 1, "m", bytes(32)), "is too long"),
+        (lambda: Asked("s", "1", "m", bytes(32)), "number of a message can't be '1'"),
+        (lambda: Asked("s", 2**63, "m", bytes(32)), "number of a message can't be"),
+        (lambda: Asked("s", 1, "m", b"short"), "no SHA-256"),
+        (lambda: QueueRules(increment=0), "increment can't be 0"),
+        (lambda: QueueRules(on_failure="stop"), "on_failure can't be 'stop'"),
+        (lambda: QueueRules(hole_timeout=0), "negative"),
+    ],
+)
+def test_what_cant_be_a_value_is_refused(wrong, says):
+    with pytest.raises(UsageError, match=says):
+        wrong()
+
+
+def test_calls_that_cant_be_answered_are_refused(journal):
+    with pytest.raises(UsageError, match="asked for twice"):
+        claimed(journal, "a", asked("s", 1) + asked("s", 1, ident="x"))
+    with pytest.raises(UsageError, match="have one number"):
+        journal.vote(NAME, QUEUE, [numbered("s", 1), numbered("s", 1, "x")])
+    with pytest.raises(UsageError, match="knows no queue 'other'"):
+        journal.claim(NAME, "other", "a", asked("s", 1))
+    with pytest.raises(UsageError, match="begins at 1 in steps of 1"):
+        journal.define(NAME, QUEUE, QueueRules(start=10))
+    with pytest.raises(UsageError, match="a lease can't be 0"):
+        claimed(journal, "a", asked("s", 1), lease=0)
+    assert answers(claimed(journal, "a", asked("s", 0))) == [Answer.INVALID]
+    assert claimed(journal, "a", []) == []
