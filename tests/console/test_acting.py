@@ -193,7 +193,7 @@ def test_many_are_retried_by_the_filter_and_what_changed_is_left_out_and_said(sh
     assert "Retry: 2 groups" in done.text
     assert "Left out: 1" in done.text
     assert ">c99</a>" in done.text
-    assert "1 of those that you saw are otherwise now" in done.text
+    assert "1 that you saw are in another state now" in done.text
     assert state(box, "c99", "fulfilment") == "faulted"
     assert {state(box, one, "fulfilment") for one in ("c1", "c3")} == {"ready"}
     assert sorted(one.group for one in operator_log(box) if one.action == "retry") == ["c1", "c3"]
@@ -210,6 +210,13 @@ def test_groups_are_chosen_by_the_class_of_their_error_and_its_text(box):
     client = Client(box)
     page = client.get("/groups").text
     assert "state=faulted" not in page
+    # Not all that nothing chooses are shown, so that nothing is offered for all of them.
+    assert "All groups that this filter finds" not in page
+    assert "All groups that this filter finds" in client.get("/groups?error_class=ValueError").text
+    mixed = client.get("/bulk?what=groups&action=skip_message&error=order+4711").text
+    assert "They failed in 2 ways" in mixed
+    assert "<strong>2</strong> ValueError: order … has no postcode" in mixed
+    assert "They failed in" not in client.get("/bulk?what=groups&action=skip_message&error_class=ValueError").text
     assert 'href="/groups?error_class=ValueError"><strong>2 groups</strong>' in page
     for given, wanted in (
         ("error_class=ValueError", ["c1", "c2"]),
@@ -253,7 +260,7 @@ def test_dead_letters_are_put_back_or_deleted_by_the_filter(shopping, box):
     assert "Requeue: 1 dead letter" in shopping.post("/bulk", form).text
     assert dead_letters.dead_letters(box) == []
     assert letter.group == "p1"
-    assert "Requeue: 0 dead letters" in shopping.post("/bulk", form).text
+    assert "Nothing was done." in shopping.post("/bulk", form).text
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +38,7 @@ from seriatim.pipeline.text.counted import counted
 __all__ = ["Done", "Lot", "Many", "Preview", "act", "gather", "lot_of", "many", "preview", "role_of", "told"]
 
 _LONGEST_REASON = 4096
+_DIGITS = re.compile(r"\d+")
 #: So long a page waits for the answer of a pipeline; then its command is queued.
 _ANSWER_S = 5.0
 #: What an action on a group takes further, and what it is called in the form.
@@ -278,6 +281,10 @@ class Preview:
     left_out: list[tuple[Any, str]]
     token: str
     is_cut: bool
+
+    def errors(self) -> list[tuple[str, int]]:
+        """The errors of those found, the most frequent first, with their numbers: texts that differ in digits only are one."""
+        return Counter(_DIGITS.sub("…", one.error) for one in self.found if getattr(one, "error", None)).most_common()
 
 
 @dataclass(frozen=True, slots=True)

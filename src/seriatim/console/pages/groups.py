@@ -49,7 +49,7 @@ _TEMPLATE = """
 </ul>
 {% endif %}
 <h2>Groups</h2>
-{% if asked.may("mend") and listing.rows %}
+{% if every and asked.may("mend") and listing.rows %}
 <p class="bulk">All groups that this filter finds:
 {% for action in bulk %}{% if asked.may(on_groups[action].role) %}
 <a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].button }}…</a>
@@ -93,7 +93,7 @@ def _read(asked: Asked) -> Answer:
     causes = []
     if after is None and (named is None or named in STOPPED):  # others may be any number
         counts = _causes(asked, queue, given, every=every)
-        causes = [(one, asked.chosen(*_FILTERS) | _where(one, every=every)) for one in counts]
+        causes = [(one, asked.chosen(*_FILTERS, "state") | _where(one, every=every)) for one in counts]
     return Answer(
         GROUPS.objects_of(shown),
         listing=listing,
