@@ -27,12 +27,13 @@ PICTURES = (
     ("console-group", "/groups/fulfilment/c1", False, False),
     ("console-group-dark", "/groups/fulfilment/hole", True, False),
     ("console-group-narrow", "/groups/fulfilment/c1", False, True),
-    ("console-bulk", "/bulk?what=groups&action=retry&error=ValueError", False, False),
+    ("console-bulk", "/bulk?what=groups&action=retry&error_class=ValueError", False, False),
     ("console-bulk-operation", "/bulk-operations/1", False, False),
     ("console-pipeline", "/pipelines/stored", False, False),
     ("console-pipeline-group", "/pipelines/stored/groups/standard/hole", False, False),
     ("console-messages", "/messages", False, False),
     ("console-faults", "/faults", False, False),
+    ("console-fault", "/faults/1", False, False),
     ("console-dead-letters", "/dead-letters", False, False),
     ("console-unrouted", "/unrouted", False, False),
     ("console-workers", "/workers", False, False),
@@ -72,7 +73,7 @@ def _act_on_many(box: MessageBox) -> None:
     where = groups.group_filter("fulfilment", key="b*")
     by = {"actor": "ann", "reason": "the bank has mended its side"}
     found = bulk_operations.gather_chosen(
-        box, groups.Action.RETRY, where, chosen_by={"key": "b*", "error": "PaymentRefused"}, **by
+        box, groups.Action.RETRY, where, chosen_by={"key": "b*", "error_class": "PaymentRefused"}, **by
     )
     for number in (3, 11):
         groups.skip_message(box, "fulfilment", f"b{number:02}", actor="bob", reason="the customer has cancelled")

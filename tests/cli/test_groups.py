@@ -339,7 +339,7 @@ def test_trace(shop, call):
     assert told(call("trace", one, "--json"))[0]["kind"] == "received"
     lines = call("trace", "--group", "it's c1").stdout.splitlines()
     assert lines[0].split() == ["at", "step", "message"]
-    assert "1 left no trace here" in lines[1]
+    assert "1 of 3 released messages can't be shown" in lines[1]
     found = told(call("trace", "--group", "it's c1", "--queue", "shop", "--limit", 2, "--json"))
     assert [step["kind"] for step in found].count("received") == 2
     assert "give either a MESSAGE or --group" in call("trace", code=2).stderr

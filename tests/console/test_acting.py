@@ -6,11 +6,14 @@ import re
 
 import pytest
 
+import seriatim as sq
+from seriatim.box.faults.faults import Fault
 from seriatim.console.who import Actor
-from seriatim.operations import dead_letters, groups, queues
+from seriatim.kernel.fault import FaultKind
+from seriatim.operations import dead_letters, faults, groups, queues
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.operator_log import operator_log
-from tests.box.console import publish
+from tests.box.console import TRANSIENT, define, failing, publish
 from tests.console.conftest import Client
 from tests.console.story import ADDRESS, orders, shop, stop
 from tests.console.test_guard import form_of
@@ -120,6 +123,59 @@ def test_a_body_that_is_not_changed_is_not_edited(box):
     assert "edit" not in str(operator_log(box)[0].details)
 
 
+# ---- on the page of a message
+
+
+def posted(client, address, action):
+    """What comes of the form of an action on a page, filled in with a reason."""
+    forms = [one for one in client.get(address).text.split("<form ")[1:] if f'name="action" value="{action}"' in one]
+    fields = dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)">', forms[0].split("</form>")[0]))
+    return client.post("/act", fields | {"reason": "as it should be"})
+
+
+def test_a_message_that_stops_its_group_is_retried_on_its_page_and_on_that_of_its_fault(shopping, box):
+    (first, second) = (one for one in faults.faults(box, "fulfilment", error="4711") if one.group in ("c1", "c2"))
+    for group, address in (
+        (first.group, f"/messages/{first.message_id}"),
+        (second.group, f"/faults/{second.fault_id}"),
+    ):
+        answer = posted(shopping, address, "retry")
+        assert answer.headers["location"].startswith(f"/groups/fulfilment/{group}?done=")
+        assert state(box, group, "fulfilment") == "ready"
+        assert "What helps" not in shopping.get(address).text
+    behind = shopping.get("/messages.json?queue=fulfilment&group=c3").json()[1]["message_id"]
+    assert "What helps" not in shopping.get(f"/messages/{behind}").text
+
+
+def test_a_dead_letter_is_put_back_or_deleted_on_the_page_of_its_message(shopping, box):
+    groups.skip_message(box, "fulfilment", "c1", actor="bob", reason="gone")
+    one, other = dead_letters.dead_letters(box)
+    assert f'href="/messages/{one.message_id}">{one.entry_id}</a>' in shopping.get("/dead-letters").text
+    answer = posted(shopping, f"/messages/{one.message_id}", "letter.requeue")
+    page = shopping.get(answer.headers["location"]).text
+    assert "Requeue is done. It is in the operator log as number" in page
+    assert "What helps" not in page
+    (fault,) = faults.faults(box, message_id=other.message_id)
+    assert ">Requeue<" in shopping.get(f"/faults/{fault.fault_id}").text
+    assert posted(shopping, f"/faults/{fault.fault_id}", "letter.delete").headers["location"] == "/dead-letters"
+    assert dead_letters.dead_letters(box) == []
+    assert [entry.reason for entry in operator_log(box)[:2]] == ["as it should be"] * 2
+    assert "no queue has it any more" in shopping.get(f"/faults/{fault.fault_id}").text
+    again = shopping.post("/act", {"action": "letter.requeue", "name": str(other.entry_id), "reason": "r"})
+    assert (again.status_code, "there is no dead letter" in again.text) == (404, True)
+
+
+def test_a_message_that_waits_by_itself_is_retried_on_its_page(box):
+    define(box, policy=sq.Unordered(), group=None, sequence=None, retry_delay=3600)
+    (message_id,) = publish(box, 1)
+    failing(box, TRANSIENT, group=None)
+    client = Client(box)
+    assert posted(client, f"/messages/{message_id}", "message.retry").status_code == 303
+    assert "What helps" not in client.get(f"/messages/{message_id}").text
+    with box.session() as tx:
+        assert [one.message_id for one in tx.receive("shop", limit=1)] == [message_id]
+
+
 # ---- many
 
 
@@ -143,6 +199,32 @@ def test_many_are_retried_by_the_filter_and_what_changed_is_left_out_and_said(sh
     assert sorted(one.group for one in operator_log(box) if one.action == "retry") == ["c1", "c3"]
     again = shopping.post("/bulk", form | {"seen": ""})
     assert "Retry: 0 groups" in again.text
+
+
+def test_groups_are_chosen_by_the_class_of_their_error_and_its_text(box):
+    shop(box, faulted=2, refused=0)
+    for name, kind, text in (("x1", "Wrapped", "ValueError: order 4711"), ("x2", "ValueError", "no street")):
+        orders(box, name, 1)
+        stop(box, name, Fault(FaultKind.BUSINESS, kind, text, "w1"))
+    groups.suspend(box, "fulfilment", "x2", actor="ann", reason="later")
+    client = Client(box)
+    page = client.get("/groups").text
+    assert "state=faulted" not in page
+    assert 'href="/groups?error_class=ValueError"><strong>2 groups</strong>' in page
+    for given, wanted in (
+        ("error_class=ValueError", ["c1", "c2"]),
+        ("error=order+4711", ["c1", "c2", "x1"]),
+        ("error_class=Wrapped&error=order+4711", ["x1"]),
+        ("error_class=valueerror", []),
+    ):
+        assert [one["group"] for one in client.get(f"/groups.json?{given}").json()] == wanted, given
+        preview = client.get(f"/bulk.json?what=groups&action=retry&{given}").json()
+        assert [one[1] for one in preview["found"]] == wanted, given
+    assert [one["group"] for one in client.get("/faults.json?error_class=Wrapped").json()] == ["x1"]
+    groups.skip_message(box, "fulfilment", "x1", actor="ann", reason="gone")
+    (letter,) = client.get("/dead-letters.json?error_class=Wrapped&error=order+4711").json()
+    assert letter["group"] == "x1"
+    assert client.get("/dead-letters.json?error_class=ValueError").json() == []
 
 
 def test_a_preview_says_what_is_left_out_and_why(shopping):

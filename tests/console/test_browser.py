@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,11 @@ def test_a_fault_is_seen_understood_and_mended(box, page):
         page.get_by_role("row", name="fulfilment").get_by_role("link", name="4 groups").click()
         page.get_by_role("row", name="fulfilment c1 ").get_by_role("link", name="c1").click()
         expect(page.get_by_text("the handler failed for good: ValueError: order 4711 has no postcode")).to_be_visible()
+        since = page.locator(".about time")
+        title = since.get_attribute("title")
+        assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC · .+", title), title
+        since.click()
+        expect(since).to_have_text(title)
         page.get_by_text("Edit its body first").click()
         body = page.get_by_role("textbox", name="Body of message")
         body.fill(body.input_value().replace("null", '"3011"'))
@@ -155,7 +161,7 @@ def test_nobody_is_shut_out(box, browser):
     where = group_filter("fulfilment", error="ValueError")
     bulk_operations.gather_chosen(box, Action.RETRY, where, chosen_by={"error": "ValueError"}, actor="ann", reason="r")
     paths = ["/", "/groups?all=yes", "/groups/fulfilment/c1", "/groups/fulfilment/hole", f"/messages/{message_id}", "/messages",
-             "/faults", "/faults/1", "/dead-letters", "/set-aside", "/unrouted", "/dialogs", "/workers", "/log", "/subscriptions",
+             "/faults", "/faults/1", "/dead-letters", "/set-aside", "/unrouted", "/dialogs", "/links", "/transmission", "/workers", "/log", "/subscriptions",
              "/bulk-operations", "/bulk-operations/1", "/search?text=c1", "/bulk?what=groups&action=retry", "/queues/fulfilment", "/nothing"]  # fmt: skip
     with served(box) as address:
         for scheme, width, some in (("light", 1280, paths), ("dark", 400, paths[:5])):
@@ -165,6 +171,10 @@ def test_nobody_is_shut_out(box, browser):
                 page = context.new_page()
                 for path in some:
                     page.goto(address + path)
+                    assert page.locator("nav a").first.is_visible() == (width > 400), (
+                        "the menu is folded where it is narrow"
+                    )
+                    page.locator("nav details").evaluate("one => one.open = true")
                     for one in page.locator("main details").all():
                         one.evaluate("one => one.open = true")
                     page.evaluate(AXE)

@@ -11,6 +11,7 @@ from seriatim.operations.find import find
 from seriatim.operations.set_aside import set_aside
 from tests.box.console import define, publish, received
 from tests.console.conftest import Client
+from tests.console.test_guard import form_of
 
 
 def ids(rows):
@@ -78,6 +79,15 @@ def test_a_slow_count_is_shown_with_its_age_and_not_repeated_at_once(filled, mon
     looks._counted_at -= 3600
     client = Client(filled)
     assert "Counted" not in client.get("/").text
+
+
+def test_what_was_done_in_the_console_is_counted_at_once(filled, monkeypatch):
+    monkeypatch.setattr("seriatim.console.live._QUICK_S", 0.0)
+    client = Client(filled)
+    monkeypatch.setattr("seriatim.console.live._SHARE", 1_000_000)
+    before = client.get("/.json").json()[0]["stopped"]
+    assert client.post("/act", form_of(client, reason="mended")).status_code == 303
+    assert client.get("/.json").json()[0]["stopped"] == before - 1
 
 
 def test_a_page_does_not_wait_for_a_count_that_takes_long(filled):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from uuid import uuid4
 
 import pytest
@@ -12,8 +13,8 @@ from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.console.pages import pages
 from seriatim.operations import groups
-from tests.box.console import publish
-from tests.console.conftest import NASTY, fill
+from tests.box.console import publish, rows
+from tests.console.conftest import NASTY, Client, fill
 from tests.databases import box_with
 
 #: Pages only look.
@@ -38,6 +39,7 @@ TWINS = {
     "/subscriptions.json": "subscriptions",
     "/schedules.json": "schedules",
     "/search.json?text=c1": "find c1",
+    "/faults/1.json": "faults 1",
 }
 
 
@@ -70,6 +72,7 @@ def test_a_group_says_why_it_stands_still_what_blocks_it_and_what_helps(client):
     assert text.index('name="action" value="retry"') < text.index('name="action" value="skip_message"')
     assert "cannot resume a group that is faulted: it has to be suspended" in text
     waits = client.get("/groups/shop/c2").text
+    assert re.search(r'which is there since <time [^>]+ UTC">\d+ s ago</time>', waits)
     assert "1 is missing" in waits
     assert "<strong>1</strong>" in waits
     assert "<strong>4..6</strong>" in waits
@@ -112,8 +115,18 @@ def test_a_list_goes_on_where_it_ended(client):
     assert ">c2</a>" in client.get("/groups?limit=1&all=yes&after_queue=shop&after_key=c1").text
 
 
-def test_the_law_is_a_line_that_turns_red(client, filled):
-    assert "The law of conservation holds" in client.get("/").text
+def test_the_law_is_a_line_with_its_numbers_that_turns_red(box):
+    fill(box)
+    line = Client(box).get("/").text.split('class="law')[1].split("</p>")[0]
+    assert 'kept" role="status"' in line
+    assert "The law of conservation holds: received 10 = released 4 + held 5 + duplicate 1." in re.sub(
+        "<[^>]+>", "", line
+    )
+    rows(box, "UPDATE {schema}.known_groups SET arrivals = arrivals + 1 WHERE group_key = 'c2' RETURNING 1")
+    page = Client(box).get("/").text
+    assert 'class="law broken" role="alert"' in page
+    assert "received 11 ≠ released 4 + held 5" in page
+    assert "group &#39;c2&#39;: took in 5, but 0 are decided and 4 held" in page
 
 
 def test_a_message_has_its_properties_its_body_and_its_way(client, filled):

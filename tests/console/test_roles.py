@@ -12,7 +12,7 @@ from tests.console.story import shop
 from tests.console.test_acting import state
 
 #: What only the owner of a box may look at.
-OWNERS = {"schedules", "dialogs"}
+OWNERS = {"schedules", "dialogs", "links", "transmission"}
 
 
 @pytest.fixture
@@ -32,6 +32,8 @@ def test_a_role_that_may_look_sees_its_queue_on_every_page(seeing):
     )
     assert "fulfilment" in told[""].text
     assert "billing" not in told[""].text
+    assert 'The law of conservation: <span class="numbers">received' in told[""].text
+    assert "vendor" in told["log"].text
     assert "c1" in told["groups"].text
     page = seeing.get("/groups/fulfilment/c1")
     assert "order 4711 has no postcode" in page.text

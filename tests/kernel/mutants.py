@@ -20,7 +20,7 @@ from pathlib import Path
 from types import CodeType, ModuleType, TracebackType
 from typing import Any, Self
 
-import numpy as np  # noqa: F401 -- the most expensive import; the forks find it there
+import tests.kernel.corpus  # noqa: F401 -- the forks find all that it imports, but for what may depend on a mutated module
 
 __all__ = ["Mutants"]
 
@@ -102,5 +102,7 @@ def _end_with_the_corpus(mutation: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("seriatim", "tests")]:
+        del sys.modules[name]
     for line in sys.stdin:
         print(json.dumps(_forked(json.loads(line))), flush=True)  # noqa: T201 -- it is the answer

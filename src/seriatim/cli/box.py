@@ -33,8 +33,8 @@ _TABLE: Table[TableSize] = Table(
     Column("rows"),
     Column("dead_rows", "dead"),
     Column("size_bytes", "bytes", meaning="its bytes with all indexes"),
-    Column("more_rows", "more rows", shown=lambda one: f"{one.more_rows:+,}"),
-    Column("more_bytes", "more bytes", shown=lambda one: f"{one.more_bytes:+,}"),
+    Column("more_rows", shown=lambda one: f"{one.more_rows:+,}"),
+    Column("more_bytes", shown=lambda one: f"{one.more_bytes:+,}"),
     row="seriatim.box.views.box_status:TableSize",
     nothing=None,
 )

@@ -15,7 +15,7 @@ from seriatim.operations.tables import errors as declared
 if TYPE_CHECKING:
     from seriatim.box.views.groups import GroupFilter
 
-__all__ = ["ERRORS", "by_error", "choosing", "filter_of", "narrowing"]
+__all__ = ["ERRORS", "by_error", "choosing", "filter_of", "in_time", "narrowing", "of_class"]
 
 ERRORS = Table.of(declared.ERRORS)
 
@@ -30,6 +30,18 @@ def _properties(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -
     return found
 
 
+def in_time(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The options ``since`` and ``until``; `what`: what is listed, and at which time, as in "faults"."""
+
+    def with_them(command: Callable[..., Any]) -> Callable[..., Any]:
+        told = f"Only {what} before this time, likewise."
+        command = click.option("--until", default=None, metavar="TIME", help=told)(command)
+        told = f"Only {what} from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h."
+        return click.option("--since", default=None, metavar="TIME", help=told)(command)
+
+    return with_them
+
+
 def narrowing(what: str, of: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """The options ``since``, ``until`` and ``properties``.
 
@@ -38,13 +50,7 @@ def narrowing(what: str, of: str) -> Callable[[Callable[..., Any]], Callable[...
         of: what has the properties, as in "faults on messages".
     """
     options = (
-        click.option(
-            "--since",
-            default=None,
-            metavar="TIME",
-            help=f"Only {what} from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h.",
-        ),
-        click.option("--until", default=None, metavar="TIME", help=f"Only {what} before this time, likewise."),
+        in_time(what),
         click.option(
             "--property",
             "properties",
@@ -69,8 +75,15 @@ def by_error(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--by", type=click.Choice(["error"]), default=None, help=told)(command)
 
 
+def of_class(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The option ``error_class``; `what`: what it leaves, as in "faults with an error of this class"."""
+    return click.option(
+        "--error-class", default=None, metavar="CLASS", help=f"Only {what}, such as ValueError; see --by error."
+    )
+
+
 def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options ``queue``, ``state``, ``key``, ``older_than``, ``error``, ``since``, ``until`` and ``properties``."""
+    """The options ``queue``, ``state``, ``key``, ``older_than``, ``error``, ``error_class``, ``since``, ``until`` and ``properties``."""
     options = (
         click.option("--queue", default=None, help="Only groups of this queue."),
         click.option(
@@ -94,6 +107,7 @@ def choosing(command: Callable[..., Any]) -> Callable[..., Any]:
             metavar="TEXT",
             help="Only groups with this text in the reason for which they stopped.",
         ),
+        of_class("groups that an error of this class has stopped"),
         narrowing("groups that have been in their state", "groups that have a message"),
     )
     for option in reversed(options):

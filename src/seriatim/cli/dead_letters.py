@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.choose import ERRORS, by_error, narrowing
+from seriatim.cli.choose import ERRORS, by_error, narrowing, of_class
 from seriatim.cli.group import REFUSED
 from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line
@@ -57,6 +57,7 @@ def _choosing(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--error", default=None, metavar="TEXT", help="Only dead letters with this text in their reason or error."
         ),
+        of_class("dead letters whose handler failed last with an error of this class"),
         narrowing("dead letters set aside", "dead letters"),
     )
     for option in reversed(options):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from seriatim.cli.choose import ERRORS, by_error, narrowing
+from seriatim.cli.choose import ERRORS, by_error, narrowing, of_class
 from seriatim.cli.plain import in_line, in_lines
 from seriatim.cli.table import Table, as_json, json_option
 from seriatim.cli.which import opened, which_box
@@ -38,6 +38,7 @@ FAULTS = Table.of(declared.FAULTS)
 @click.option("--kind", type=click.Choice(_KINDS), default=None, help="Only faults of this kind.")
 @click.option("--older-than", default=None, metavar="PERIOD", help="Only faults that are older, such as 7d.")
 @click.option("--error", default=None, metavar="TEXT", help="Only faults with this text in their class or message.")
+@of_class("faults with an error of this class")
 @narrowing("faults", "faults on messages that still exist,")
 @by_error
 @click.option(

@@ -42,7 +42,7 @@ OPERATION = Table.of(declared.OPERATION)
 REFUSED = Table.of(declared.REFUSED)
 ACTED = Table.of(declared.ACTED)
 
-_FILTERS = ("queue", "state", "key", "older_than", "error", "since", "until", "properties")
+_FILTERS = ("queue", "state", "key", "older_than", "error", "error_class", "since", "until", "properties")
 _WORDS = {
     Action.SUSPEND: "Suspend a group: it accepts messages, but hands none out. A locked group stops at the end of its turn.",
     Action.RESUME: "Resume a suspended group.",

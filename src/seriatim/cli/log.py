@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from seriatim.cli.choose import in_time
 from seriatim.cli.pipeline_groups import which_pipeline
 from seriatim.cli.table import Table, json_option
 from seriatim.cli.which import opened, which_box
@@ -14,6 +15,7 @@ from seriatim.operations.tables import pipelines as declared
 
 if TYPE_CHECKING:
     from seriatim.operations.log_entries import LogEntry
+    from seriatim.operations.log_filter import LogChoice
 
 __all__ = ["LOGGED", "log"]
 
@@ -23,6 +25,9 @@ LOGGED = Table.of(declared.LOGGED)
 @click.command("log")
 @click.option("--queue", default=None, help="Only actions on this queue or destination, or on its groups.")
 @click.option("--group", default=None, metavar="KEY", help="Only actions on groups with this key.")
+@click.option("--actor", default=None, help="Only what this actor did.")
+@click.option("--action", default=None, help="Only this action, such as skip_message.")
+@in_time("actions")
 @click.option(
     "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
 )
@@ -30,7 +35,14 @@ LOGGED = Table.of(declared.LOGGED)
 @which_box
 @json_option("Print a JSON list.", LOGGED)
 def log(
-    *, queue: str | None, group: str | None, limit: int, pipeline: str | None, dsn: str | None, schema: str, json_: bool
+    *,
+    queue: str | None,
+    limit: int,
+    pipeline: str | None,
+    dsn: str | None,
+    schema: str,
+    json_: bool,
+    **chosen: Unpack[LogChoice],
 ) -> None:
     """List what operators did, newest first: actor, action, reason and result.
 
@@ -42,13 +54,13 @@ def log(
     if pipeline is not None:
         from seriatim.operations.pipelines.log import operator_log  # noqa: PLC0415 -- Spark is slow to import
 
-        found = operator_log(pipeline, queue, group=group, limit=limit)
+        found = operator_log(pipeline, queue, limit=limit, **chosen)
     else:
-        found = _here(queue, group, limit, dsn, schema)
+        found = _here(queue, chosen, limit, dsn, schema)
     LOGGED.print(found, json_=json_, limit=limit)
 
 
-def _here(queue: str | None, group: str | None, limit: int, dsn: str | None, schema: str) -> list[LogEntry]:
+def _here(queue: str | None, chosen: LogChoice, limit: int, dsn: str | None, schema: str) -> list[LogEntry]:
     from seriatim.operations.box_here import is_here  # noqa: PLC0415 -- the driver, when it is needed
 
     found: list[LogEntry] = []
@@ -56,7 +68,7 @@ def _here(queue: str | None, group: str | None, limit: int, dsn: str | None, sch
         try:
             from seriatim.operations.pipelines.log import operator_logs_here  # noqa: PLC0415 -- Spark is slow to import
 
-            found = operator_logs_here(queue, group=group, limit=limit)
+            found = operator_logs_here(queue, limit=limit, **chosen)
         except MissingExtra:
             found = []  # then no pipeline runs here
     if found and not is_here(dsn):
@@ -64,5 +76,5 @@ def _here(queue: str | None, group: str | None, limit: int, dsn: str | None, sch
     from seriatim.operations.log_entries import entries_of_box  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
-        found += entries_of_box(box, queue, group=group, limit=limit)
+        found += entries_of_box(box, queue, limit=limit, **chosen)
     return sorted(found, key=lambda one: one.at, reverse=True)[:limit]

@@ -42,7 +42,7 @@ which_pipeline = click.option(
     help="Of this pipeline, in place of a message box: its name, or its file.",
 )
 #: Filters that only a box knows.
-_OF_A_BOX = ("error", "since", "until", "properties")
+_OF_A_BOX = ("error", "error_class", "since", "until", "properties")
 
 
 def act_in_pipeline(

@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.table import Table as Lines
 from rich.text import Text
 
-from seriatim.cli.table import Column, Table, json_only, text_only
+from seriatim.cli.table import Column, Table, columns, json_only, text_only
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -60,8 +60,7 @@ _WIDEST = 10_000  # characters; a width that no table reaches
 _DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead")
 ACCOUNTS: Table[Account] = Table(
     "The account of a destination",
-    Column("destination"),
-    Column("held_before", "held before"),
+    *columns("destination", "held_before"),
     Column("arrived", "in"),
     text_only("=", lambda _: "=", "the left side of the law is equal to the right"),
     *(Column(one) for one in _DISPOSITIONS[:2]),
@@ -95,8 +94,7 @@ def plain_sequence(sequence: object) -> str | None:
 
 HELD_GROUPS: Table[HeldGroup] = Table(
     "A group that holds messages",
-    Column("destination"),
-    Column("group"),
+    *columns("destination", "group"),
     text_only(
         "waits for",
         lambda one: one.missing or one.reason.removeprefix("waits for "),
@@ -110,8 +108,7 @@ HELD_GROUPS: Table[HeldGroup] = Table(
 )
 SKIPPED_HOLES: Table[SkippedHole] = Table(
     "A hole that was skipped",
-    Column("destination"),
-    Column("group"),
+    *columns("destination", "group"),
     text_only("skipped", lambda one: one.numbers, "the missing numbers"),
     *json_only("first", "last"),
     row="seriatim.runtime.pipelines.progress:SkippedHole",
@@ -124,9 +121,7 @@ SKIPPED: Table[SkippedHoles] = Table(
 )
 SUSPECTED_RESTARTS: Table[SuspectedRestart] = Table(
     "A group whose producer seems to have begun anew",
-    Column("destination"),
-    Column("group"),
-    Column("number"),
+    *columns("destination", "group", "number"),
     row="seriatim.runtime.pipelines.progress:SuspectedRestart",
 )
 SUSPECTED: Table[SuspectedRestarts] = Table(
@@ -137,10 +132,7 @@ SUSPECTED: Table[SuspectedRestarts] = Table(
 )
 REASONS: Table[SetAsideReason] = Table(
     "A reason for which messages were set aside",
-    Column("messages"),
-    Column("disposition"),
-    Column("destination"),
-    Column("reason"),
+    *columns("messages", "disposition", "destination", "reason"),
     text_only("such as", example_of, "a message that was set aside for it"),
     *json_only("message_id", "group", "sequence"),
     row="seriatim.spark.deliver.set_aside_reasons:SetAsideReason",

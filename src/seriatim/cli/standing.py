@@ -29,7 +29,7 @@ def tell(found: Standing) -> None:
     since = f" since {_moment(view.since)}" if view.since else ""
     click.echo(in_line(f"{view.queue}, group {view.group}: {view.state}{', closing' if view.closing else ''}{since}"))
     click.echo(in_line(f"  {found.why}"))
-    for what, head in (("blocks", found.blocks), ("next", found.following)):
+    for what, head in (("blocks", found.blocks), ("next message", found.following)):
         if head is not None:
             click.echo(in_line(f"  {what}: {_head(head)}"))
     counts = {"arrived": view.arrived, "held": view.held, "queued": view.queued, "in hand": view.in_hand}
@@ -41,7 +41,9 @@ def tell(found: Standing) -> None:
         due = f", {view.clock_was_ahead}" if view.clock_was_ahead else due
         click.echo(f"  hole: {view.next}..{view.hole_through} since {_moment(view.hole_since)}{due}")
     _tell_places(found)
-    click.echo(f"  next {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}")
+    click.echo(
+        f"  next number {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}"
+    )
     click.echo(in_line(f"  last processed: {_told(found.processed)}"))
     click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}")
     if found.place is not None and found.place.helps is not None:

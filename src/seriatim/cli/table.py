@@ -9,7 +9,7 @@ import click
 
 from seriatim.cli.plain import in_line, width_of
 from seriatim.operations.tables import table as declared
-from seriatim.operations.tables.table import Column, as_json, as_json_line, json_only, shown_value, text_only
+from seriatim.operations.tables.table import Column, as_json, as_json_line, columns, json_only, shown_value, text_only
 
 __all__ = [
     "Column",
@@ -17,6 +17,7 @@ __all__ = [
     "Table",
     "as_json",
     "as_json_line",
+    "columns",
     "in_columns",
     "json_only",
     "json_option",

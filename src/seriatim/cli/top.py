@@ -39,7 +39,7 @@ _QUEUES: Table[QueueOverview] = Table(
     Column("enabled", "is", shown=lambda one: "on" if one.enabled else "off"),
     Column("waiting"),
     Column("ready_s", "oldest", shown=lambda one: _period(one.ready_s)),
-    Column("in_hand", "in hand"),
+    Column("in_hand"),
     Column("held"),
     Column("missing", "missing a number"),
     Column("hole_s", "oldest hole", shown=lambda one: _period(one.hole_s)),

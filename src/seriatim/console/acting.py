@@ -29,6 +29,7 @@ from seriatim.operations import (
 from seriatim.operations.groups import Action
 from seriatim.operations.tables.acted import OPERATION
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
+from seriatim.operations.tables.dead_letters import REQUEUED
 from seriatim.operations.tables.pipelines import OPERATION as OF_PIPELINE
 from seriatim.pipeline.text.counted import counted
 
@@ -58,6 +59,7 @@ class Done:
 _ROLES = {
     "queue.on": "switch", "queue.off": "switch", "subscription.start": "switch", "subscription.stop": "switch",
     "schedule.pause": "switch", "schedule.resume": "switch", "unrouted.resubmit": "mend",
+    "letter.requeue": "mend", "letter.delete": "discard", "message.retry": "mend",
     "instance.suspend": "mend", "instance.resume": "mend", "instance.terminate": "discard",
 }  # fmt: skip
 
@@ -102,7 +104,7 @@ def act(
         return _on_bulk(box, actor, action, form, reads_only=reads_only)
     by = _allowed(actor, role_of(action), form, reads_only=reads_only)
     if action in _ROLES:
-        return _switch(box, action, form.get("name", ""), by)
+        return _on_named(box, action, form, by)
     if "pipeline" in form:
         return _in_pipeline(pipelines or Pipelines(), Action(action), form, by)
     return _on_group(box, actor, Action(action), form, by)
@@ -201,9 +203,10 @@ def _number(name: str, text: str) -> int:
     return int(text)
 
 
-def _switch(box: MessageBox, action: str, name: str, by: dict[str, str]) -> Done:
+def _on_named(box: MessageBox, action: str, form: Mapping[str, str], by: dict[str, Any]) -> Done:
     """Actions on what has a name or a number of its own."""
     noun, _, verb = action.partition(".")
+    name = form.get("name", "")
     match noun:
         case "queue":
             (queues.turn_on if verb == "on" else queues.turn_off)(box, name, **by)
@@ -214,6 +217,8 @@ def _switch(box: MessageBox, action: str, name: str, by: dict[str, str]) -> Done
         case "schedule":
             (schedules.pause if verb == "pause" else schedules.resume)(box, name, **by)
             return Done(f"schedule {name!r}: {verb}", ("schedules",), {})
+        case "letter" | "message":
+            return _on_message(box, action, name, form.get("queue", ""), by)
         case "instance":
             does = {"suspend": instances.suspend, "resume": instances.resume, "terminate": instances.terminate}[verb]
             does(box, _number("the instance", name), **by)
@@ -221,6 +226,20 @@ def _switch(box: MessageBox, action: str, name: str, by: dict[str, str]) -> Done
         case _:
             done = messages.resubmit(box, **by)
             return Done(f"{done.routed:,} routed, {done.left:,} left", ("unrouted",), {})
+
+
+def _on_message(box: MessageBox, action: str, name: str, queue: str, by: dict[str, Any]) -> Done:
+    """Actions on one message: a dead letter by its number, or one that stands still by itself in a queue."""
+    if action == "message.retry":
+        (retried,) = messages.retry(box, name, queue=queue, **by)
+        return Done(f"message {name}: retry", ("messages", name), {"done": retried.operation_id})
+    number = _number("the dead letter", name)
+    if action == "letter.delete":
+        dead_letters.delete(box, [number], **by)
+        return Done(f"dead letter {number}: deleted", ("dead-letters",), {})
+    done = dead_letters.requeue(box, number, **by)
+    back = ("messages", done.letter.message_id)
+    return Done(f"dead letter {number}: {done.place}", back, {"done": done.operation_id}, REQUEUED.object_of(done))
 
 
 # ---- many at once
@@ -312,8 +331,8 @@ def lot_of(what: str, action: str) -> Lot:
     raise Refusal(400, f"there is no action {shown(action, 60)} on many {shown(what, 60)}")
 
 
-_GROUP_FILTERS = ("queue", "state", "key", "older_than", "error", "since", "until")
-_LETTER_FILTERS = ("queue", "key", "error", "older_than", "since", "until")
+_GROUP_FILTERS = ("queue", "state", "key", "older_than", "error_class", "error", "since", "until")
+_LETTER_FILTERS = ("queue", "key", "error_class", "error", "older_than", "since", "until")
 _ASIDE_FILTERS = ("queue", "group", "status", "type", "older_than")
 
 

@@ -36,5 +36,5 @@ ON_GROUPS: Mapping[Action, ActionWords] = {
     Action.RESET: ActionWords("Reset", "Reset", "go on with another number"),
     Action.RESTART: ActionWords("Restart", "Restart", "begin anew, because its producer has"),
     Action.CLOSE: ActionWords("Close", "Close", "new messages are late; it is closed when it holds nothing", "discard"),
-    Action.ABORT: ActionWords("Abort", "Abort", "all its waiting messages become dead letters", "discard"),
+    Action.ABORT: ActionWords("Abort", "Abort", "all its held and queued messages become dead letters", "discard"),
 }

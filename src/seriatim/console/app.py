@@ -125,7 +125,7 @@ class _Console:
         found = environment(self._pages, self._looks.now)
         version = {name: sha256(body).hexdigest()[:12] for name, (body, _) in self._static.items()}
         found.globals |= {
-            "url": lambda *parts, **query: address(self._prefix, [*map(str, parts)], query),
+            "url": self._url,
             "static": lambda name: address(self._prefix, ["static", *name.split("/")], {"v": version[name]}),
             "menu": [
                 (
@@ -141,6 +141,13 @@ class _Console:
             "place": self._box.access.place,
         }
         return found
+
+    def _url(self, *parts: object, _suffix: str = "", **query: object) -> str:
+        """An address; a last part that is a mapping is further names and values of its query."""
+        if parts and isinstance(parts[-1], Mapping):
+            query = dict(parts[-1]) | query
+            parts = parts[:-1]
+        return address(self._prefix, [*map(str, parts)], query, suffix=_suffix)
 
     def _is_shown(self, page: Page) -> bool:
         return bool(self._pipelines.names) or not page.of_pipelines
@@ -194,7 +201,9 @@ class _Console:
             raise Refusal(414, "the address is too long")
         if request.method == "POST":
             form = await _form_of(request)
-            return await run_in_threadpool(self._posted, parts, form, actor, wants_json=wants_json)
+            answer = await run_in_threadpool(self._posted, parts, form, actor, wants_json=wants_json)
+            self._looks.recount()
+            return answer
         if parts == ["metrics"]:
             if "see" not in actor.roles:
                 raise Refusal(403, f"{actor.name} may not look")
@@ -222,7 +231,9 @@ class _Console:
     ) -> Response:  # fmt: skip
         if page.role not in actor.roles:
             raise Refusal(403, f"{actor.name} may not look", f"it needs the role {page.role}")
-        asked = Asked(self._box, actor, named, query, self._reads_only, self._looks, self.bulk, self._pipelines)
+        asked = Asked(
+            self._box, actor, named, query, self._reads_only, self._looks, self.bulk, self._pipelines, wants_json
+        )
         found = page.read(asked)
         if wants_json:
             return _json(found.twin, status)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -22,8 +23,11 @@ __all__ = ["environment", "pretty", "sparkline"]
 _SIGNS = {
     "faulted": "✖", "timed_out": "◷", "suspended": "‖", "waiting": "…", "locked": "▶", "ready": "●", "closed": "■",
     "on": "●", "off": "‖", "stopped": "‖", "started": "●", "running": "▶", "unenlisted": "■",
+    "ok": "●", "down": "✖", "new": "○", "unpaired": "‖", "open": "●",
     "gathered": "○", "ended": "■", "cancelled": "✖", "changed": "≠",
 }  # fmt: skip
+#: A time in a text, as `shown_value` writes it.
+_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d")
 #: A cell has at most so many characters.
 _LONGEST = 300
 
@@ -39,39 +43,56 @@ def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: dat
         lstrip_blocks=True,
     )
     found.filters |= {
-        "cell": _cell, "moment": _moment, "ago": lambda at: _ago(at, now), "plain": in_line, "lines": in_lines, "counted": counted,
+        "cell": lambda value: _cell(value, now), "timed": lambda text: _timed(text, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
         "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found
 
 
-def _cell(value: object) -> Markup | str:
+def _cell(value: object, now: Callable[[], datetime]) -> Markup | str:
     """The content of a cell."""
     if isinstance(value, datetime):
-        return _moment(value)
+        return _time(value, now)
     text = in_line(shown_value(value))
     if len(text) <= _LONGEST:
         return escape(text)
     return Markup('<span title="{}">{}…</span>').format(text[:2000], text[:_LONGEST])
 
 
-def _moment(at: datetime | None) -> Markup | str:
+def _time(at: datetime | None, now: Callable[[], datetime], *, is_age: bool = False) -> Markup | str:
+    """A time, told from now; its title is the time itself. `is_age`: only how long ago it is, as behind "for"."""
     if at is None:
         return ""
-    utc = at.astimezone(UTC)
-    return Markup('<time datetime="{}">{}</time>').format(
-        utc.isoformat(timespec="milliseconds"), utc.strftime("%Y-%m-%d %H:%M:%SZ")
+    age, utc = (now() - at).total_seconds(), at.astimezone(UTC)
+    return Markup('<time datetime="{}" data-age="{:.1f}"{} title="{}">{}</time>').format(
+        utc.isoformat(timespec="milliseconds"),
+        age,
+        Markup(" data-plain") if is_age else "",
+        f"{utc:%Y-%m-%d %H:%M:%S} UTC",
+        period_of(age) if is_age else told_from_now(age),
     )
 
 
-def _ago(at: datetime | None, now: Callable[[], datetime]) -> Markup | str:
-    if at is None:
-        return ""
-    return Markup('<time class="ago" datetime="{}" title="{}">{}</time>').format(
-        at.astimezone(UTC).isoformat(timespec="milliseconds"),
-        at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ"),
-        period_of((now() - at).total_seconds()),
-    )
+def _timed(text: str, now: Callable[[], datetime]) -> Markup:
+    """A text of ours, in which times are told from now; what only looks like one stays as it is."""
+
+    def told(found: re.Match[str]) -> Markup | str:
+        try:
+            return _time(datetime.fromisoformat(found[0]), now)
+        except ValueError:
+            return escape(found[0])
+
+    line = in_line(text)
+    pieces, at = [], 0
+    for found in _TIME.finditer(line):
+        pieces += [escape(line[at : found.start()]), told(found)]
+        at = found.end()
+    return Markup("").join([*pieces, line[at:]])
+
+
+def told_from_now(age: float) -> str:
+    """A time by its age in seconds: "3 h ago", or "in 3 h" where that is negative."""
+    return f"{period_of(age)} ago" if age >= 0 else f"in {period_of(-age)}"
 
 
 def _badge(state: str) -> Markup:

@@ -16,7 +16,7 @@ from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
 from seriatim.console.who import Actor
 from seriatim.errors import UsageError, shown
-from seriatim.operations.tables.table import Table
+from seriatim.operations.tables.table import Column, Table, shown_value
 
 __all__ = ["Answer", "Asked", "Field", "Listing", "Page", "address", "matched", "segments_of"]
 
@@ -37,6 +37,7 @@ class Asked:
         looks: what the console's poller has seen; see `live.Looks`.
         bulk: works on bulk operations; see `bulk_work.BulkWork`.
         pipelines: the pipelines that the console was given; see `pipelines.Pipelines`.
+        is_twin: whether the JSON twin is asked for, and nothing else is shown.
     """
 
     box: MessageBox
@@ -47,6 +48,7 @@ class Asked:
     looks: Any = None
     bulk: Any = None
     pipelines: Pipelines = field(default_factory=Pipelines)
+    is_twin: bool = False
 
     def may(self, role: str) -> bool:
         """Whether the user has a role, and it can be used; only looking can in a console that reads only."""
@@ -104,7 +106,7 @@ class Listing:
         table: the table, whose columns for people are shown.
         rows: the rows.
         caption: the name of the list, for those who hear it.
-        links: the parts of the address to which a cell leads, by heading, from a row; None: nowhere.
+        links: the parts of the address to which a cell leads, by heading, from a row, last perhaps its query; None: nowhere.
         nothing: the text in place of a table that has no rows.
         following: the query of the next rows; None: these are all.
     """
@@ -112,9 +114,14 @@ class Listing:
     table: Table[Any]
     rows: Sequence[Any]
     caption: str
-    links: Mapping[str, Callable[[Any], Sequence[str] | None]] = field(default_factory=dict)
+    links: Mapping[str, Callable[[Any], Sequence[str | Mapping[str, object]] | None]] = field(default_factory=dict)
     nothing: str = "there are none"
     following: Mapping[str, str] | None = None
+
+    @property
+    def columns(self) -> Sequence[Column[Any]]:
+        """The columns that are shown: those in which a row has something."""
+        return [one for one in self.table.shown if any(shown_value(one.seen(row)) for row in self.rows)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.views.filters import ErrorCount, Narrowed
+from seriatim.box.views.message_places import Stored
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.requeue import Place
 from seriatim.kernel.time import micros
@@ -27,6 +28,7 @@ __all__ = [
     "dead_letters",
     "dead_letters_by_error",
     "delete",
+    "of_message",
     "requeue",
     "requeue_each",
 ]
@@ -43,6 +45,7 @@ def dead_letters(
     key: str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    error_class: str | None = None,
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
@@ -58,6 +61,7 @@ def dead_letters(
         key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
         older_than: only dead letters set aside more than this many seconds (or ``"5m"``) ago.
         error: only dead letters with this text in their reason or in the handler's last error; case is ignored.
+        error_class: only dead letters whose handlers failed last at an error of this class; where none failed, with this reason.
         since: only dead letters set aside from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
             seconds or ``"2h"``.
         until: only dead letters set aside before this moment, likewise.
@@ -70,9 +74,16 @@ def dead_letters(
         UsageError: the limit, the period, the range of time or a property is invalid.
     """
     _check_limit(limit)
-    chosen = _filter(queue, key, older_than, error, narrowed(since, until, properties), entry_ids)
+    chosen = _filter(queue, key, older_than, error, error_class, narrowed(since, until, properties), entry_ids)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return letters.dead_letters_of(tx.transaction, chosen, after=after, limit=limit)
+
+
+def of_message(box: MessageBox, message: Stored) -> list[DeadLetter]:
+    """The dead letters that a message is: one for each queue in which it was set aside for good."""
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        numbers = letters.numbers_of(tx.transaction, message.message_id, message.id_space, message.received_at)
+        return letters.dead_letters_of(tx.transaction, DeadLetterFilter(numbers)) if numbers else []
 
 
 def dead_letters_by_error(
@@ -82,6 +93,7 @@ def dead_letters_by_error(
     key: str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    error_class: str | None = None,
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
@@ -92,7 +104,7 @@ def dead_letters_by_error(
     The arguments and errors are the same as for `dead_letters`.
     """
     _check_limit(limit)
-    chosen = _filter(queue, key, older_than, error, narrowed(since, until, properties))
+    chosen = _filter(queue, key, older_than, error, error_class, narrowed(since, until, properties))
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return letters.dead_letters_by_error(tx.transaction, chosen, limit=limit)
 
@@ -155,11 +167,12 @@ def _check_limit(limit: int) -> None:
 
 
 def _filter(
-    queue: str | None, key: str | None, older_than: float | str | None, error: str | None, narrowed: Narrowed,
+    queue: str | None, key: str | None, older_than: float | str | None, error: str | None, error_class: str | None,
+    narrowed: Narrowed,
     entry_ids: Sequence[int] | None = None,
 ) -> DeadLetterFilter:  # fmt: skip
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
-    return DeadLetterFilter(entry_ids, queue, key, age, error, narrowed)
+    return DeadLetterFilter(entry_ids, queue, key, age, error, error_class, narrowed)
 
 
 def _in_order(one: DeadLetter) -> tuple[str, str, bool, int, int]:

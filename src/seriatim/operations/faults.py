@@ -40,6 +40,7 @@ def faults(
     kind: FaultKind | str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    error_class: str | None = None,
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
@@ -57,6 +58,7 @@ def faults(
         kind: only faults of this kind: ``transient``, ``unexpected``, ``bug``, ``business``, ``poison`` or ``timeout``.
         older_than: only faults older than this many seconds (or ``"5m"``).
         error: only faults with this text in their class or text; case is ignored.
+        error_class: only faults with an error of this class.
         since: only faults from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
             seconds or ``"2h"``.
         until: only faults before this moment, likewise.
@@ -68,7 +70,9 @@ def faults(
         UsageError: there is no such kind, or the limit, the period, the range of time or a property is invalid.
     """
     _check_limit(limit)
-    chosen = _filter(queue, group, key, message_id, kind, older_than, error, narrowed(since, until, properties))
+    chosen = _filter(
+        queue, group, key, message_id, kind, older_than, error, error_class, narrowed(since, until, properties)
+    )
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return faults_of(tx.transaction, chosen, before=before, limit=limit)
 
@@ -83,6 +87,7 @@ def faults_by_error(
     kind: FaultKind | str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    error_class: str | None = None,
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
@@ -90,7 +95,9 @@ def faults_by_error(
 ) -> list[ErrorCount]:
     """Count faults by the class of their error, the most frequent first. Arguments and errors are the same as for `faults`."""
     _check_limit(limit)
-    chosen = _filter(queue, group, key, message_id, kind, older_than, error, narrowed(since, until, properties))
+    chosen = _filter(
+        queue, group, key, message_id, kind, older_than, error, error_class, narrowed(since, until, properties)
+    )
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return count_by_error(tx.transaction, chosen, limit)
 
@@ -102,12 +109,12 @@ def _check_limit(limit: int) -> None:
 
 def _filter(
     queue: str | None, group: str | None, key: str | None, message_id: str | None, kind: FaultKind | str | None,
-    older_than: float | str | None, error: str | None, narrowed: Narrowed,
+    older_than: float | str | None, error: str | None, error_class: str | None, narrowed: Narrowed,
 ) -> FaultFilter:  # fmt: skip
     if kind is not None and kind not in list(FaultKind):
         raise UsageError(f"{shown(kind)} is not a kind of fault", remedy=f"one of {', '.join(FaultKind)}")
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
-    return FaultFilter(queue, group, key, message_id, kind, age, error, narrowed)
+    return FaultFilter(queue, group, key, message_id, kind, age, error, error_class, narrowed)
 
 
 def kept_faults(box: MessageBox) -> KeptFaults:

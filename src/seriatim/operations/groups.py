@@ -94,6 +94,7 @@ def groups(
     key: str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    error_class: str | None = None,
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
@@ -110,6 +111,7 @@ def groups(
         key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
         older_than: only groups in their state for more than this many seconds (or ``"5m"``).
         error: only groups with this text in the reason of their stop.
+        error_class: only groups that an error of this class has stopped, or that are tried again after one.
         since: only groups that are in their state from this moment on: a datetime, ISO text (without a zone: local time), or how long ago it was, as
             seconds or ``"2h"``.
         until: only groups that are in their state before this moment, likewise.
@@ -125,7 +127,7 @@ def groups(
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST_GROUPS:
         raise UsageError(f"cannot list {shown(limit)} groups", remedy=f"an integer from 1 to {_MOST_GROUPS:,}")
     chosen = group_filter(
-        queue, state=state, key=key, older_than=older_than, error=error, since=since, until=until,
+        queue, state=state, key=key, older_than=older_than, error=error, error_class=error_class, since=since, until=until,
         properties=properties, suspected=suspected,
     )  # fmt: skip
     with box.session() as tx, translated(_place(box)):
@@ -139,6 +141,7 @@ def stopped(
     key: str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    error_class: str | None = None,
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
@@ -150,7 +153,7 @@ def stopped(
     They hand nothing out until something happens. The arguments and errors are the same as for `groups`.
     """
     return groups(
-        box, queue, state=STOPPED, key=key, older_than=older_than, error=error, since=since, until=until,
+        box, queue, state=STOPPED, key=key, older_than=older_than, error=error, error_class=error_class, since=since, until=until,
         properties=properties, after=after, limit=limit,
     )  # fmt: skip
 
@@ -163,6 +166,7 @@ def groups_by_error(
     key: str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    error_class: str | None = None,
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
@@ -172,7 +176,7 @@ def groups_by_error(
     The arguments and errors are the same as for `groups`. Counts up to 100,000 groups.
     """
     found = groups(
-        box, queue, state=state, key=key, older_than=older_than, error=error, since=since, until=until,
+        box, queue, state=state, key=key, older_than=older_than, error=error, error_class=error_class, since=since, until=until,
         properties=properties, limit=_MOST_GROUPS,
     )  # fmt: skip
     of: dict[str, list[GroupView]] = {}
@@ -206,6 +210,7 @@ def group_filter(
     key: str | None = None,
     older_than: float | str | None = None,
     error: str | None = None,
+    error_class: str | None = None,
     since: When | None = None,
     until: When | None = None,
     properties: Mapping[str, object] | None = None,
@@ -222,7 +227,9 @@ def group_filter(
             raise UsageError(f"{shown(one)} is not a state of groups", remedy=f"one of {', '.join(GroupState)}")
     states = None if named is None else frozenset(GroupState(one) for one in named)
     age = None if older_than is None else timedelta(microseconds=micros(older_than))
-    return GroupFilter(queue, key, states or None, age, error, narrowed(since, until, properties), suspected)
+    return GroupFilter(
+        queue, key, states or None, age, error, error_class, narrowed(since, until, properties), suspected
+    )
 
 
 def only_group(box: MessageBox, group: str) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from seriatim.box.box import MessageBox
 from seriatim.box.operators import grant
 from seriatim.box.views import invariants
+from seriatim.box.views.invariants import Account
 
 __all__ = [
+    "Account",
+    "account_within",
     "broken",
     "broken_within",
     "leases_run_out",
@@ -27,6 +30,12 @@ def broken_within(box: MessageBox, seconds: float) -> list[str] | None:
     """As `broken`; None if it would take longer: one of its statements took more than `seconds`."""
     with box.access.transaction() as transaction:
         return invariants.broken_within(transaction, seconds)
+
+
+def account_within(box: MessageBox, seconds: float) -> Account | None:
+    """The law of conservation in numbers, without locks; None if it would take longer than `seconds`. Reads all groups."""
+    with box.access.transaction() as transaction:
+        return invariants.account_within(transaction, seconds)
 
 
 def long_transactions(box: MessageBox, seconds: float) -> list[str]:

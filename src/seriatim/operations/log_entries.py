@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Unpack
 
 from seriatim.box.box import MessageBox
+from seriatim.operations.log_filter import LogChoice
 from seriatim.operations.operator_log import operator_log
 
 __all__ = ["LogEntry", "entries_of_box"]
@@ -47,7 +48,7 @@ class LogEntry:
 
 
 def entries_of_box(
-    box: MessageBox, queue: str | None = None, *, group: str | None = None, limit: int = 100
+    box: MessageBox, queue: str | None = None, *, limit: int = 100, **chosen: Unpack[LogChoice]
 ) -> list[LogEntry]:
     """Entries of a box's operator log, newest first; see `operator_log`."""
     return [
@@ -64,5 +65,5 @@ def entries_of_box(
             one.details,
             role=one.role,
         )
-        for one in operator_log(box, queue, group=group, limit=limit)
+        for one in operator_log(box, queue, limit=limit, **chosen)
     ]

@@ -10,7 +10,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["When", "moments", "narrowed", "period_of", "time_range"]
+__all__ = ["When", "ends_of", "moments", "narrowed", "period_of", "time_range"]
 
 #: A moment, or how long ago it was.
 When = float | str | datetime
@@ -34,8 +34,13 @@ def time_range(since: When | None = None, until: When | None = None) -> TimeRang
 
 def moments(since: When | None = None, until: When | None = None) -> tuple[datetime | None, datetime | None]:
     """The ends of a range of time as moments, by this machine's clock; see `time_range`."""
-    told, now = time_range(since, until), datetime.now().astimezone()
-    begin, end = (now - one if isinstance(one, timedelta) else one for one in (told.since, told.until))
+    return ends_of(time_range(since, until))
+
+
+def ends_of(times: TimeRange) -> tuple[datetime | None, datetime | None]:
+    """The ends of a range of time as moments, by this machine's clock."""
+    now = datetime.now().astimezone()
+    begin, end = (now - one if isinstance(one, timedelta) else one for one in (times.since, times.until))
     return begin, end
 
 

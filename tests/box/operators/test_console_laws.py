@@ -62,7 +62,7 @@ def laws(box):
 
 @pytest.mark.parametrize("queue", POLICIES)
 def test_nothing_is_lost_and_the_order_holds(laws, queue):
-    @settings(max_examples=int(os.environ.get("SERIATIM_EXAMPLES", "0")) or 30, derandomize=True, database=None)
+    @settings(max_examples=int(os.environ.get("SERIATIM_EXAMPLES", "0")) or 20, derandomize=True, database=None)
     @given(script=st.lists(_STEPS, min_size=6, max_size=24), ends=st.integers(0, 3))
     def holds(script, ends):
         _Script(laws, queue, f"g{next(_KEYS)}").run(script, closes=ends == 3)

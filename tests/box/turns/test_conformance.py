@@ -33,7 +33,7 @@ def engine(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]:
     yield from engine_of(postgresql, BOXED, request.param, straight=False)
 
 
-@pytest.fixture(scope="module", params=[1, 2, 3])
+@pytest.fixture(scope="module", params=[1, 3])
 def in_parts(postgresql: str, request: pytest.FixtureRequest) -> Iterator[InBox]:
     """Turns judge everything, and read hardly any of it: what costs a turn a part of a long group is the same as all of it."""
     with pytest.MonkeyPatch.context() as patch:

@@ -29,7 +29,7 @@ def test_from_its_reception_over_a_fault_to_its_end(box):
     assert kinds(steps) == ["received", "routed", "released", "fault", "operation", "done"]
     assert text(steps, "received") == ["at location box as order, ticket box/0/2"]
     assert text(steps, "routed") == ["into queue shop, group c1, by shop, sequence 2"]
-    assert text(steps, "released") == ["with ordinal 2; when, nobody keeps"]
+    assert text(steps, "released") == ["with ordinal 2; the time isn't kept"]
     assert text(steps, "fault") == ["attempt 1 of w1, business: ValueError: no such customer"]
     assert text(steps, "operation") == ["retry by ann, with another body of 13 bytes: ticket 4711"]
     (done,) = text(steps, "done")
@@ -76,7 +76,7 @@ def test_set_aside_and_put_back(box):
     dead_letters.requeue(box, dead_letters.dead_letters(box)[0].entry_id, **BY)
     steps = trace.trace_message(box, first)
     assert text(steps, "operation")[-1] == "requeue by ann to the end: ticket 4711"
-    assert text(steps, "released") == ["with ordinal 3, late; when, nobody keeps"]
+    assert text(steps, "released") == ["with ordinal 3, late; the time isn't kept"]
 
 
 def test_what_a_queue_does_not_keep_is_said(box):
@@ -88,9 +88,7 @@ def test_what_a_queue_does_not_keep_is_said(box):
     assert text(steps, "unknown") == ["1 more queue had it, and kept nothing of what was done there"]
     assert [one.queue for one in steps if one.kind == "routed"] == ["copy"]
     steps = trace.trace_group(box, "shop", "c1")
-    assert text(steps, "unknown") == [
-        "of 1 released message 1 left no trace here: queue shop keeps nothing of what is done"
-    ]
+    assert text(steps, "unknown") == ["1 of 1 released message can't be shown: queue shop doesn't keep done messages"]
     subscriptions.unenlist(box, "c")
     (two,) = publish(box, 2)
     failing(box)
@@ -137,6 +135,9 @@ def test_a_group_with_all_its_messages(box):
     assert kinds(steps)[-1] == "held"
     few = trace.trace_group(box, "shop", "c1", limit=1)
     assert [one.message_id for one in few if one.kind == "received"] == ids[-1:]
-    assert "2 left no trace here: they are not shown, or purged" in text(few, "unknown")[0]
+    assert (
+        "2 of 2 released messages can't be shown: older than the messages that are listed, or purged"
+        in text(few, "unknown")[0]
+    )
     with pytest.raises(sq.UsageError, match="no group 'x'"):
         trace.trace_group(box, "shop", "x")

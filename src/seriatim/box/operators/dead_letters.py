@@ -77,6 +77,7 @@ class DeadLetterFilter:
         key: only groups whose key matches this pattern: ``*`` stands for any text, ``?`` for one character.
         older_than: only dead letters that were set aside longer ago than this.
         error: only dead letters with this text in their reason or error.
+        error_class: only dead letters whose handlers failed last at an error of this class; where none failed, with this reason.
         narrowed: only dead letters that were set aside at a time in this range, and whose messages have these properties.
     """
 
@@ -85,6 +86,7 @@ class DeadLetterFilter:
     key: str | None = None
     older_than: timedelta | None = None
     error: str | None = None
+    error_class: str | None = None
     narrowed: Narrowed = field(default_factory=Narrowed)
 
 
@@ -116,6 +118,12 @@ def dead_letters_of(
     return transaction.rows("dead_letters", DeadLetter, **_parameters(chosen), after=after, limit=limit)
 
 
+def numbers_of(transaction: Transaction, message_id: str, id_space: str, received_at: datetime) -> list[int]:
+    """The numbers of the dead letters that a message is, which was published at a moment; one for each queue."""
+    parameters = {"message_id": message_id, "id_space": id_space, "received_at": received_at}
+    return [row.entry_id for row in transaction.rows("letters_of_message", **parameters)]
+
+
 def dead_letters_by_error(transaction: Transaction, chosen: DeadLetterFilter, *, limit: int = 100) -> list[ErrorCount]:
     """Count dead letters by the last error of their handlers, or by the reason if none failed, the most frequent first.
 
@@ -134,6 +142,7 @@ def _parameters(chosen: DeadLetterFilter) -> dict[str, Any]:
         "pattern": None if chosen.key is None else fitting(chosen.key),
         "older_than": chosen.older_than,
         "text": None if chosen.error is None else containing(chosen.error),
+        "error_class": chosen.error_class,
         **chosen.narrowed.parameters(),
     }
 

@@ -65,6 +65,7 @@ class FaultFilter:
         kind: only faults of this kind.
         older_than: only faults older than this.
         error: only faults with this text in their class or text.
+        error_class: only faults with an error of this class.
         narrowed: only faults at a time in this range, and at messages that still exist and have these properties.
     """
 
@@ -75,6 +76,7 @@ class FaultFilter:
     kind: str | None = None
     older_than: timedelta | None = None
     error: str | None = None
+    error_class: str | None = None
     narrowed: Narrowed = field(default_factory=Narrowed)
 
 
@@ -134,5 +136,6 @@ def _parameters(chosen: FaultFilter) -> dict[str, Any]:
         "kind": chosen.kind,
         "older_than": chosen.older_than,
         "text": None if chosen.error is None else containing(chosen.error),
+        "error_class": chosen.error_class,
         **chosen.narrowed.parameters(),
     }

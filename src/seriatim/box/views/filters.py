@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-__all__ = ["ErrorCount", "Narrowed", "TimeRange"]
+__all__ = ["ErrorCount", "LogFilter", "Narrowed", "TimeRange"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,30 @@ class Narrowed:
             "names": list(self.properties) or None,
             "of_values": list(self.properties.values()) or None,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class LogFilter:
+    """A filter for the operator log.
+
+    Args:
+        queue: only actions on this queue, or on its groups.
+        group: only actions on groups with this key.
+        actor: only actions of this actor.
+        action: only this action.
+        times: only actions at a time in this range.
+    """
+
+    queue: str | None = None
+    group: str | None = None
+    actor: str | None = None
+    action: str | None = None
+    times: TimeRange = field(default_factory=TimeRange)
+
+    def parameters(self) -> dict[str, Any]:
+        """The parameters of a statement."""
+        its = {"queue": self.queue, "group_key": self.group, "actor": self.actor, "action": self.action}
+        return its | Narrowed(self.times).parameters()
 
 
 @dataclass(frozen=True, slots=True)

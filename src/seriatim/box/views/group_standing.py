@@ -13,6 +13,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.events import EventView, events_of_group
+from seriatim.box.views.filters import LogFilter
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
 from seriatim.box.views.operations_done import Logged, logged
@@ -153,7 +154,7 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         ((Action.RETRY,) if view.tries_again or view.is_postponed or view.clock_was_ahead else ())
         + ((Action.RESTART,) if view.restart_suspected and view.allows(Action.RESTART) else ())
         + _helping(view, blocks, place),
-        tuple(logged(transaction, queue=queue, group=group, limit=_LOGGED)),
+        tuple(logged(transaction, LogFilter(queue, group), limit=_LOGGED)),
         _processed(transaction.one("group_processed", **parameters), found, view, heads),
         tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
         place,

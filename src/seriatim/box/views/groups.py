@@ -201,6 +201,7 @@ class GroupFilter:
         states: only groups in one of these states.
         older_than: only groups that have been in their state for longer than this.
         error: only groups with this text in the reason of their stop; case is ignored.
+        error_class: only groups that an error of this class has stopped, or that are tried again after one.
         narrowed: only groups that are in their state since a time in this range, and that have a message with these properties.
         suspected: whether groups whose producer seems to have begun anew are listed: True: in any state; False: never; None:
             like others.
@@ -211,6 +212,7 @@ class GroupFilter:
     states: frozenset[GroupState] | None = None
     older_than: timedelta | None = None
     error: str | None = None
+    error_class: str | None = None
     narrowed: Narrowed = field(default_factory=Narrowed)
     suspected: bool | None = None
 
@@ -290,6 +292,7 @@ def _views(
         "older_than": chosen.older_than,
         "suspected": chosen.suspected,
         "text": None if chosen.error is None else containing(chosen.error),
+        "error_class": chosen.error_class,
         **_bounds(chosen.key),
         **chosen.narrowed.parameters(),
     }

@@ -2,13 +2,61 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from psycopg import errors
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.spool_audit import audit
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["broken", "broken_within", "leases_run_out", "long_transactions", "never_numbered", "silent_triggers"]
+__all__ = [
+    "Account",
+    "account_within",
+    "broken",
+    "broken_within",
+    "leases_run_out",
+    "long_transactions",
+    "never_numbered",
+    "silent_triggers",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The law of conservation in numbers, of all groups that a box knows.
+
+    Args:
+        received: how many messages the groups took in.
+        released: how many of them were released; likewise the other dispositions: `held`, `late`, `duplicate`, `invalid`, `rejected`,
+            `dead`, and of gates `void`.
+    """
+
+    received: int
+    released: int
+    held: int
+    late: int
+    duplicate: int
+    invalid: int
+    rejected: int
+    dead: int
+    void: int
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all that was received is somewhere."""
+        return self.received == sum(count for _, count in self._dispositions)
+
+    @property
+    def told(self) -> str:
+        """The law as a line, without the dispositions that no message has: "received 12 = released 10 + held 2"."""
+        shown = [f"{word} {count:,}" for word, count in self._dispositions if count or word in ("released", "held")]
+        return f"received {self.received:,} {'=' if self.is_even else '≠'} {' + '.join(shown)}"
+
+    @property
+    def _dispositions(self) -> list[tuple[str, int]]:
+        words = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void")
+        return [(word, getattr(self, word)) for word in words]
 
 
 def broken(transaction: Transaction, most: int = 10) -> list[str]:
@@ -47,6 +95,16 @@ def broken_within(transaction: Transaction, seconds: float) -> list[str] | None:
     transaction.do("limit_statements", milliseconds=max(1, round(seconds * 1000)))
     try:
         return broken(transaction)
+    except errors.QueryCanceled:
+        transaction.connection.rollback()
+        return None
+
+
+def account_within(transaction: Transaction, seconds: float) -> Account | None:
+    """The law of conservation in numbers; None if it takes longer than `seconds`. The transaction ends with that."""
+    transaction.do("limit_statements", milliseconds=max(1, round(seconds * 1000)))
+    try:
+        return transaction.one("account", Account)
     except errors.QueryCanceled:
         transaction.connection.rollback()
         return None

@@ -8,8 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.views.filters import LogFilter
 
-__all__ = ["Logged", "logged"]
+__all__ = ["Logged", "OperationRun", "logged", "runs"]
+
+#: So many entries are read for a page of runs, and of each run so many are listed.
+_AMONG, _LISTED = 5_000, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +43,55 @@ class Logged:
     role: str | None = None
 
 
-def logged(
-    transaction: Transaction,
-    *,
-    queue: str | None = None,
-    group: str | None = None,
-    before: int | None = None,
-    limit: int = 100,
-) -> list[Logged]:
-    """List at most `limit` entries, newest first: with lower numbers than `before`; filters: queue, group."""
-    parameters = {"queue": queue, "group_key": group, "before": before, "limit": limit}
-    return transaction.rows("operator_log", Logged, **parameters)
+@dataclass(frozen=True, slots=True)
+class OperationRun:
+    """Entries of the operator log, one after another, of one actor with one action and one reason, such as an action on many groups.
+
+    Args:
+        operation_id: the number of its newest entry.
+        first_id: the number of its oldest entry.
+        at: the time of its newest entry.
+        since: the time of its oldest entry.
+        actor: the actor, as the caller gave it.
+        action: the action.
+        reason: the reason.
+        role: the PostgreSQL role that had logged in (`session_user`); None in entries older than this field.
+        count: how many entries it has.
+        queues: the queues on which it acted.
+        of_queues: the queues of its newest entries.
+        of_groups: the keys of the groups of its newest entries.
+        is_cut: whether it may go on with older entries, which weren't read.
+    """
+
+    operation_id: int
+    first_id: int
+    at: datetime
+    since: datetime
+    actor: str
+    action: str
+    reason: str
+    role: str | None
+    count: int
+    queues: list[str] | None
+    of_queues: list[str | None]
+    of_groups: list[str | None]
+    is_cut: bool
+
+    @property
+    def listed(self) -> list[tuple[str, str]]:
+        """The queue and the key of the group of its newest entries that are of a group."""
+        pairs = zip(self.of_queues, self.of_groups, strict=True)
+        return [(queue, group) for queue, group in pairs if queue is not None and group is not None]
+
+
+def logged(transaction: Transaction, chosen: LogFilter, *, before: int | None = None, limit: int = 100) -> list[Logged]:
+    """List at most `limit` entries, newest first: with lower numbers than `before`."""
+    return transaction.rows("operator_log", Logged, **chosen.parameters(), before=before, limit=limit)
+
+
+def runs(
+    transaction: Transaction, chosen: LogFilter, *, before: int | None = None, limit: int = 100
+) -> list[OperationRun]:
+    """The same in runs, at most `limit`; the last one ends where enough entries were read."""
+    parameters = chosen.parameters() | {"before": before, "limit": limit, "among": _AMONG, "listed": _LISTED}
+    return transaction.rows("operator_log_runs", OperationRun, **parameters)

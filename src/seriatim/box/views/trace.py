@@ -16,6 +16,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.views.events import EventView, events_of_group, skips_of
 from seriatim.box.views.faults import FaultFilter, FaultView, faults_of
+from seriatim.box.views.filters import LogFilter
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.message_places import check_one_space
 from seriatim.box.views.open_places import first_open_place
@@ -152,7 +153,7 @@ def trace_message(
         skips = _skips(transaction, read_definitions(transaction).queues.get(one.queue), one.group, [one])
         said = [
             entry
-            for entry in logged(transaction, queue=one.queue, group=one.group, limit=_MOST)
+            for entry in logged(transaction, LogFilter(one.queue, one.group), limit=_MOST)
             if entry.at >= one.received_at and entry.details.get("message_id") in (None, message_id)
         ]
         mine = [fault for fault in faults if fault.queue == one.queue]
@@ -218,18 +219,18 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
     happened = events_of_group(transaction, found.queue_id, group, _MOST)
     lines += [[_event(one)] for one in reversed(happened)] + _open_hole(view, happened)
     lines.append([_fault(one) for one in reversed(faults)])
-    lines.append([_operation(one) for one in reversed(logged(transaction, queue=queue, group=group, limit=_MOST))])
+    lines.append([_operation(one) for one in reversed(logged(transaction, LogFilter(queue, group), limit=_MOST))])
     if (place := first_open_place(transaction, found.queue_id, view, lambda *_: None)) is not None:
         lines.append([Step(place.since, StepKind.WAITS, place.told, None, queue, group)])
     gone = view.ordinal - sum(one.ordinal is not None for one in places)
     if gone > 0:
-        keep = {"nothing": "keeps nothing of what is done", "faults": "keeps only what had failed before it was done"}
+        keep = {"nothing": "doesn't keep done messages", "faults": "keeps done messages only if they had failed before"}
         why = (
             f"queue {queue} {keep[found.declared.keeps]}"
             if found.declared.keeps in keep
-            else "they are not shown, or purged"
+            else "older than the messages that are listed, or purged"
         )
-        text = f"of {counted(view.ordinal, 'released message')} {gone:,} left no trace here: {why}"
+        text = f"{gone:,} of {counted(view.ordinal, 'released message')} can't be shown: {why}"
         lines.insert(0, [Step(None, StepKind.UNKNOWN, text, None, queue, group)])
     return _in_time(lines)
 
@@ -348,7 +349,7 @@ def _further(
     why = "" if skip is None else f" ({skip.numbers} skipped {skip.at.isoformat(' ', 'seconds')}{_because(skip)})"
     if one.ordinal is not None:
         late = f", late{why}" if one.late else ""
-        yield None, StepKind.RELEASED, f"with ordinal {one.ordinal}{late}; when, nobody keeps"
+        yield None, StepKind.RELEASED, f"with ordinal {one.ordinal}{late}; the time isn't kept"
     tried = f", handed out {counted(one.attempt, 'time')} before" if one.attempt else ""
     later = postponement_of(one.postponed_until, one.postponed)
     match one.status:

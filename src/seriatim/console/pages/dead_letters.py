@@ -11,10 +11,11 @@ from seriatim.operations.tables.errors import ERRORS
 
 __all__ = ["PAGE"]
 
-_FILTERS = ("queue", "key", "error", "older_than", "since", "until")
+_FILTERS = ("queue", "key", "error_class", "error", "older_than", "since", "until")
 _FIELDS = (
     Field("queue", "Queue"),
     Field("key", "Group", hint="c*"),
+    Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
     Field("older_than", "Longer ago than", hint="7d"),
     Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
@@ -29,11 +30,16 @@ _TEMPLATE = """
 {{ filters(fields, asked) }}
 {{ listed(listing) }}
 {% if listing.rows and not asked.query.get("by") %}<p class="bulk">
-{% if asked.may("mend") %}<a class="button" href="{{ url('bulk', what='dead-letters', action='requeue', **where) }}">Put these back…</a>{% endif %}
+{% if asked.may("mend") %}<a class="button" href="{{ url('bulk', what='dead-letters', action='requeue', **where) }}">Requeue these…</a>{% endif %}
 {% if asked.may("discard") %}<a href="{{ url('bulk', what='dead-letters', action='delete', **where) }}">Delete these…</a>{% endif %}
 </p>{% endif %}
 {% endblock %}
 """
+
+
+def _to_class(asked: Asked) -> dict[str, Any]:
+    """The links from counts of errors to what was counted."""
+    return {"error": lambda one: ("dead-letters", dict(asked.query) | {"by": "", "error_class": one.error})}
 
 
 def _read(asked: Asked) -> Answer:
@@ -42,7 +48,10 @@ def _read(asked: Asked) -> Answer:
     if asked.query.get("by") == "error":
         counts = dead_letters.dead_letters_by_error(asked.box, limit=asked.limit, **given)
         return Answer(
-            ERRORS.objects_of(counts), fields=_FIELDS, listing=Listing(ERRORS, counts, "Errors"), values=where
+            ERRORS.objects_of(counts),
+            fields=_FIELDS,
+            listing=Listing(ERRORS, counts, "Errors", _to_class(asked)),
+            values=where,
         )
     rows = dead_letters.dead_letters(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
     return Answer(
@@ -53,6 +62,7 @@ def _read(asked: Asked) -> Answer:
             rows,
             "Dead letters",
             links={
+                "number": lambda one: ("messages", one.message_id),
                 "message": lambda one: ("messages", one.message_id),
                 "group": lambda one: None if one.group is None else ("groups", one.queue, one.group),
             },

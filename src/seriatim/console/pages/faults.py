@@ -15,6 +15,7 @@ _FIELDS = (
     Field("queue", "Queue"),
     Field("group", "Group"),
     Field("kind", "Kind", tuple(map(str, faults.FaultKind))),
+    Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
     Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
     Field("until", "Until"),
@@ -22,11 +23,20 @@ _FIELDS = (
 )
 
 
+def _to_class(asked: Asked) -> dict[str, Any]:
+    """The links from counts of errors to what was counted."""
+    return {"error": lambda one: ("faults", dict(asked.query) | {"by": "", "error_class": one.error})}
+
+
 def _read(asked: Asked) -> Answer:
-    given: dict[str, Any] = asked.chosen("queue", "group", "kind", "error", "since", "until", "key", "older_than")
+    given: dict[str, Any] = asked.chosen(
+        "queue", "group", "kind", "error_class", "error", "since", "until", "key", "older_than"
+    )
     if asked.query.get("by") == "error":
         counts = faults.faults_by_error(asked.box, limit=asked.limit, **given)
-        return Answer(ERRORS.objects_of(counts), fields=_FIELDS, listing=Listing(ERRORS, counts, "Errors"))
+        return Answer(
+            ERRORS.objects_of(counts), fields=_FIELDS, listing=Listing(ERRORS, counts, "Errors", _to_class(asked))
+        )
     rows = faults.faults(
         asked.box, message_id=asked.text("message"), before=asked.number("before"), limit=asked.limit, **given
     )

@@ -16,11 +16,12 @@ __all__ = ["PAGE"]
 
 #: A group that waits for a number for less isn't shown unless it is asked for: messages overtake each other all the time.
 _YOUNG = timedelta(minutes=10)
-_FILTERS = ("queue", "key", "older_than", "error", "since", "until")
+_FILTERS = ("queue", "key", "older_than", "error_class", "error", "since", "until")
 _FIELDS = (
     Field("queue", "Queue"),
     Field("state", "State", ("all", *map(str, GroupState))),
     Field("key", "Key", hint="c*"),
+    Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
     Field("older_than", "In it for longer than", hint="5m"),
     Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
@@ -66,7 +67,11 @@ def _read(asked: Asked) -> Answer:
     state = tuple(GroupState) if named == "all" else named
     if asked.query.get("by") == "error":
         counts = groups.groups_by_error(asked.box, queue, state=state or STOPPED, **given)
-        return Answer(ERRORS.objects_of(counts), listing=Listing(ERRORS, counts, "Causes"), values=_nothing())
+        to_groups: dict[str, Any] = {
+            "error": lambda one: ("groups", asked.chosen(*_FILTERS, "state", "all") | _where(one, every=True))
+        }
+        listing = Listing(ERRORS, counts, "Causes", to_groups)
+        return Answer(ERRORS.objects_of(counts), listing=listing, fields=_FIELDS, values=_nothing())
     after = _after(asked)
     rows = groups.groups(
         asked.box, queue, state=state or STOPPED, suspected=None if state else True, after=after, limit=asked.limit, **given
@@ -88,10 +93,7 @@ def _read(asked: Asked) -> Answer:
     causes = []
     if after is None and (named is None or named in STOPPED):  # others may be any number
         counts = _causes(asked, queue, given, every=every)
-        causes = [
-            (one, asked.chosen("queue", "key", "older_than", "since", "until") | _where(one, every=every))
-            for one in counts
-        ]
+        causes = [(one, asked.chosen(*_FILTERS) | _where(one, every=every)) for one in counts]
     return Answer(
         GROUPS.objects_of(shown),
         listing=listing,
@@ -135,7 +137,7 @@ def _where(one: ErrorCount, *, every: bool) -> dict[str, str]:
     """The filter for the groups of a cause."""
     if one.error == GroupState.WAITING and not every:
         return {"state": one.error, "older_than": f"{_YOUNG.total_seconds():.0f}s"}
-    return {"state": one.error} if one.error in list(GroupState) else {"error": one.error}
+    return {"state": one.error} if one.error in list(GroupState) else {"error_class": one.error}
 
 
 def _actions_of(one: ErrorCount) -> list[Action]:

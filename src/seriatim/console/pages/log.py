@@ -1,43 +1,68 @@
-"""The operator log: who did what, when and why."""
+"""The operator log: who did what, when and why. What one did to many groups is one line, which unfolds."""
 
 from __future__ import annotations
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from typing import Any
+
+from seriatim.console.page import Answer, Asked, Field, Page
 from seriatim.operations import operator_log
 from seriatim.operations.tables.standing import LOG
-from seriatim.operations.tables.table import text_only
 
 __all__ = ["PAGE"]
 
-_FIELDS = (Field("queue", "Queue"), Field("group", "Group"))
-_TABLE = LOG.extended(
-    "An entry",
-    first=[
-        text_only("queue", lambda one: one.queue, "the queue's name"),
-        text_only("group", lambda one: one.group, "the group's key"),
-    ],
+_FIELDS = (
+    Field("queue", "Queue"),
+    Field("group", "Group"),
+    Field("actor", "Actor"),
+    Field("action", "Action", hint="skip_message"),
+    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
+    Field("until", "Until"),
 )
+_TEMPLATE = """
+{% extends "base.html" %}
+{% from "parts.html" import filters, group_link with context %}
+{% block main %}
+<h1>Operator log</h1>
+<p class="about">Newest first. Entries are only added, never changed. What one actor did with one reason to several groups is one line.</p>
+{{ filters(fields, asked) }}
+{% if not runs %}<p class="nothing">{{ "No operator has done such a thing." if asked.query else "No operator has done anything." }}</p>
+{% else %}<div class="scroll" tabindex="0" role="region" aria-label="Operator log">
+<table>
+<caption class="unseen">Operator log</caption>
+<thead><tr><th scope="col" class="n">number</th><th scope="col">when</th><th scope="col">actor</th><th scope="col">action</th><th scope="col">on</th><th scope="col">reason</th><th scope="col">role</th></tr></thead>
+<tbody>
+{% for one in runs %}<tr>
+<td class="n">{% if one.count > 1 %}{{ one.first_id }}..{% endif %}{{ one.operation_id }}</td>
+<td>{{ one.at | ago }}</td>
+<td><a href="{{ url(*at, **dict(kept, actor=one.actor)) }}">{{ one.actor | plain }}</a></td>
+<td><a href="{{ url(*at, **dict(kept, action=one.action)) }}">{{ one.action | words }}</a></td>
+<td>{% set listed = one.listed %}{% if one.count == 1 %}{% if listed %}{{ group_link(*listed[0]) }} in {% endif %}{{ (one.queues or []) | join(", ") | plain }}
+{% elif listed %}<details><summary>{% if one.is_cut %}more than {% endif %}{{ one.count | counted("group") }} in {{ one.queues | join(", ") | plain }}</summary>
+<ul class="many">{% for queue, group in listed %}<li>{{ group_link(queue, group) }}{% if one.queues | length > 1 %} in {{ queue | plain }}{% endif %}</li>{% endfor %}
+{% if one.count > listed | length %}<li>and {{ (one.count - listed | length) | number }} more: <a href="{{ url(_suffix='.json', *at, **dict(kept, actor=one.actor, action=one.action, before=one.operation_id + 1, limit=[one.count, 1000] | min)) }}">all as JSON</a></li>{% endif %}</ul></details>
+{% else %}{{ one.count | counted("time") }}{% if one.queues %} on {{ one.queues | join(", ") | plain }}{% endif %}{% endif %}</td>
+<td class="long">{{ one.reason | cell }}</td>
+<td>{{ (one.role or "") | plain }}</td>
+</tr>
+{% endfor %}
+</tbody></table></div>
+{% if following %}<p><a rel="next" href="{{ url(*at, **following) }}">More</a></p>{% endif %}
+{% endif %}
+{% endblock %}
+"""
 
 
 def _read(asked: Asked) -> Answer:
-    rows = operator_log.operator_log(
-        asked.box, asked.text("queue"), group=asked.text("group"), before=asked.number("before"), limit=asked.limit
-    )
-    return Answer(
-        LOG.objects_of(rows),
-        fields=_FIELDS,
-        about="Newest first. Entries are only added, never changed.",
-        listing=Listing(
-            _TABLE,
-            rows,
-            "Operator log",
-            links={
-                "group": lambda one: ("groups", one.queue, one.group) if one.queue and one.group is not None else None
-            },
-            nothing="No operator has done anything.",
-            following=None if len(rows) < asked.limit else dict(asked.query) | {"before": str(rows[-1].operation_id)},
-        ),
-    )
+    given: dict[str, Any] = asked.chosen("queue", "group", "actor", "action", "since", "until")
+    before = asked.number("before")
+    if asked.is_twin:
+        rows = operator_log.operator_log(asked.box, before=before, limit=asked.limit, **given)
+        return Answer(LOG.objects_of(rows))
+    runs = operator_log.operator_log_runs(asked.box, before=before, limit=asked.limit, **given)
+    following = None
+    if runs and (len(runs) == asked.limit or runs[-1].is_cut):
+        following = dict(asked.query) | {"before": str(runs[-1].first_id)}
+    return Answer(None, fields=_FIELDS, values={"runs": runs, "following": following, "kept": given})
 
 
-PAGE = Page(("log",), "Operator log", _read, section="Box")
+PAGE = Page(("log",), "Operator log", _read, _TEMPLATE, section="Box")

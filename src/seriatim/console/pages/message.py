@@ -6,10 +6,12 @@ import difflib
 from typing import Any
 
 from seriatim.console.html import pretty
+from seriatim.console.mending import mending_of
 from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.errors import EnvironmentProblem, UsageError
 from seriatim.operations import edits, messages, trace
 from seriatim.operations.messages import Placed, Stored
+from seriatim.operations.operator_log import Logged, operator_log
 from seriatim.operations.tables.messages import MESSAGE, MESSAGES
 
 __all__ = ["PAGE"]
@@ -21,17 +23,19 @@ _STEPS = 200
 
 _TEMPLATE = """
 {% extends "base.html" %}
-{% from "parts.html" import listed, message_link with context %}
+{% from "parts.html" import listed, mending, message_link, step_word with context %}
 {% block main %}
 <h1><span class="unseen">Message </span><code>{{ one.message_id | plain }}</code></h1>
+{% if done %}<p class="done" role="status">{{ done.action | words | capitalize }} is done. It is in the operator log as number {{ done.operation_id }}{% if done.details.get("warning") %}: {{ done.details["warning"] | plain }}{% endif %}.</p>{% endif %}
 <dl class="facts">
 <div><dt>Type</dt><dd>{{ one.type | plain }}</dd></div>
-<div><dt>Published</dt><dd>{{ one.received_at | moment }}</dd></div>
+<div><dt>Published</dt><dd>{{ one.received_at | ago }}</dd></div>
 <div><dt>Ticket</dt><dd>{{ one.ticket.location | plain }}/{{ one.ticket.epoch }}/{{ one.ticket.number }}</dd></div>
 {% if one.content_type %}<div><dt>Media type</dt><dd>{{ one.content_type | plain }}</dd></div>{% endif %}
 </dl>
 <h2>Where it is</h2>
 {{ listed(places) }}
+{{ mending(mends, one.message_id) }}
 <h2>Properties</h2>
 <table class="narrow"><caption class="unseen">Properties</caption><thead><tr><th scope="col">name</th><th scope="col">value</th></tr></thead><tbody>
 {% if body is none %}<tr><td colspan="2">You don't see the properties of messages.</td></tr>{% else %}{% for name, value in one.context.items() %}<tr><th scope="row">{{ name | plain }}</th><td>{{ value | json | cell }}</td></tr>
@@ -51,8 +55,8 @@ _TEMPLATE = """
 {% endfor %}
 <h2>Its way</h2>
 <ol class="timeline">
-{% for step in steps %}<li class="{{ step.kind }}"><span class="at">{{ step.at | moment }}</span> <span class="kind">{{ step.kind | words }}</span>
-<span class="told">{{ step.text | cell }}{% if step.message_id and step.message_id != one.message_id %} · {{ message_link(step.message_id) }}{% endif %}</span></li>
+{% for step in steps %}<li class="{{ step.kind }}"><span class="at">{{ step.at | ago }}</span> <span class="kind">{{ step_word(step.kind) }}</span>
+<span class="told">{{ step.text | timed if step.kind in ("held", "waits") else step.text | cell }}{% if step.message_id and step.message_id != one.message_id %} · {{ message_link(step.message_id) }}{% endif %}</span></li>
 {% endfor %}
 </ol>
 {% endblock %}
@@ -83,11 +87,23 @@ def _read(asked: Asked) -> Answer:
         values={
             "one": found,
             "places": listing,
+            "mends": mending_of(asked, found, places),
+            "done": _done(asked),
             "size": len(found.body),
             "body": pretty(found.body, found.content_type) if sees else None,
             "edited": _edited(asked, found, places) if sees else [],
             "steps": trace.trace_message(asked.box, found.message_id, id_space=found.id_space, within=_WITHIN)[:_STEPS],
         },
+    )
+
+
+def _done(asked: Asked) -> Logged | None:
+    """The action after which the page is shown."""
+    number = asked.number("done")
+    if number is None or number < 0:
+        return None
+    return next(
+        (one for one in operator_log(asked.box, before=number + 1, limit=1) if one.operation_id == number), None
     )
 
 

@@ -25,13 +25,13 @@ _TEMPLATE = """
 {% from "parts.html" import filters, listed with context %}
 {% block main %}
 <h1><span class="unseen">Pipeline </span>{{ one.pipeline | plain }} {{ ("running" if one.running else "stopped") | badge }}</h1>
-<p class="about">{% if one.batch is not none %}As batch {{ one.batch }} left it{% if one.batch_at %}, {{ one.batch_at | ago }} ago{% endif %}.{% else %}It has finished no batch yet.{% endif %}
-{% if one.queued %}<strong>{{ one.queued | counted("command") }} {{ "waits" if one.queued == 1 else "wait" }} for it.</strong>{% endif %}</p>
+<p class="about">{% if one.batch is not none %}As batch {{ one.batch }} left it{% if one.batch_at %}, {{ one.batch_at | ago }}{% endif %}.{% else %}It has finished no batch yet.{% endif %}
+{% if one.queued %}<strong>{{ one.queued | counted("command") }} {{ "is" if one.queued == 1 else "are" }} queued.</strong>{% endif %}</p>
 <dl class="facts">
 <div><dt>Held messages</dt><dd class="big">{{ one.held | number }}</dd></div>
 <div><dt>Groups that hold some</dt><dd class="big">{{ one.held_groups | number }}</dd></div>
 <div><dt>Groups with a hole</dt><dd class="big">{{ one.holes | number }}</dd></div>
-{% if one.oldest %}<div><dt>Oldest wait</dt><dd class="big">{{ one.oldest | ago }}</dd></div>{% endif %}
+{% if one.oldest %}<div><dt>Oldest wait</dt><dd class="big">{{ one.oldest | age }}</dd></div>{% endif %}
 {% if one.received_per_s is not none %}<div><dt>Received a second</dt><dd class="big">{{ "{:,.1f}".format(one.received_per_s) }}</dd></div>
 <div><dt>Released a second</dt><dd class="big">{{ "{:,.1f}".format(one.released_per_s) }}</dd></div>{% endif %}
 {% if one.behind is not none %}<div><dt>Behind its source</dt><dd class="big">{{ one.behind | counted("record") }}</dd></div>{% endif %}

@@ -20,7 +20,7 @@ _TEMPLATE = """
 {% from "parts.html" import act_form, refused with context %}
 {% block main %}
 <h1><span class="unseen">Group </span>{{ view.group | plain }} {{ view.state | badge }}</h1>
-<p class="about">in destination {{ view.queue | plain }} of pipeline <a href="{{ url('pipelines', pipeline) }}">{{ pipeline | plain }}</a>{% if view.since %}, waiting for {{ view.since | ago }}{% endif %}</p>
+<p class="about">in destination {{ view.queue | plain }} of pipeline <a href="{{ url('pipelines', pipeline) }}">{{ pipeline | plain }}</a>{% if view.since %}, in this state for {{ view.since | age }}{% endif %}</p>
 {% if done %}<p class="done" role="status">{{ done.action | words | capitalize }}: {{ done.result | words }}{% if done.details.get("after") %}: {{ done.details.get("before", "") | words }} → {{ done.details["after"] | words }}{% endif %}{% if done.result == "queued" %}. The pipeline obeys it in its next batch{% if not running %}, when it runs{% endif %}{% endif %}.</p>{% endif %}
 <section class="why {{ view.state }}" aria-labelledby="why"><h2 id="why">Why</h2>
 <p class="why-text">{{ view.reason | plain | capitalize if view.reason else "It holds nothing." }}</p>
@@ -29,7 +29,7 @@ _TEMPLATE = """
 {% if view.next is not none %}<div><dt>Next number</dt><dd class="big">{{ view.next }}</dd></div>{% endif %}
 <div><dt>Held messages</dt><dd class="big">{{ view.held | number }}</dd></div>
 {% if view.late %}<div><dt>Of these late</dt><dd class="big">{{ view.late | number }}</dd></div>{% endif %}
-{% if view.due_at %}<div><dt>Due</dt><dd>{{ view.due_at | moment }}</dd></div>{% endif %}
+{% if view.due_at %}<div><dt>Due</dt><dd>{{ view.due_at | ago }}</dd></div>{% endif %}
 <div><dt>Released</dt><dd>{{ view.ordinal | counted("message") }}{% if view.last_released is not none %}, last sequence {{ view.last_released }}{% endif %}</dd></div>
 </dl>
 </section>
@@ -47,7 +47,7 @@ _TEMPLATE = """
 {% endif %}
 <section aria-labelledby="timeline"><h2 id="timeline">Events and commands</h2>
 {% if not steps %}<p class="nothing">Nothing has happened to it but messages.</p>{% else %}<ol class="timeline">
-{% for one in steps %}<li class="{{ one.kind }}"><span class="at">{{ one.at | moment }}</span> <span class="kind">{{ one.what | words }}</span>
+{% for one in steps %}<li class="{{ one.kind }}"><span class="at">{{ one.at | ago }}</span> <span class="kind">{{ one.what | words }}</span>
 <span class="told">{{ one.told | plain }}</span></li>
 {% endfor %}
 </ol>{% endif %}</section>

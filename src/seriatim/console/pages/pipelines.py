@@ -35,7 +35,7 @@ def _read(asked: Asked) -> Answer:
                 rows.append(counts_of(one))
     links = {"pipeline": lambda one: ("pipelines", one.pipeline)}
     listing = Listing(
-        COUNTS, rows, "Pipelines", links,
+        COUNTS.without("age"), rows, "Pipelines", links,
         nothing="None of them has run yet." if unknown else "The console was started without --pipelines.",
     )  # fmt: skip
     return Answer(COUNTS.objects_of(rows), listing=listing, values={"unknown": unknown})

@@ -40,10 +40,12 @@ def _read(asked: Asked) -> Answer:
     is_new = counted.rows is None or counted.age_s > 1  # it may have been defined since they were counted
     if known is None or (one is None and not is_new):  # a role sees some queues, and knows the names of all
         raise UsageError(f"there is no queue {shown(name)}", remedy="the overview has all queues")
-    at_work = Listing(WORKER, workers.workers(asked.box, name), "At work", nothing="No process works on it.")
+    at_work = Listing(
+        WORKER.without("longest"), workers.workers(asked.box, name), "At work", nothing="No process works on it."
+    )
     twin = {"queue": name, "enabled": known.enabled} if one is None else COUNTS.object_of(one)
     values = {
-        "name": name, "enabled": known.enabled, "one": one, "table": COUNTS, "at_work": at_work, "counted": counted,
+        "name": name, "enabled": known.enabled, "one": one, "table": COUNTS.without("age"), "at_work": at_work, "counted": counted,
     }  # fmt: skip
     return Answer(twin, title=f"Queue {name}", values=values)
 

@@ -44,7 +44,10 @@ def _read(asked: Asked) -> Answer:
     to_message: dict[str, Any] = {"message": lambda one: ("messages", one.message_id)}
     lists = [
         Listing(
-            GROUPS.only("queue", "group", "state", "since", "next", "held", "queued"), found.groups, "Groups", to_group
+            GROUPS.only("queue", "group", "state", "since", "next number", "held", "queued"),
+            found.groups,
+            "Groups",
+            to_group,
         ),
         Listing(FOUND_MESSAGES, found.messages, "Messages", to_group | to_message),
         Listing(FAULTS, found.faults, "Faults", to_group | to_message),

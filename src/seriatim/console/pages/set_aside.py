@@ -29,7 +29,7 @@ _TEMPLATE = """
 {{ filters(fields, asked) }}
 {{ listed(listing) }}
 {% if listing.rows %}<p class="bulk">
-{% if asked.may("mend") and listing.rows | selectattr("status", "in", ("late", "duplicate", "rejected")) | list %}<a class="button" href="{{ url('bulk', what='set-aside', action='requeue', **where) }}">Put these back…</a>{% endif %}
+{% if asked.may("mend") and listing.rows | selectattr("status", "in", ("late", "duplicate", "rejected")) | list %}<a class="button" href="{{ url('bulk', what='set-aside', action='requeue', **where) }}">Requeue these…</a>{% endif %}
 {% if asked.may("discard") %}<a href="{{ url('bulk', what='set-aside', action='delete', **where) }}">Delete these…</a>{% endif %}
 </p>{% endif %}
 {% endblock %}

@@ -48,7 +48,7 @@ def _read(asked: Asked) -> Answer:
     return Answer(
         WORKER.objects_of(rows),
         fields=_FIELDS,
-        listing=Listing(WORKER, rows, "Workers", nothing="No process works on a queue."),
+        listing=Listing(WORKER.without("longest"), rows, "Workers", nothing="No process works on a queue."),
         values={
             "idle": [one.queue for one in workers.idle_queues(asked.box)],
             "in_hand": Listing(_IN_HAND, held, "In hand", links=links, nothing="Nobody has a message in hand."),

@@ -2,26 +2,50 @@
 (() => {
   "use strict";
   const pages = document.body.dataset.live;
+  // Times are told from now, and go on while the page is open; their titles have the time itself, also by the reader's clock.
+  const period = (seconds) => {
+    for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]]) {
+      if (seconds >= 2 * size) return `${Math.round(seconds / size).toLocaleString("en")} ${unit}`;
+    }
+    return `${Math.max(Math.round(seconds), 0)} s`;
+  };
+  let loaded = performance.now();
   const local = (root) => {
     for (const one of root.querySelectorAll("time[datetime]")) {
-      if (!one.title) one.title = new Date(one.dateTime).toLocaleString();
+      const here = new Date(one.dateTime).toLocaleString(undefined, { timeZoneName: "short" });
+      if (!one.title.endsWith(here)) one.title = `${one.title} · ${here}`;
+    }
+  };
+  const tick = () => {
+    const selected = document.getSelection();
+    if (document.hidden || (selected && !selected.isCollapsed)) return;
+    for (const one of document.querySelectorAll("time[data-age]:not([data-open])")) {
+      const age = Number(one.dataset.age) + (performance.now() - loaded) / 1000;
+      const plain = "plain" in one.dataset;
+      const text = plain ? period(age) : age >= 0 ? `${period(age)} ago` : `in ${period(-age)}`;
+      if (one.textContent !== text) one.textContent = text;
     }
   };
   local(document);
-  // On a narrow screen the menu is one line: the place of this page is brought into it.
-  const here = document.querySelector("nav a[aria-current]");
-  if (here && matchMedia("(max-width: 760px)").matches) {
-    for (let one = here.parentElement; one && one !== document.body; one = one.parentElement) {
-      if (one.scrollWidth > one.clientWidth) { one.scrollLeft += here.getBoundingClientRect().left - 60; break; }
-    }
-  }
+  setInterval(tick, 5000);
+  // Where nothing points, as on a telephone, a touch shows the time itself.
+  document.addEventListener("click", (event) => {
+    const one = event.target.closest("time[data-age]");
+    if (!one || event.target.closest("a, summary")) return;
+    if (one.toggleAttribute("data-open")) one.textContent = one.title; else tick();
+  });
+  // On a narrow screen the menu is folded.
+  const narrow = matchMedia("(max-width: 760px)"), menu = document.querySelector("nav details");
+  const fold = () => { if (menu) menu.open = !narrow.matches; };
+  narrow.addEventListener("change", fold);
+  fold();
   if (!pages || !window.EventSource) return;
 
   const told = () => document.getElementById("live");
   const button = () => document.getElementById("pause");
   let paused = false, due = false, timer = null, state = "live", next = 0;
   // In a busy box something changes all the time: a page that is costly is loaded anew more rarely, every five seconds at least.
-  const share = 30, longest = 5000;
+  const share = 100, longest = 5000;
 
   const show = () => {
     const text = paused ? "paused" : state;
@@ -56,6 +80,7 @@
       next = now + Math.min((now - began) * share, longest);
     }
     [...document.querySelectorAll("main details")].forEach((one, at) => { if (at < opened.length) one.open = opened[at]; });
+    loaded = performance.now();
     local(document.getElementById("main"));
     show();
   };

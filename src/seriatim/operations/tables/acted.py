@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from seriatim.operations.tables.groups import GROUP
 from seriatim.operations.tables.table import Column, Table, json_only
@@ -12,7 +12,23 @@ if TYPE_CHECKING:
     from seriatim.operations.bulk import Refused
     from seriatim.operations.groups import Operation
 
-__all__ = ["ACTED", "EVENT", "OPERATION", "REFUSED"]
+__all__ = ["ACTED", "EVENT", "OPERATION", "REFUSED", "acted_table", "refused_table"]
+
+
+def refused_table(title: str, queue: str, *, row: str) -> Table[Any]:
+    """The table of groups that refused an action; `queue`: the meaning of their queue."""
+    return Table(title, *json_only(queue=queue, group="the group's key", why="the reason"), row=row)
+
+
+def acted_table(title: str, *of_group: Table[Any]) -> Table[dict[str, object]]:
+    """The table of what came of an action on many groups, each in one of these tables."""
+    return Table(
+        title,
+        Column("action", None, kind="str", meaning="the action"),
+        Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
+        Column("groups", None, rows=of_group, meaning="each group; of a dry run as it is"),
+    )
+
 
 EVENT: Table[Event] = Table(
     "An event of a group",
@@ -27,14 +43,5 @@ OPERATION: Table[Operation] = Table(
     *json_only("more"),
     row="seriatim.box.operators.actions:Operation",
 )
-REFUSED: Table[Refused] = Table(
-    "A refused group",
-    *json_only(queue="the queue's name", group="the group's key", why="the reason"),
-    row="seriatim.operations.bulk:Refused",
-)
-ACTED: Table[dict[str, object]] = Table(
-    "The result for many groups",
-    Column("action", None, kind="str", meaning="the action"),
-    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
-    Column("groups", None, rows=(OPERATION, REFUSED, GROUP), meaning="each group; of a dry run as it is"),
-)
+REFUSED: Table[Refused] = refused_table("A refused group", "the queue's name", row="seriatim.operations.bulk:Refused")
+ACTED = acted_table("The result for many groups", OPERATION, REFUSED, GROUP)

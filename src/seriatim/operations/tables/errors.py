@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seriatim.operations.tables.table import Column, Table
+from seriatim.operations.tables.texts import first_line
 
 if TYPE_CHECKING:
     from seriatim.box.views.filters import ErrorCount
@@ -16,12 +17,7 @@ ERRORS: Table[ErrorCount] = Table(
     "A count of an error",
     Column("count"),
     Column("error"),
-    Column("example", shown=lambda one: None if one.example is None else _first_line(one.example)),
+    Column("example", shown=lambda one: None if one.example is None else first_line(one.example)),
     Column("last"),
     row="seriatim.box.views.filters:ErrorCount",
 )
-
-
-def _first_line(text: str) -> str:
-    line = text.partition("\n")[0]
-    return line if len(line) <= 80 else f"{line[:79]}…"

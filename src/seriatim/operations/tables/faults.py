@@ -5,16 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.texts import first_line
 
 if TYPE_CHECKING:
     from seriatim.operations.faults import FaultView
 
 __all__ = ["FAULTS"]
-
-
-def _first_line(text: str) -> str:
-    line = text.partition("\n")[0]
-    return line if len(line) <= 80 else f"{line[:79]}…"
 
 
 FAULTS: Table[FaultView] = Table(
@@ -27,7 +23,7 @@ FAULTS: Table[FaultView] = Table(
     Column("attempt"),
     Column("kind", after="message"),
     *json_only("error_class"),
-    Column("error", shown=lambda one: f"{one.error_class}: {_first_line(one.error)}"),
+    Column("error", shown=lambda one: f"{one.error_class}: {first_line(one.error)}"),
     *json_only("traceback"),
     Column("at", after="fault"),
     *json_only("worker"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.operations.tables.table import Column, Table, json_only
+from seriatim.operations.tables.table import Column, Table, columns, if_any, json_only
 
 if TYPE_CHECKING:
     from seriatim.box.links.transmission import LinkRound
@@ -14,19 +14,16 @@ __all__ = ["LINKS", "ROUNDS", "STREAMS"]
 
 LINKS: Table[LinkView] = Table(
     "A link",
-    Column("link"),
-    Column("state"),
+    *columns("link", "state"),
     Column("box", value=lambda one: None if one.box is None else str(one.box)),
     *json_only("role", "public_key", "has_address", "queues"),
     Column("waiting"),
     Column("unacknowledged", "on the way"),
-    Column("streams_out", "streams out"),
-    Column("streams_in", "streams in"),
-    Column("ending", optional=True, shown=lambda one: one.ending or None),
-    Column("sent"),
-    Column("received"),
-    Column("replayed", optional=True, shown=lambda one: one.replayed or None),
-    Column("restored", optional=True, shown=lambda one: one.restored or None),
+    *columns("streams_out", "streams_in"),
+    if_any("ending"),
+    *columns("sent", "received"),
+    if_any("replayed"),
+    if_any("restored"),
     Column("oldest", optional=True),
     *json_only("last_sent", "last_received"),
     Column("last_error", "error", optional=True),
@@ -36,28 +33,21 @@ LINKS: Table[LinkView] = Table(
 )
 STREAMS: Table[StreamView] = Table(
     "A stream",
-    Column("link"),
-    Column("direction"),
-    Column("queue"),
-    Column("key"),
+    *columns("link", "direction", "queue", "key"),
     *json_only("incarnation"),
-    Column("number"),
-    Column("state"),
+    *columns("number", "state"),
     Column("sent", optional=True),
     Column("acknowledged"),
     Column("attempts", optional=True),
     Column("next_try_at", "next try", optional=True),
     Column("last_error", "waits because", optional=True),
-    Column("last_used", "last used"),
+    Column("last_used"),
     row="seriatim.box.views.links:StreamView",
     nothing="there are no streams",
 )
 ROUNDS: Table[LinkRound] = Table(
     "A round over a link",
-    Column("link"),
-    Column("sent"),
-    Column("acknowledged"),
-    Column("received"),
+    *columns("link", "sent", "acknowledged", "received"),
     *json_only("more"),
     Column("error", optional=True),
     row="seriatim.box.links.transmission:LinkRound",

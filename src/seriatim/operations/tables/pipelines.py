@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from seriatim.kernel.held_groups import missing_numbers
 from seriatim.operations.period import period_of
-from seriatim.operations.tables.acted import EVENT
-from seriatim.operations.tables.table import Column, Table, json_only, text_only
+from seriatim.operations.tables.acted import EVENT, acted_table, refused_table
+from seriatim.operations.tables.events import happened
+from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
+from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
 
 if TYPE_CHECKING:
     from seriatim.operations.log_entries import LogEntry
@@ -17,17 +19,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LOGGED", "OPERATION", "REFUSED"]
 
-_SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
 #: Rates from here on are shown without a fraction.
 _WHOLE_FROM = 10
 
 GROUP: Table[Group] = Table(
     "A group of a pipeline",
-    Column("queue"),
-    Column("group"),
-    Column("state"),
-    Column("since"),
-    Column("next"),
+    *columns("queue", "group", "state", "since"),
+    Column("next", "next number"),
     text_only(
         "missing",
         lambda one: missing_numbers(one.missing_first, one.missing_last) or None,
@@ -48,28 +46,16 @@ OPERATION: Table[Operation] = Table(
     *json_only("queued", "dry_run"),
     row="seriatim.operations.pipelines.groups:Operation",
 )
-REFUSED: Table[Refused] = Table(
-    "A refused group of a pipeline",
-    *json_only(queue="the destination", group="the group's key", why="the reason"),
-    row="seriatim.operations.pipelines.groups:Refused",
+REFUSED: Table[Refused] = refused_table(
+    "A refused group of a pipeline", "the destination", row="seriatim.operations.pipelines.groups:Refused"
 )
-ACTED: Table[dict[str, object]] = Table(
-    "The result for many groups of a pipeline",
-    Column("action", None, kind="str", meaning="the action"),
-    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
-    Column("groups", None, rows=(OPERATION, REFUSED, GROUP), meaning="each group; of a dry run as it is"),
-)
+ACTED = acted_table("The result for many groups of a pipeline", OPERATION, REFUSED, GROUP)
 LOGGED: Table[LogEntry] = Table(
     "An entry of an operator log",
     Column("at"),
     Column("pipeline", shown=lambda one: one.pipeline or None),
     *json_only("operation_id"),
-    Column("actor"),
-    Column("action"),
-    Column("queue"),
-    Column("group"),
-    Column("result"),
-    Column("reason"),
+    *columns("actor", "action", "queue", "group", "result", "reason"),
     *json_only("details", "batch", "role"),
     row="seriatim.operations.log_entries:LogEntry",
     nothing="no operator has done anything yet",
@@ -77,22 +63,9 @@ LOGGED: Table[LogEntry] = Table(
 EVENTS: Table[GroupEvent] = Table(
     "An event of a pipeline's group",
     *json_only("event_id", position="the number behind which an exporter goes on: the same"),
-    Column("at"),
-    Column("queue"),
-    Column("group"),
-    *json_only("incarnation"),
-    Column("kind", "event", shown=lambda one: one.kind.replace("_", " ")),
-    *json_only("first", "last"),
-    text_only("numbers", lambda one: one.numbers, "from `first` to `last`"),
-    Column("count", shown=lambda one: one.count if one.count > 1 else None, optional=True),
-    *json_only("batch", "operation_id", "action", "actor"),
-    Column("reason", "by", shown=lambda one: one.by, meaning="the actor's reason"),
+    *happened("batch"),
     row="seriatim.operations.pipelines.events:GroupEvent",
 )
-
-
-def _set_aside(counts: DestinationCounts) -> str:
-    return ", ".join(f"{getattr(counts, what):,} {what}" for what in _SET_ASIDE if getattr(counts, what))
 
 
 def _rate(rate: float | None) -> str | None:
@@ -101,13 +74,9 @@ def _rate(rate: float | None) -> str | None:
 
 DESTINATIONS: Table[DestinationCounts] = Table(
     "The counts of a destination",
-    Column("queue"),
-    Column("released"),
-    Column("held"),
-    Column("holes"),
-    Column("groups"),
-    text_only("set aside", _set_aside, "the messages that were set aside, by disposition"),
-    *json_only(*_SET_ASIDE),
+    *columns("queue", "released", "held", "holes", "groups"),
+    text_only("set aside", set_aside_counts, "the messages that were set aside, by disposition"),
+    *json_only(*SET_ASIDE),
     Column("unrouted", shown=lambda one: one.unrouted or None),
     row="seriatim.operations.pipelines.pipelines:DestinationCounts",
 )
@@ -123,11 +92,11 @@ COUNTS: Table[PipelineCounts] = Table(
     Column("released_per_s", "released/s", shown=lambda one: _rate(one.released_per_s)),
     Column("held"),
     Column("held_groups", "holding groups"),
-    Column("waiting_groups", "waiting groups"),
+    Column("waiting_groups"),
     *json_only("holes"),
     Column("oldest"),
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s), after="oldest"),
-    Column("set_aside", "set aside"),
+    Column("set_aside"),
     Column("queued", "commands"),
     Column("state_bytes", "state", shown=lambda one: f"{one.state_bytes / 1_000_000:,.1f} MB"),
     Column("destinations", None, rows=DESTINATIONS),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from seriatim.operations.period import period_of
-from seriatim.operations.tables.table import Column, Table, json_only, text_only
+from seriatim.operations.tables.table import Column, Table, columns, json_only, text_only
+from seriatim.operations.tables.texts import SET_ASIDE, set_aside_counts
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -13,38 +14,28 @@ if TYPE_CHECKING:
 
 __all__ = ["COUNTS"]
 
-_SET_ASIDE = ("late", "duplicate", "invalid", "rejected", "dead")
-
 
 def _stopped(counts: QueueCounts) -> str:
     return f"{counts.stopped:,}" + (f", and {counted(counts.faulted, 'message')}" if counts.faulted else "")
 
 
-def _set_aside(counts: QueueCounts) -> str:
-    return ", ".join(f"{getattr(counts, what):,} {what}" for what in _SET_ASIDE if getattr(counts, what))
-
-
 COUNTS: Table[QueueCounts] = Table(
     "The counts of a queue",
-    Column("queue"),
-    Column("policy"),
+    *columns("queue", "policy"),
     Column("enabled", "is", shown=lambda one: f"{'on' if one.enabled else 'off'}{', full' if one.is_full else ''}"),
     *json_only("owner"),
-    Column("arrived"),
-    Column("held"),
-    Column("queued"),
-    Column("in_hand", "in hand"),
-    text_only("set aside", _set_aside, "the messages that were set aside, by disposition"),
-    *json_only(**{one: f"messages that were set aside as {one}" for one in _SET_ASIDE[:-1]}, dead="its dead letters"),
+    *columns("arrived", "held", "queued", "in_hand"),
+    text_only("set aside", set_aside_counts, "the messages that were set aside, by disposition"),
+    *json_only(**{one: f"messages that were set aside as {one}" for one in SET_ASIDE[:-1]}, dead="its dead letters"),
     Column("oldest"),
     *json_only("max_messages"),
     Column("stopped", "stopped groups", shown=_stopped, after="in hand"),
-    Column("waiting_groups", "waiting groups", after="stopped groups"),
+    Column("waiting_groups", after="stopped groups"),
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
     Column("processes", "at work", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
     *json_only("faulted", "is_idle"),
-    Column("open_places", "open places", after="waiting groups", optional=True),
-    Column("oldest_open", "oldest open", after="open places", optional=True),
+    Column("open_places", after="waiting groups", optional=True),
+    Column("oldest_open", after="open places", optional=True),
     row="seriatim.box.views.queue_counts:QueueCounts",
     nothing="there are no queues",
 )

@@ -13,7 +13,7 @@ from decimal import Decimal
 from types import EllipsisType
 from typing import Any, Generic, Self, TypeVar, cast
 
-__all__ = ["Column", "Table", "as_json", "as_json_line", "json_only", "shown_value", "text_only"]
+__all__ = ["Column", "Table", "as_json", "as_json_line", "columns", "if_any", "json_only", "shown_value", "text_only"]
 
 _Row = TypeVar("_Row")
 #: What is said in place of a table that has no rows.
@@ -26,7 +26,7 @@ class Column(Generic[_Row]):
 
     Args:
         name: its name in JSON; None: it is only for people.
-        heading: its heading; by default its name; None: only JSON has it.
+        heading: its heading; by default its name in words; None: only JSON has it.
         value: its value, from a row; by default the row's field of that name.
         shown: its text for people, from a row; by default the value.
         rows: the tables of the rows that are its value: one row, several, or None. Of several tables the table of the
@@ -50,7 +50,9 @@ class Column(Generic[_Row]):
     @property
     def title(self) -> str | None:
         """The heading; None: it isn't shown to people."""
-        return self.name if isinstance(self.heading, EllipsisType) else self.heading
+        if isinstance(self.heading, EllipsisType):
+            return None if self.name is None else self.name.replace("_", " ")
+        return self.heading
 
     @property
     def tables(self) -> tuple[Table[Any], ...]:
@@ -80,6 +82,16 @@ class Column(Generic[_Row]):
             return [self._nested(one) for one in found]
         fitting = (one for one in self.tables if len(self.tables) == 1 or one.is_of(found))
         return next(fitting).object_of(found)
+
+
+def columns(*names: str) -> tuple[Column[Any], ...]:
+    """Columns for people and JSON: fields of the row, by their names."""
+    return tuple(Column(name) for name in names)
+
+
+def if_any(name: str) -> Column[Any]:
+    """A count that people see only where it isn't 0."""
+    return Column(name, optional=True, shown=lambda one: getattr(one, name) or None)
 
 
 def json_only(*names: str, **meanings: str) -> tuple[Column[Any], ...]:

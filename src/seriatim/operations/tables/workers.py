@@ -50,7 +50,7 @@ WORKER: Table[WorkerView] = Table(
     *json_only("silent_s", "is_silent"),
     Column("workers"),
     *json_only("threads"),
-    Column("run_length", "run length"),
+    Column("run_length"),
     *json_only("rate"),
     Column("busy", "in hand"),
     Column("in_hand", None, rows=WORK),

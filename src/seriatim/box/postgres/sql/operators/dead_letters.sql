@@ -12,7 +12,7 @@ CROSS JOIN LATERAL (
     SELECT * FROM {schema}.spool AS one WHERE one.arrival_id = letter.arrival_id AND one.position = letter.position LIMIT 1
 ) AS stored
 LEFT JOIN LATERAL (
-    SELECT one.error_class || ': ' || one.error AS error FROM {schema}.faults AS one
+    SELECT one.error_class, one.error_class || ': ' || one.error AS error FROM {schema}.faults AS one
     WHERE one.entry_id = letter.entry_id ORDER BY one.fault_id DESC LIMIT 1
 ) AS fault ON TRUE
 WHERE letter.disposition = 'dead'
@@ -32,6 +32,7 @@ WHERE letter.disposition = 'dead'
                 AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
         )
     )
+    AND (%(error_class)s::text IS NULL OR coalesce(fault.error_class, letter.reason) = %(error_class)s)
     AND (%(text)s::text IS NULL OR letter.reason ILIKE %(text)s OR fault.error ILIKE %(text)s)
     AND letter.entry_id > %(after)s
 ORDER BY letter.entry_id

@@ -30,6 +30,7 @@ WHERE letter.disposition = 'dead'
                 AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
         )
     )
+    AND (%(error_class)s::text IS NULL OR coalesce(fault.error_class, letter.reason) = %(error_class)s)
     AND (%(text)s::text IS NULL OR letter.reason ILIKE %(text)s OR fault.told ILIKE %(text)s)
 GROUP BY 1
 ORDER BY count(*) DESC, 1

@@ -27,6 +27,7 @@ WHERE (%(fault_id)s::bigint IS NULL OR one.fault_id = %(fault_id)s)
                     AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
             ))
     ))
+    AND (%(error_class)s::text IS NULL OR one.error_class = %(error_class)s)
     AND (%(text)s::text IS NULL OR one.error_class || ': ' || one.error ILIKE %(text)s)
     AND (%(before)s::bigint IS NULL OR one.fault_id < %(before)s)
 ORDER BY one.fault_id DESC

@@ -25,6 +25,7 @@ WHERE (%(queue)s::text IS NULL OR place.queue = %(queue)s)
                     AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
             ))
     ))
+    AND (%(error_class)s::text IS NULL OR one.error_class = %(error_class)s)
     AND (%(text)s::text IS NULL OR one.error_class || ': ' || one.error ILIKE %(text)s)
 GROUP BY one.error_class
 ORDER BY count(*) DESC, one.error_class

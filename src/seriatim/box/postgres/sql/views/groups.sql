@@ -67,7 +67,7 @@ WITH place AS MATERIALIZED (
                 AND delayed.visible_at > clock_timestamp()
         ) THEN ((known.due_at - {schema}.now_us()) / 1e6)::float8 END AS due_in_s,
         lease.worker AS leased_by, lease.expires_at AS leased_until,
-        fault.error, fault.retry_at, later.postponed, later.postponed_until, locked.pid AS locked_by, work.application_name AS locked_name,
+        fault.error, fault.error_class, fault.retry_at, later.postponed, later.postponed_until, locked.pid AS locked_by, work.application_name AS locked_name,
         host(work.client_addr) AS locked_host, said.actor AS suspended_by,
         CASE
             WHEN said.actor IS NOT NULL THEN said.reason
@@ -138,8 +138,8 @@ WITH place AS MATERIALIZED (
         ORDER BY late.arrival LIMIT 1
     ) AS came ON TRUE
     LEFT JOIN LATERAL (
-        SELECT last.at, last.error, again.visible_at AS retry_at FROM (
-            SELECT one.at, one.error_class || ': ' || one.error AS error, one.entry_id FROM {schema}.faults AS one
+        SELECT last.at, last.error, last.error_class, again.visible_at AS retry_at FROM (
+            SELECT one.at, one.error_class || ': ' || one.error AS error, one.error_class, one.entry_id FROM {schema}.faults AS one
             WHERE (known.flags & 16 <> 0 OR known.due_at IS NOT NULL)
                 AND one.queue_id = known.queue_id AND one.group_key = known.group_key
             ORDER BY one.fault_id DESC LIMIT 1
@@ -174,6 +174,8 @@ WITH place AS MATERIALIZED (
                 ))
         ))
         AND (%(text)s::text IS NULL OR suspended_because ILIKE %(text)s OR error ILIKE %(text)s)
+        -- A suspended group isn't stopped by the error that it had before.
+        AND (%(error_class)s::text IS NULL OR error_class = %(error_class)s::text AND state <> 'suspended')
     ORDER BY queue, group_key
     LIMIT %(limit)s
 ), last AS (

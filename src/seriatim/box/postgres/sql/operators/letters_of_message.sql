@@ -1,0 +1,10 @@
+-- Purpose: the numbers of the dead letters that a message is, one for each queue.
+-- Caller: dead_letters.py.
+-- Locks: none.
+-- Index: spool_by_time, aside_of_message.
+SELECT letter.entry_id
+FROM {schema}.spool AS stored
+JOIN {schema}.aside AS letter USING (arrival_id, position)
+WHERE stored.received_at = %(received_at)s AND stored.message_id = %(message_id)s AND stored.id_space = %(id_space)s
+    AND letter.disposition = 'dead'
+ORDER BY letter.entry_id

@@ -1,0 +1,35 @@
+-- Purpose: the operator log, newest first, with a row for a run: what one actor did with one action, for one reason, to one after
+-- another. Of the next `among` entries with lower numbers than one; at most `limit` runs; of each the newest `listed` entries.
+-- Caller: operations_done.py.
+-- Locks: none.
+-- Index: operator_log_of_group where a queue is given, else operator_log_pkey.
+WITH read AS (
+    SELECT operation_id, at, actor, action, queue, group_key, reason, role
+    FROM {schema}.operator_log
+    WHERE (%(queue)s::text IS NULL OR queue = %(queue)s) AND (%(group_key)s::text IS NULL OR group_key = %(group_key)s)
+        AND (%(actor)s::text IS NULL OR actor = %(actor)s) AND (%(action)s::text IS NULL OR action = %(action)s)
+        AND (%(since)s::timestamptz IS NULL OR at >= %(since)s::timestamptz)
+        AND (%(since_ago)s::interval IS NULL OR at >= clock_timestamp() - %(since_ago)s::interval)
+        AND (%(until)s::timestamptz IS NULL OR at < %(until)s::timestamptz)
+        AND (%(until_ago)s::interval IS NULL OR at < clock_timestamp() - %(until_ago)s::interval)
+        AND (%(before)s::bigint IS NULL OR operation_id < %(before)s)
+    ORDER BY operation_id DESC
+    LIMIT %(among)s
+), begun AS (
+    SELECT read.*, (actor, action, reason, role) IS DISTINCT FROM lag((actor, action, reason, role)) OVER by_number AS begins
+    FROM read WINDOW by_number AS (ORDER BY operation_id DESC)
+), numbered AS (
+    SELECT begun.*, count(*) FILTER (WHERE begins) OVER by_number AS run, count(*) OVER () AS all_read
+    FROM begun WINDOW by_number AS (ORDER BY operation_id DESC)
+)
+SELECT
+    max(operation_id) AS operation_id, min(operation_id) AS first_id, max(at) AS at, min(at) AS since, min(actor) AS actor,
+    min(action) AS action, min(reason) AS reason, min(role) AS role, count(*) AS count,
+    array_agg(DISTINCT queue) FILTER (WHERE queue IS NOT NULL) AS queues,
+    (array_agg(queue ORDER BY operation_id DESC))[1:%(listed)s::integer] AS of_queues,
+    (array_agg(group_key ORDER BY operation_id DESC))[1:%(listed)s::integer] AS of_groups,
+    min(all_read) = %(among)s AND run = max(run) OVER () AS is_cut
+FROM numbered
+GROUP BY run
+ORDER BY run
+LIMIT %(limit)s

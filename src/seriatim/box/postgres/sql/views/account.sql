@@ -1,0 +1,15 @@
+-- Purpose: the law of conservation in numbers: what the groups of all queues, or of one, took in, and what became of it.
+-- Caller: invariants.py.
+-- Locks: none; one statement, so it is all of one moment.
+-- Index: none; all groups are read, and all entries counted.
+SELECT
+    coalesce(sum(known.arrivals), 0)::bigint AS received, coalesce(sum(known.decided[1]), 0)::bigint AS released, (
+        SELECT count(*) FROM {schema}.entries AS entry
+        JOIN {schema}.known_groups AS its USING (queue_id, group_key)
+        WHERE entry.status = 'held'
+    ) AS held,
+    coalesce(sum(known.decided[3]), 0)::bigint AS late, coalesce(sum(known.decided[4]), 0)::bigint AS duplicate,
+    coalesce(sum(known.decided[5]), 0)::bigint AS invalid, coalesce(sum(known.decided[6]), 0)::bigint AS rejected,
+    coalesce(sum(known.decided[7]), 0)::bigint AS dead, coalesce(sum(known.decided[8]), 0)::bigint AS void
+FROM {schema}.known_groups AS known
+JOIN {schema}.queues AS place USING (queue_id)

@@ -1,0 +1,27 @@
+"""Links to other boxes: whether each is up, and what is on the road."""
+
+from __future__ import annotations
+
+from seriatim.console.page import Answer, Asked, Listing, Page
+from seriatim.operations import links
+from seriatim.operations.tables.links import LINKS
+
+__all__ = ["PAGE"]
+
+
+def _read(asked: Asked) -> Answer:
+    rows = links.status(asked.box)
+    return Answer(
+        LINKS.objects_of(rows),
+        about="The roads to other boxes. A link leads to its streams: to what is on the way, and why it waits.",
+        listing=Listing(
+            LINKS,
+            rows,
+            "Links",
+            links={"link": lambda one: ("transmission", {"link": one.link})},
+            nothing="This box has no links to other boxes.",
+        ),
+    )
+
+
+PAGE = Page(("links",), "Links", _read, section="Box")

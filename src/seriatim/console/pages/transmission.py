@@ -1,0 +1,37 @@
+"""The streams between this box and others, those that wait first, each with its reason."""
+
+from __future__ import annotations
+
+from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.operations import links
+from seriatim.operations.tables.links import STREAMS
+
+__all__ = ["PAGE"]
+
+_MOST = 1000
+_FIELDS = (Field("link", "Link"), Field("waiting", "Only those on which something isn't acknowledged", ("yes",)))
+
+
+def _read(asked: Asked) -> Answer:
+    rows = links.transmission(
+        asked.box, asked.text("link"), waiting=asked.text("waiting") is not None, limit=asked.limit
+    )
+    following = None
+    if len(rows) == asked.limit < _MOST:  # what waits comes first, so that a longer list begins as this one
+        following = dict(asked.query) | {"limit": str(min(asked.limit * 4, _MOST))}
+    return Answer(
+        STREAMS.objects_of(rows),
+        fields=_FIELDS,
+        about="The streams over links: those that wait first. What waits in dialogs of this box is in the list of dialogs.",
+        listing=Listing(
+            STREAMS,
+            rows,
+            "Streams",
+            links={"link": lambda _: ("links",)},
+            nothing="No stream leads over a link.",
+            following=following,
+        ),
+    )
+
+
+PAGE = Page(("transmission",), "Transmission", _read, section="Box")
