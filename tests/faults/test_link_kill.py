@@ -126,7 +126,7 @@ class Road:
         self.chance, self.folder = chance, folder
         self._stack = ExitStack()
         self.near, self.far = self._end("near", "orders", "answers"), self._end("far", "answers", "orders")
-        self.wire = Wire(self.far.dsn, chance, every=sized(1_000_000, 60_000))
+        self.wire = Wire(self.far.dsn, chance, every=12)
         self._stack.callback(self.wire.close)
         self._pair()
         self._crews = [

@@ -40,7 +40,7 @@ class Wire:
     Args:
         dsn: of the server behind it, by its socket.
         chance: what happens when.
-        every: so many bytes pass between two faults of one direction, on average.
+        every: of so many requests, or answers, one meets a fault, on average; a large one no more often than others.
     """
 
     def __init__(self, dsn: str, chance: random.Random, *, every: float) -> None:
@@ -105,9 +105,10 @@ class Wire:
             writer.transport.abort()
             return
         self._open |= {writer, there_writer}
+        said: list[bool] = []
         ways = [
-            asyncio.ensure_future(self._pass(reader, there_writer, is_request=True)),
-            asyncio.ensure_future(self._pass(there_reader, writer, is_request=False)),
+            asyncio.ensure_future(self._pass(reader, there_writer, said, is_request=True)),
+            asyncio.ensure_future(self._pass(there_reader, writer, said, is_request=False)),
         ]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         for way in ways:
@@ -118,13 +119,17 @@ class Wire:
             one.transport.abort()
             self._open.discard(one)
 
-    async def _pass(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, *, is_request: bool) -> None:
+    async def _pass(
+        self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, said: list[bool], *, is_request: bool
+    ) -> None:
+        """Carry one direction. `said`: which one has spoken last, shared by both."""
         left = self._gap()
         while data := await source.read(_CHUNK):
             if self.is_hole:
                 continue
             is_whole = is_request and data[:1] == b"P" and data.endswith(_SYNC)
-            left -= len(data)
+            left -= said != [is_request]
+            said[:] = [is_request]
             if left > 0:
                 sink.write(data)
             else:
