@@ -32,7 +32,7 @@ from tests.faults.crew import Crew
 from tests.faults.history import Findings, History, Sent
 from tests.faults.link_handlers import handled, make_log
 from tests.faults.wire import Fault, Wire
-from tests.soak import seed, sized
+from tests.soak import full, seed, sized
 
 MESSAGES, GROUPS = sized(20_000, 1_000), sized(500, 40)
 #: How often each of the two servers, each process and the wire are ended.
@@ -126,7 +126,7 @@ class Road:
         self.chance, self.folder = chance, folder
         self._stack = ExitStack()
         self.near, self.far = self._end("near", "orders", "answers"), self._end("far", "answers", "orders")
-        self.wire = Wire(self.far.dsn, chance, every=12)
+        self.wire = Wire(self.far.dsn, chance, every=sized(12, 4))
         self._stack.callback(self.wire.close)
         self._pair()
         self._crews = [
@@ -302,7 +302,7 @@ def test_killed_and_cut_at_random_they_lose_repeat_and_reorder_nothing(road, fig
             assert invariants.broken(box) == []
     faults = road.wire.faults
     assert sum(faults.values()) > 0
-    assert sum(faults[one] for one in Fault if one is not Fault.DELAYED) > 0
+    assert not full() or faults.keys() == set(Fault)
     figures(
         f"{sum(one.sent for one in found):,} messages over {sum(one.groups for one in found):,} groups, {road.killed} processes and"
         f" {2 * ENDS} servers killed, {ENDS} cuts, {sum(faults.values())} faults of the wire, {time.monotonic() - begun:.0f} s"
