@@ -67,12 +67,13 @@ class _Page(Document):
     """A document whose code knows whether it opens a box in its folder, and whether it starts pipelines in processes of their own:
     both take long without preparation.
 
-    In a tutorial there is no box: its readers have done nothing before.
+    In a tutorial there is no box, unless the page prepares one out of sight: its readers have done nothing before.
     """
 
     def __init__(self, text: str, path: str) -> None:
         super().__init__(text, path)
-        self.namespace["_opens_a_box"] = "MessageBox.open()" in text and "tutorials" not in Path(path).parts
+        is_readers = "tutorials" in Path(path).parts and "_server = sq.MessageBox.open()" not in text
+        self.namespace["_opens_a_box"] = "MessageBox.open()" in text and not is_readers
         self.namespace["_starts_processes"] = "subprocess.run(" in text
 
 

@@ -149,6 +149,14 @@ def _links(box: MessageBox) -> Finding:
     if failed:
         what = "look at seriatim link status; the other box accepts this one by seriatim link accept"
         return Finding("links", State.WRONG, "; ".join(failed), what)
+    if older := [
+        f"{one.link!r} ({one.box}, at {one.older_at:%Y-%m-%d %H:%M:%S})" for one in found if one.older_at is not None
+    ]:
+        what = (
+            f"two boxes live under one id, or one was restored to an older state, which is refused: {', '.join(older)}"
+        )
+        told = "end the wrong one; seriatim link accept (or link add) once more believes the one that speaks next"
+        return Finding("links", State.WRONG, what, told)
     now = datetime.now(UTC)
     left = [
         repr(one.link)

@@ -33,6 +33,8 @@ def add(box: MessageBox, link: Link) -> LinkView:
         EnvironmentProblem: the other box can't be reached, or refuses. The link is defined nevertheless, and it is tried again.
     """
     box.define(link)
+    with box.access.transaction() as transaction:
+        transaction.do("link_believe", of_name=link.name)
     done = box.transmit(link.name)
     if done[0].error is not None:
         raise EnvironmentProblem(

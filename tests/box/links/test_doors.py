@@ -54,7 +54,7 @@ def _door(pair: Pair, role: str | None = None):
 def _asked(pair: Pair) -> bytes:
     """The next batch of the near box."""
     with pair.near.access.transaction() as transaction:
-        link_id, _ = transaction.one("link_place", name="far")
+        link_id = transaction.one("link_addresses", name="far").link_id
         return bytes(transaction.one("link_next", of_link=link_id, largest=0, at_once=True).frame)
 
 

@@ -48,7 +48,7 @@ def _said(data: bytes):
 def _asked(pair: HttpsPair) -> bytes:
     """The next batch of the near box."""
     with pair.near.access.transaction() as transaction:
-        link_id, _ = transaction.one("link_place", name="far")
+        link_id = transaction.one("link_addresses", name="far").link_id
         return bytes(transaction.one("link_next", of_link=link_id, largest=0, at_once=True).frame)
 
 

@@ -367,6 +367,11 @@ def test_publishers_are_refused_where_too_much_waits_for_a_link(databases):
         pair.send(7)
         pair.near.transmit()
         assert [nth for _, nth, _ in carried(pair.far)] == [1, 2, 3, 4, 5, 6, 7]
+        publish = 'SELECT test.publish(\'order\', \'x\', context => \'{"to": "orders", "customer": "c1", "nth": 8}\') FROM generate_series(1, 6)'
+        roles.rows(pair.near, publish)
+        pair.near.tick()
+        with pytest.raises(psycopg.Error, match="full"):
+            roles.rows(pair.near, publish)
 
 
 def test_what_a_pipeline_writes_into_a_remote_queue_is_sent(pair: Pair):
@@ -400,3 +405,40 @@ def test_what_leaves_by_a_remote_queue_leaves_its_gate(pair: Pair):
     with pair.far.session() as tx:
         (message,) = list(tx.receive("orders"))
     assert not {name for name in message.context if name.startswith("origin_")}
+
+
+def test_a_message_that_cant_be_stored_harms_its_own_stream_only(pair: Pair):
+    pair.send(1, customer="c1")
+    pair.send(2, customer="c2")
+    pair.near.transmit()
+    for customer in ("c1", "c2", "c3"):
+        pair.send(3, customer=customer)
+    # What its chain stands for is as it was published; what was published says nothing that a header can.
+    roles.rows(
+        pair.near,
+        "UPDATE box.spool SET context = context || '{\"nth\": {\"no\": 1}}' WHERE context ->> 'customer' = 'c1' AND context ->> 'nth' = '3'",
+    )
+    assert pair.near.transmit()[0].acknowledged == 2
+    waits = [one for one in links.transmission(pair.near, waiting=True) if one.direction == "out"]
+    assert [(one.key, one.acknowledged, one.sent) for one in waits] == [("c1", 1, 2)]
+    assert "its header" in waits[0].last_error
+    assert sorted(carried(pair.far)) == [("c1", 1, False), ("c2", 2, False), ("c2", 3, False), ("c3", 3, False)]
+
+
+def test_a_trace_tells_what_was_sent_and_when_it_was_acknowledged(databases):
+    from seriatim.operations.trace import trace_message
+
+    with paired(databases, keep_sent="1d") as pair:
+        pair.near.transmit()
+        pair.far.drop(queue="orders")
+        (message_id,) = pair.send(1)
+        pair.near.transmit()
+        *_, step = trace_message(pair.near, message_id)
+        assert (step.kind, step.at, step.queue, step.group) == ("waits", None, "orders", "c1")
+        assert 'not acknowledged (there is no queue "orders")' in step.text
+        pair.far.define(sq.Queue("orders", group="customer"))
+        pair.near.transmit(at_once=True)
+        *_, step = trace_message(pair.near, message_id)
+        assert step.kind == "done"
+        assert step.at is not None
+        assert f"to queue orders of box {pair.far.id} over link far: message 1 of stream 1/1, acknowledged" in step.text

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from seriatim.operations import links
+from seriatim.operations.box_findings import CHECKS
 from seriatim.operations.operator_log import operator_log
+from tests.box import roles
 from tests.box.links.backups import back_up, restore
 from tests.box.links.pairs import Pair, carried, paired
 
@@ -146,7 +148,7 @@ def test_an_answer_to_an_older_question_changes_nothing(pair: Pair):
     back_up(pair.far)
     pair.send(2)
     with pair.near.access.transaction() as transaction:
-        link_id, _ = transaction.one("link_place", name="far")
+        link_id = transaction.one("link_addresses", name="far").link_id
         asked = transaction.one("link_next", of_link=link_id, largest=0, at_once=True)
     with Carrier(pair.link()) as carrier:
         answers = carrier.push(asked.frame)
@@ -161,3 +163,43 @@ def test_an_answer_to_an_older_question_changes_nothing(pair: Pair):
     _transmitted(pair)
     assert [nth for _, nth, _ in carried(pair.far)] == [1, 2, 4]
     assert _noted(pair.near)[0]["through"] == 3
+
+
+def test_of_two_boxes_under_one_id_the_older_one_is_refused_and_both_are_told(pair: Pair):
+    """As after `box enable` of a copy, while the original lives."""
+
+    def lives_as(incarnation: int) -> None:
+        roles.rows(pair.near, f"UPDATE {pair.near.schema}.box_identity SET incarnation = {incarnation}")
+
+    check = CHECKS["links"]
+    pair.send(1)
+    _transmitted(pair)
+    lives_as(2)
+    pair.send(2)
+    _transmitted(pair)
+    assert check(pair.far).state == "ok"
+    lives_as(1)
+    pair.send(3)
+    (done,) = pair.near.transmit(at_once=True)
+    assert "incarnation 2, and this is 1" in done.error
+    assert "two boxes live under one id" in check(pair.far).found
+    assert "two live under one id" in check(pair.near).found
+    assert carried(pair.far) == [("c1", 1, False), ("c1", 2, False)]
+    accept = {"role": pair.role, "other": str(pair.near.id), "queues": ["orders"], "actor": "test", "reason": "a test"}
+    links.accept(pair.far, "near", **accept)
+    _transmitted(pair)
+    assert check(pair.far).state == check(pair.near).state == "ok"
+    assert [nth for _, nth, _ in carried(pair.far)] == [3]
+
+
+def test_an_older_box_that_is_called_is_refused_too(pair: Pair):
+    _transmitted(pair)
+    roles.rows(pair.far, f"UPDATE {pair.far.schema}.box_identity SET incarnation = 2")
+    _transmitted(pair)
+    roles.rows(pair.far, f"UPDATE {pair.far.schema}.box_identity SET incarnation = 1")
+    pair.send(1)
+    assert "this box refuses the other one" in pair.near.transmit(at_once=True)[0].error
+    assert links.status(pair.near)[0].older_at is not None
+    links.add(pair.near, pair.link(queues=["answers"]))
+    _transmitted(pair)
+    assert carried(pair.far) == [("c1", 1, False)]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import random
 import signal
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 import seriatim as sq
+from seriatim.box.links.carrier import Carrier
 from seriatim.operations import links
 from tests.box import roles
 from tests.box.links.pairs import Pair, carried, paired
+from tests.faults.wire import Wire
 
 _DEADLINE_S = 60.0
 
@@ -110,7 +115,7 @@ def call(name, one=False, **given):
         return (transaction.one if one else transaction.value)(name, of_link=link, **given)
 
 with box.access.transaction() as transaction:
-    link, _ = transaction.one("link_place", name="far")
+    link = transaction.one("link_addresses", name="far").link_id
 batch = call("link_next", one=True, largest=0, at_once=True)
 done()
 answers = carrier.push(batch.frame)
@@ -141,3 +146,16 @@ def test_a_transmitter_that_is_killed_at_any_moment_is_replaced(pair: Pair, unti
     for box in (pair.near, pair.far):
         (link,) = links.status(box)
         assert (link.unacknowledged, link.waiting, link.restored) == (0, 0, 0)
+
+
+def test_a_way_that_swallows_everything_is_given_up(pair: Pair):
+    wire = Wire(pair.far.dsn, random.Random(1), every=float("inf"))
+    link = replace(pair.link(), dsn=wire.dsn(pair.role, conninfo_to_dict(pair.far.dsn)["dbname"]))
+    try:
+        with Carrier(link, answer_s=0.2) as carrier:
+            assert carrier.push(b"") != b""
+            wire.is_hole = True
+            with pytest.raises(sq.Unavailable, match="can't be asked"):
+                carrier.push(b"")
+    finally:
+        wire.close()

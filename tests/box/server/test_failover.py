@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from contextlib import contextmanager
-from pathlib import Path
-from urllib.parse import quote
 
 import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.server.binaries import NEWEST, Owner, find_binaries
 from seriatim.box.server.embedded import serving
 from seriatim.operations import identity
-
-#: How the server of a backup is started: what follows the primary, and what is recovered without it.
-STANDBY = "standby.signal"
-RECOVERY = "recovery.signal"
+from tests.base_backup import RECOVERY, STANDBY, back_up, server_on, waits_for
 
 
 @pytest.fixture(scope="module")
@@ -33,59 +25,12 @@ def primary(tmp_path_factory):
 
 
 @contextmanager
-def backup(primary, tmp_path: Path, signal: str, settings: str):
+def backup(primary, tmp_path, how, settings):
     """The DSN of a server on a base backup of the primary."""
     dsn, folder = primary
-    found, data = find_binaries(NEWEST), tmp_path / "data"
-    subprocess.run(
-        [found.root / "bin" / "pg_basebackup", "--dbname", dsn, "-D", data, "-X", "fetch", "--checkpoint=fast"],
-        check=True,
-    )
-    (data / signal).touch()
-    with (data / "postgresql.auto.conf").open("a") as file:
-        file.write(f"hba_file = '{tmp_path}/hba.conf'\nlisten_addresses = ''\nmax_connections = 200\n{settings}\n")
-    (tmp_path / "hba.conf").write_text("local all all trust\n")
-    owner = (folder / "data").stat()
-    user = Owner(owner.st_uid, owner.st_gid) if os.geteuid() == 0 else None
-    if user is not None:
-        subprocess.run(["chown", "-R", f"{user.uid}:{user.gid}", data], check=True)
-        for one in (tmp_path, *tmp_path.parents):  # the server's user has to get there
-            if not one.stat().st_mode & 0o001:
-                one.chmod(one.stat().st_mode | 0o001)
-    sockets = Path(f"/tmp/seriatim-failover-{os.getpid()}")
-    sockets.mkdir(mode=0o777)
-    sockets.chmod(0o777)
-    log = (tmp_path / "log").open("w")
-    process = subprocess.Popen(
-        [found.reachable_by(user).postgres, "-D", data, "-k", sockets],
-        stdout=log, stderr=log, user=user.uid if user else None, group=user.gid if user else None,
-        extra_groups=[] if user else None, cwd="/",
-    )  # fmt: skip
-    there = f"postgresql://seriatim@/postgres?host={quote(str(sockets), safe='')}"
-    try:
-        yield answering(there, process, tmp_path / "log")
-    finally:
-        process.terminate()
-        process.wait()
-        log.close()
-        sockets.rmdir()
-
-
-def answering(dsn: str, process: subprocess.Popen[bytes], log: Path) -> str:
-    """The DSN, once its server answers."""
-    while process.poll() is None:
-        try:
-            psycopg.connect(dsn).close()
-        except psycopg.OperationalError:
-            continue
-        return dsn
-    pytest.fail(log.read_text())
-
-
-def waits_for(dsn: str, text: str) -> None:
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        while connection.execute(text).fetchone() != (True,):
-            pass
+    back_up(dsn, tmp_path)
+    with server_on(tmp_path, folder / "data", how, settings) as there:
+        yield there
 
 
 def received(box):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import psycopg
 from psycopg import errors, sql
+from psycopg.abc import PQGen
 
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.links.transport import carrier_dsn
@@ -16,12 +17,27 @@ from seriatim.pipeline.declared.link import Link
 __all__ = ["Carrier"]
 
 _CONNECT_S = 10
+#: Longer than a statement may take there, with the way of the largest frame.
+_ANSWER_S = 120.0
 #: A statement of the other box ends within a minute, and a broken connection is noticed as soon.
 _SETTINGS = "-c statement_timeout=60s -c idle_in_transaction_session_timeout=60s"
 
 
+class _Patient(psycopg.Connection[Any]):
+    """A connection that waits for an answer for a while only: a way that swallows what passes, and is still open, breaks nothing else."""
+
+    most_s = 0.0
+
+    def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
+        return super().wait(gen, *args, **{**options, "timeout": self.most_s or None})
+
+
 class Carrier:
     """An open connection to the box of a link. Each frame is a transaction there, and its answer comes after the commit.
+
+    Args:
+        link: the link.
+        answer_s: the seconds after which an answer doesn't come any more.
 
     Raises:
         UsageError: the DSN isn't one, names a variable that isn't set, or somebody on the way could read or answer.
@@ -30,13 +46,13 @@ class Carrier:
         Unavailable: the other box can't be reached.
     """
 
-    def __init__(self, link: Link) -> None:
+    def __init__(self, link: Link, *, answer_s: float = _ANSWER_S) -> None:
         self._place = f"link {link.name!r}"
         dsn = carrier_dsn(str(link.dsn), insecure=link.insecure)
         self._to = place_of(dsn, link.schema)
         self._schema = link.schema
         try:
-            self._connection = psycopg.connect(
+            self._connection = _Patient.connect(
                 dsn, autocommit=True, connect_timeout=_CONNECT_S, options=_SETTINGS, application_name="seriatim link",
                 keepalives_idle=10, keepalives_interval=5, keepalives_count=3, prepare_threshold=None,
             )  # fmt: skip
@@ -46,6 +62,7 @@ class Carrier:
                 where=f"{self._place}, {self._to}",
                 remedy="it is tried again",
             ) from error
+        self._connection.most_s = answer_s
 
     def push(self, frame: bytes) -> bytes:
         """Give a batch or answers to the other box; returns what it answers. The errors are the same as for the class."""

@@ -11,6 +11,7 @@ import json
 import logging
 import time
 from dataclasses import dataclass
+from typing import Any
 
 from seriatim.box.connection.access import Access
 from seriatim.box.links.answers import AnswerSet, Refusal
@@ -118,29 +119,30 @@ def transmit(access: Access, roads: Roads, *, only: str | None = None, at_once: 
             raise EnvironmentProblem(
                 "only the owner of the box may transmit", where=access.place, remedy="use a DSN of the owner"
             )
-        defined = transaction.rows("links")
+        found = transaction.rows("link_addresses", name=None)
         unrouted = is_unrouted(transaction)
     if unrouted:
         route_pending(access)
-    if only is not None and not any(name == only and definition is not None for name, definition in defined):
-        known = [name for name, definition in defined if definition is not None]
+    if only is not None and not any(one.name == only for one in found):
         raise UsageError(
-            f"this box has no link {shown(only)} with an address", remedy=likely(only, known) or "seriatim link status"
+            f"this box has no link {shown(only)} with an address",
+            remedy=likely(only, [one.name for one in found]) or "seriatim link status",
         )
     rounds = []
-    for name, definition in defined:
-        if definition is None or only not in (None, name):
-            continue
-        link = from_json(Link, json.loads(definition))
-        if at_once or not roads.rests(link):
-            rounds.append(_round(access, roads, link, at_once=at_once))
+    for one in found:
+        link = from_json(Link, json.loads(one.definition))
+        if only in (None, link.name) and (at_once or not roads.rests(link)):
+            rounds.append(_round(access, roads, link, one, at_once=at_once))
     return rounds
 
 
-def _round(access: Access, roads: Roads, link: Link, *, at_once: bool) -> LinkRound:
+def _round(access: Access, roads: Roads, link: Link, place: Any, *, at_once: bool) -> LinkRound:
     """One round over one link; what goes wrong is noted at it."""
     try:
-        done = _Round(access, roads, link).run(at_once=at_once)
+        done = _Round(access, roads, link, place).run(at_once=at_once)
+        if place.has_failed:
+            with access.transaction() as transaction:
+                transaction.do("note_link_failed", name=link.name, error=None)
     except SeriatimError as error:
         roads.drop(link)
         roads.note(link, failed=True)
@@ -153,21 +155,27 @@ def _round(access: Access, roads: Roads, link: Link, *, at_once: bool) -> LinkRo
 
 
 class _Round:
-    def __init__(self, access: Access, roads: Roads, link: Link) -> None:
+    """A round. Each transaction and each call there takes a moment, and a message that waits for its acknowledgement waits for all of them.
+
+    Args:
+        access: the box.
+        roads: the connections.
+        link: the link.
+        place: its row of `link_addresses`.
+    """
+
+    def __init__(self, access: Access, roads: Roads, link: Link, place: Any) -> None:
         self._access, self._link = access, link
         self._roads = roads
         self._is_silent = roads.is_silent(link)
         self._carrier = roads.to(link)
-        with access.transaction() as transaction:
-            self._link_id, self._peer = transaction.one("link_place", name=link.name)
+        self._link_id, self._peer, self._heard = place.link_id, place.peer, place.peer_incarnation
 
     def run(self, *, at_once: bool) -> LinkRound:
         if self._peer is None:
             self._meet()
         sent, acknowledged, more_here = self._push(at_once=at_once)
         received, more_there = self._fetch()
-        with self._access.transaction() as transaction:
-            transaction.do("note_link_failed", name=self._link.name, error=None)
         return LinkRound(self._link.name, sent, acknowledged, received, more_here or more_there)
 
     def _meet(self) -> None:
@@ -189,6 +197,7 @@ class _Round:
         """Send what waits here; returns how many messages left, how many are acknowledged, and whether more can be sent."""
         with self._access.transaction() as transaction:
             batch = transaction.one("link_next", of_link=self._link_id, largest=0, at_once=at_once)
+            self._request = transaction.value("link_request", of_link=self._link_id, largest=0)
         if batch.frame is None:  # somebody else is sending
             return 0, 0, False
         if not (self._is_silent or Frame.read(batch.frame).counts[1]):
@@ -216,9 +225,7 @@ class _Round:
 
     def _fetch(self) -> tuple[int, bool]:
         """Take what waits there; returns how many messages came, and whether there may be more."""
-        with self._access.transaction() as transaction:
-            request = transaction.value("link_request", of_link=self._link_id, largest=0)
-        batch = self._carrier.fetch(request)
+        batch = self._carrier.fetch(self._request)
         frame = self._check(batch, FrameKind.BATCH)
         if not (self._is_silent or frame.counts[1]):
             return 0, False
@@ -242,6 +249,12 @@ class _Round:
                 f"the box {frame.head.sender} answers in place of {self._peer}",
                 "is the address right? a copy with a new id is another box: make another link to it",
             )
+        if frame.head.incarnation != self._heard:
+            with self._access.transaction() as transaction:
+                refused = transaction.value("link_heard", of_link=self._link_id, incarnation=frame.head.incarnation)
+            if refused is not None:
+                raise self._wrong(f"this box refuses the other one: {refused}", "seriatim doctor")
+            self._heard = frame.head.incarnation
         if frame.kind != kind:
             raise self._wrong("the other box answers something else than was asked", "look at its version")
         return frame

@@ -39,6 +39,7 @@ class LinkView:
         last_received: the last time that something came.
         last_error: why the last round failed, or a stream waits.
         warnings: queues that group by something else in the other box, in words. Known of a queue when its first messages were acknowledged.
+        older_at: when the other box spoke in an older incarnation than before: two boxes live under its id, or it was restored. None: it didn't.
     """
 
     link: str
@@ -62,6 +63,7 @@ class LinkView:
     last_received: datetime | None
     last_error: str | None
     warnings: list[str]
+    older_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

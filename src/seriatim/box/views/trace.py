@@ -140,8 +140,9 @@ def trace_message(
     places = _places(transaction, named)
     check_one_space(message_id, {one.id_space for one in places})
     faults = faults_of(transaction, FaultFilter(message_id=message_id), limit=_MOST)
+    sent = _sent(transaction, message_id)
     if not places:
-        gone = [*_gone(transaction, message_id, id_space, faults), *map(_fault, reversed(faults))]
+        gone = [*_gone(transaction, message_id, id_space, faults, sent), *map(_fault, reversed(faults))]
         return gone + _in_time(_related(transaction, message_id, places, within))
     first = places[0]
     lines = [_received(first)]
@@ -158,7 +159,8 @@ def trace_message(
         ]
         mine = [fault for fault in faults if fault.queue == one.queue]
         lines.append([*_way(one, view, skips), *map(_fault, mine), *map(_operation, said)])
-    missing = first.destinations - sum(one.queue is not None for one in places)
+    lines.append(sent)
+    missing = first.destinations - sum(one.queue is not None for one in places) - len(sent)
     if missing > 0:
         text = f"{counted(missing, 'more queue')} had it, and kept nothing of what was done there"
         lines.append([Step(None, StepKind.UNKNOWN, text, message_id)])
@@ -248,20 +250,44 @@ def _view(transaction: Transaction, queue: str, group: str) -> GroupView | None:
 
 
 def _gone(
-    transaction: Transaction, message_id: str, id_space: str | None, faults: Sequence[FaultView]
+    transaction: Transaction, message_id: str, id_space: str | None, faults: Sequence[FaultView], sent: Sequence[Step]
 ) -> Iterator[Step]:
     named = {"message_id": message_id, "id_space": id_space}
     rows = transaction.rows("published_at", **named)
     check_one_space(message_id, {space for _, space in rows})
-    if not rows and not faults:
+    if not rows and not faults and not sent:
         raise UsageError(
             f"there is no message {message_id!r}",
             remedy="it was never published, or it and its id were deleted",
         )
     if rows:
         yield Step(rows[0].published_at, StepKind.RECEIVED, "published", message_id)
-    text = "it is gone: done in each queue that had it, which keep nothing of it, or deleted"
+    if sent:
+        yield from sent
+        return
+    text = (
+        "it is gone: done in each queue that had it, which keep nothing of it, acknowledged by another box, or deleted"
+    )
     yield Step(None, StepKind.UNKNOWN, text, message_id)
+
+
+def _sent(transaction: Transaction, message_id: str) -> list[Step]:
+    """What the owner of the box may know of a message that is on its way to another box, or was sent there and is kept."""
+    if transaction.check_sight("see"):
+        return []
+    steps = []
+    for one in transaction.rows("sent_messages", message_id=message_id):
+        where = f"to queue {one.destination} of box {one.peer} over link {one.link}: message {one.number} of stream {one.incarnation}/{one.stream}"
+        mark = ", marked as replayed" if one.replayed else ""
+        if one.is_acknowledged:
+            steps.append(
+                Step(one.acked_at, StepKind.DONE, f"sent {where}{mark}, acknowledged", message_id, one.queue, one.key)
+            )
+            continue
+        why = f" ({one.last_error})" if one.last_error else ""
+        text = f"on its way {where}{mark}, sent {counted(one.attempts, 'time')}, not acknowledged{why}"
+        steps.append(Step(None, StepKind.WAITS, text, message_id, one.queue, one.key))
+    return steps
 
 
 def _received(one: _Known) -> list[Step]:

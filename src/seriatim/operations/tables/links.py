@@ -28,6 +28,7 @@ LINKS: Table[LinkView] = Table(
     *json_only("last_sent", "last_received"),
     Column("last_error", "error", optional=True),
     Column("warnings", optional=True, shown=lambda one: "; ".join(one.warnings) or None),
+    Column("older_at", "refused an older one", optional=True),
     row="seriatim.box.views.links:LinkView",
     nothing="there are no links",
 )

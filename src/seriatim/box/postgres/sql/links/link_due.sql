@@ -1,25 +1,33 @@
 -- Purpose: in how many seconds something can be sent over a link whose address this box has; NULL: nothing waits.
 -- Caller: bell.py.
 -- Locks: none.
--- Index: link_streams_to_send, entries_arrived.
+-- Index: link_streams_to_send (the first entry of each link), entries_arrived, link_streams_of_keys, known_groups_pkey.
 SELECT least(
     (
-        SELECT extract(epoch FROM min(CASE WHEN stream.next_try_at = '-infinity' THEN clock_timestamp() ELSE stream.next_try_at END) - clock_timestamp())
-        FROM {schema}.links AS one JOIN {schema}.link_streams_out AS stream USING (link_id)
-        WHERE one.definition IS NOT NULL AND (stream.status <> 0 OR stream.acked < stream.sent)
+        SELECT extract(epoch FROM min(next.at) - clock_timestamp())
+        FROM {schema}.links AS one CROSS JOIN LATERAL (
+            SELECT greatest(stream.next_try_at, clock_timestamp()) AS at FROM {schema}.link_streams_out AS stream
+            WHERE stream.link_id = one.link_id AND (stream.status <> 0 OR stream.acked < stream.sent)
+            ORDER BY stream.next_try_at LIMIT 1
+        ) AS next
+        WHERE one.definition IS NOT NULL
     ),
     (
-        SELECT 0 WHERE EXISTS (
-            SELECT FROM {schema}.queues AS place
-            JOIN {schema}.links AS one ON one.link = place.definition ->> 'at' AND one.definition IS NOT NULL AND one.peer IS NOT NULL
-            JOIN {schema}.entries AS entry ON entry.queue_id = place.queue_id AND entry.status = 'arrived'
-            LEFT JOIN {schema}.link_streams_out AS stream
-                ON stream.link_id = one.link_id AND stream.queue_id = place.queue_id AND stream.key = entry.group_key
-            WHERE place.enabled AND entry.visible_at IS NULL AND (stream.stream_id IS NULL OR stream.status = 0 AND stream.sent - stream.acked < 1000)
-                AND NOT EXISTS (
-                    SELECT FROM {schema}.known_groups AS known
-                    WHERE known.queue_id = place.queue_id AND known.group_key = entry.group_key AND known.flags > 1
-                )
-        )
+        SELECT 0 FROM {schema}.queues AS place
+        JOIN {schema}.links AS one ON one.link = place.definition ->> 'at' AND one.definition IS NOT NULL AND one.peer IS NOT NULL
+        CROSS JOIN LATERAL (
+            SELECT FROM {schema}.entries AS entry
+            WHERE entry.queue_id = place.queue_id AND entry.status = 'arrived' AND entry.visible_at IS NULL
+                AND coalesce((
+                    SELECT stream.status = 0 AND stream.sent - stream.acked < 1000 FROM {schema}.link_streams_out AS stream
+                    WHERE stream.queue_id = place.queue_id AND stream.key = entry.group_key
+                ), TRUE)
+                AND coalesce((
+                    SELECT known.flags <= 1 FROM {schema}.known_groups AS known
+                    WHERE known.queue_id = place.queue_id AND known.group_key = entry.group_key
+                ), TRUE)
+            LIMIT 1
+        ) AS waiting
+        WHERE place.enabled LIMIT 1
     )
 )::double precision AS due_s

@@ -2,4 +2,4 @@
 -- Caller: transmission.py.
 -- Locks: the row, for a moment.
 -- Index: links_pkey.
-UPDATE {schema}.links SET peer = %(peer)s WHERE link_id = %(of_link)s AND peer IS NULL
+UPDATE {schema}.links SET peer = %(peer)s, peer_incarnation = 0 WHERE link_id = %(of_link)s AND peer IS NULL

@@ -32,7 +32,8 @@ SELECT
     one.sent_at AS last_sent,
     one.received_at AS last_received,
     coalesce(one.last_error, outward.last_error) AS last_error,
-    {schema}.link_warnings(one.link_id) AS warnings
+    {schema}.link_warnings(one.link_id) AS warnings,
+    one.older_at
 FROM {schema}.links AS one
 LEFT JOIN LATERAL (
     SELECT sum(stream.sent - stream.acked) AS unacknowledged, count(*) AS streams,
