@@ -169,6 +169,10 @@ class Checkpoint:
         """The id of the last batch that Spark has begun here, done or not; -1 before the first."""
         return max(self._batches("offsets"), default=-1)
 
+    def last_committed(self) -> int:
+        """The id of the last batch that Spark has committed here; -1 before the first."""
+        return max(self._batches("commits"), default=-1)
+
     def in_flight(self) -> bool:
         """Whether a batch was begun and not committed."""
         last = self.last_begun()
