@@ -15,7 +15,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from seriatim import BestEffort, Fifo, Queue, Standard, UnitOfWork
 from seriatim.spark.control.commands import LOOK, Command
 from seriatim.spark.control.log import COMMAND
-from seriatim.spark.resequence import bucket
+from seriatim.spark.resequence import bucket, commands
 from seriatim.spark.resequence.bucket import KEY, PROBLEM, SEQUENCE, SIZE, Plan
 from seriatim.spark.resequence.operator import CONTENT, KIND, NOW, Resequencer
 from seriatim.spark.state.cold_groups import cold_counts
@@ -177,8 +177,30 @@ def test_a_command_reaches_a_group_that_has_expired():
     (answer,) = operator.report["answers"]
     assert (answer["result"], answer["before"]) == ("done", "ready")
     assert operator.call(102, ("a", 7)) == [("a", 7, "released", 2, None)]
-    operator.call(103, commands=(Command(LOOK, None, None, "ada", "a test", {"states": ["ready"]}),))
-    assert [one["group"] for one in operator.report["answers"][0]["groups"]] == ["a"]
+    assert operator.at_hand() == {"a"}
+
+
+def test_a_look_sees_groups_that_have_expired(monkeypatch):
+    monkeypatch.setattr(commands, "MOST_SEEN", 5)
+    operator = Operator(Standard())
+    operator.call(0, *((f"g{number}", 1) for number in range(6)), ("held", 2))
+    operator.call(100)
+    operator.call(101, ("g1", 2))
+    assert operator.at_hand() == {"g1", "held"}
+
+    def seen(**filter_):
+        operator.call(102, commands=(Command(LOOK, None, None, "ada", "a test", filter_),))
+        (answer,) = operator.report["answers"]
+        assert operator.at_hand() == {"g1", "held"}  # it changes nothing
+        return sorted((one["group"], one["state"], one["ordinal"]) for one in answer.get("groups", ())), answer.get("more", 0)
+
+    resting = [(f"g{number}", "ready", 1 + (number == 1)) for number in range(6)]
+    assert seen(states=["ready"], key="g[0-9]*") == ([], 0)
+    assert seen(states=["ready"], key="g?") in [([*resting[:n], *resting[n + 1 :]], 1) for n in range(6)]
+    assert seen(group="g3") == ([("g3", "ready", 1)], 0)
+    assert seen(group="g9") == ([], 0)
+    for filter_ in ({"waits": True}, {"states": ["waiting", "suspended"]}, {"older_than": 1}):
+        assert seen(**filter_) == ([("held", "waiting", 0)], 0)
 
 
 def test_a_state_without_expiry_is_written_as_it_was():
