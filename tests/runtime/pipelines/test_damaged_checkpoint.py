@@ -18,14 +18,14 @@ from seriatim.spark.control.commands import Command
 from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.pipeline_place import log_position
 from seriatim.spark.deliver.stage import Delivered
-from tests.upgrade.checkpoint import STORED, unpack
+from tests.upgrade.checkpoint import PRESENT, STORED, unpack
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """A checkpoint after two batches, with two commands of which it has read one."""
     folder = tmp_path_factory.mktemp("stored")
-    unpack(STORED / "3.tar.xz", folder)
+    unpack(STORED / f"{PRESENT}.tar.xz", folder)
     checkpoint = Checkpoint(load(folder / "pipeline.yaml").checkpoint.absolute())
     control = ControlLog.of_checkpoint(checkpoint.control)
     for key in ("a", "b"):
