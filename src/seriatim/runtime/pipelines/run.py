@@ -58,6 +58,7 @@ from seriatim.spark.query import (
 from seriatim.spark.receive.listed_files import check_files
 from seriatim.spark.receive.row_sizes import check_row_sizes
 from seriatim.spark.session.builder import SPLITTING, has_ended, is_running, open_session
+from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["pipeline_session", "run"]
 
@@ -116,6 +117,8 @@ def run(
         fence = checkpoint.take_over()
         tally = Tally(checkpoint.tally)
         tally.begin(begun=checkpoint.last_begun(), committed=checkpoint.last_committed())
+        if identity.moved is not None and not identity.is_woken:
+            tally.gather(bucket_ids(identity.buckets)[0])
         watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell, looked)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
