@@ -1,16 +1,22 @@
-"""The feeds that benchmarks read: Parquet files of messages with random bodies, made once and kept."""
+"""The feeds that benchmarks read: Parquet files of messages with random bodies, made once and kept.
+
+``SERIATIM_BENCH_SHARE=0.01`` takes a hundredth of the messages, to see that a benchmark runs; its ratios say nothing then.
+"""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["SCHEMA", "Feed", "Part", "make_feed"]
+__all__ = ["SCHEMA", "SHARE", "Feed", "Part", "make_feed", "shared"]
+
+#: The share of the messages that is taken.
+SHARE = float(os.environ.get("SERIATIM_BENCH_SHARE", "1"))
 
 SCHEMA = "customer string, version long, body binary"
 
@@ -20,7 +26,7 @@ class Part:
     """A stretch of a feed: `batches` times `size` messages over `groups` groups whose names begin with `prefix`.
 
     `displaced`: how far a message may be from its place, as a share of the part. `first`: the first number of a group;
-    above 1 its groups wait behind a hole that nobody fills.
+    above 1 its groups wait behind a hole that nobody fills. `lost`: the share of the messages that never comes.
     """
 
     batches: int
@@ -29,6 +35,7 @@ class Part:
     prefix: str = "c"
     displaced: float = 0.02
     first: int = 1
+    lost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +54,26 @@ class Feed:
         return sum(part.batches for part in self.parts)
 
 
+def shared(many: int) -> int:
+    """So many of something as the run takes."""
+    return max(1, round(many * SHARE))
+
+
 def make_feed(feed: Feed, root: Path) -> Path:
     """The folder with the feed's files, in order of their times; made if it isn't there."""
-    folder = root / feed.name
+    folder = root / (feed.name if SHARE == 1 else f"{feed.name}-{SHARE:g}")
     if (folder / "complete").exists():
         return folder
     folder.mkdir(parents=True, exist_ok=True)
     random = np.random.default_rng(feed.seed)
     number = 0
-    for part in feed.parts:
+    for whole in feed.parts:
+        part = replace(whole, size=shared(whole.size), groups=shared(whole.groups))
         group, version = _messages(part, random)
         each = part.size // feed.files
         for start in range(0, part.batches * part.size, each):
-            _write(
-                folder, number, part.prefix, group[start : start + each], version[start : start + each], feed, random
-            )
+            kept = start + np.flatnonzero(random.random(each) >= part.lost) if part.lost else slice(start, start + each)
+            _write(folder, number, part.prefix, group[kept], version[kept], feed, random)
             number += 1
     (folder / "complete").touch()
     return folder

@@ -1,7 +1,7 @@
 """One process that measures runs of a pipeline, in processor time: ``python -m benchmarks.pipeline_query FEED QUERIES DESTINATIONS``.
 
-All destinations take every message, by the same groups, and deliver Parquet. The first tenth of each group's messages comes last, so that most
-are held. Like `plain_query`, it uses only what an earlier state of seriatim has, too.
+All destinations take every message, by the same groups, and deliver Parquet. With ``--finish`` time runs out at the end, and the holes that are
+left are skipped. Like `plain_query`, it uses only what an earlier state of seriatim has, too.
 """
 
 from __future__ import annotations
@@ -26,25 +26,26 @@ buckets: 4
 trigger: 0s
 receive:
   - location: feed
-    source: {{format: parquet, path: {feed}, options: {{maxFilesPerTrigger: 1}}}}
+    source: {{format: parquet, path: {feed}, options: {{maxFilesPerTrigger: 1, pathGlobFilter: "*.parquet"}}}}
     promote: {{customer: customer, version: {{path: version, type: long}}}}
 route:
 """
 _TO = """
   - to: d{n}
-    resequence: {{policy: standard, group: customer, sequence: version}}
+    resequence: {{policy: standard, group: customer, sequence: version{timed}}}
     deliver: {{format: parquet, path: {folder}/out/d{n}}}
 """
 
 
-def once(feed: Path, destinations: int) -> tuple[float, int]:
+def once(feed: Path, destinations: int, *, finish: bool) -> tuple[float, int]:
     """Seconds of processor time of one run, and the size of the checkpoint's state behind it."""
     folder = Path(tempfile.mkdtemp(dir=feed.parent))
     file = folder / "pipeline.yaml"
-    routes = "".join(_TO.format(n=n, folder=folder) for n in range(destinations))
+    timed = ", hole_timeout: 1h, on_hole: skip" if finish else ""
+    routes = "".join(_TO.format(n=n, folder=folder, timed=timed) for n in range(destinations))
     file.write_text(_FILE.format(folder=folder, feed=feed) + routes, encoding="utf-8")
     before = used_s()
-    run(load(file), once=True)
+    run(load(file), once=True, finish=finish)
     used = used_s() - before
     size = sum(one.stat().st_size for one in (folder / "checkpoint" / "query" / "state").rglob("*") if one.is_file())
     shutil.rmtree(folder, ignore_errors=True)
@@ -55,11 +56,12 @@ def once(feed: Path, destinations: int) -> tuple[float, int]:
 @click.argument("feed", type=click.Path(path_type=Path))
 @click.argument("queries", type=int)
 @click.argument("destinations", type=int)
-def main(feed: Path, queries: int, destinations: int) -> None:
+@click.option("--finish", is_flag=True)
+def main(feed: Path, queries: int, destinations: int, *, finish: bool) -> None:
     """Measure so many QUERIES over the files of FEED, and print their seconds and sizes as JSON."""
     spark = open_session({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})
     try:
-        json.dump([once(feed, destinations) for _ in range(queries)], sys.stdout)
+        json.dump([once(feed, destinations, finish=finish) for _ in range(queries)], sys.stdout)
     finally:
         spark.stop()
 

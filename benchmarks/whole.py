@@ -13,6 +13,7 @@ import numpy as np
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from benchmarks.feed import SHARE, shared
 from benchmarks.measure import Claim, Timing, timed
 from seriatim import Queue, Standard, Subscription
 from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
@@ -25,13 +26,13 @@ from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 
 __all__ = ["whole"]
 
-BATCHES, MESSAGES, GROUPS, LANES = 6, 200_000, 10_000, 10
+BATCHES, MESSAGES, GROUPS, LANES = 6, shared(200_000), shared(10_000), 10
 _FILES, _DISPLACED = 2, 0.02
 
 
 def made_feed(root: Path) -> Path:
     """Lines of 400 bytes, a customer's in one lane; displaced by up to 2% of the feed. Made if it isn't there."""
-    folder = root / "whole"
+    folder = root / ("whole" if SHARE == 1 else f"whole-{SHARE:g}")
     if (folder / "complete").exists():
         return folder / "inbox"
     (folder / "inbox").mkdir(parents=True, exist_ok=True)

@@ -7,7 +7,7 @@ import re
 
 from seriatim.console.who import Actor
 from tests.console.conftest import Client
-from tests.upgrade.checkpoint import STORED, unpack
+from tests.upgrade.checkpoint import stored, unpack
 
 #: A group as the report of a bucket names it, which the stored checkpoint doesn't do yet.
 HOLE = {
@@ -20,7 +20,7 @@ ADA = Actor("ada", frozenset({"see", "mend", "discard"}))
 
 def unpacked(folder):
     """The file of a pipeline that has run and is down, of which groups wait in every way."""
-    unpack(max(STORED.glob("*.tar.xz")), folder)
+    unpack(stored("3"), folder)
     return folder / "pipeline.yaml"
 
 

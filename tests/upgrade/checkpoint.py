@@ -1,8 +1,8 @@
-"""Stores a pipeline's checkpoint of the present layout, with something in every part: ``python -m tests.upgrade.checkpoint``.
+"""Stores a pipeline's checkpoint of the present form, with something in every part: ``python -m tests.upgrade.checkpoint``.
 
 A later seriatim has to go on from it; `test_checkpoints.py` unpacks each of them and runs the pipeline. A checkpoint that
-is there stays as it is. What is absolute in it (the folders of locations, in Spark's logs, too) stands for the folder
-that it is unpacked in.
+is there stays as it is. Its name is its layout, and behind it what else is kept otherwise than in the first of that layout.
+What is absolute in it (the folders of locations, in Spark's logs, too) stands for the folder that it is unpacked in.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from seriatim.runtime.pipelines.run import run
 from seriatim.spark.session.builder import open_session
 
 STORED = Path(__file__).parent / "checkpoints"
+#: The present form: groups are spread by their keys, and those that rest lie in runs.
+PRESENT = f"{LAYOUT}-by-key"
 
 #: Every policy, a location with tickets and one without, an event clock where time is a matter of the messages.
 DECLARED = """
@@ -63,7 +65,17 @@ route:
     where: "kind = 'loose'"
     resequence: {{policy: unordered}}
     deliver: {{format: json, path: {folder}/out/loose}}
+  - to: rests
+    where: "kind = 'rests'"
+    resequence: {{policy: standard, group: customer, sequence: version, expire_after: 1ms}}
+    deliver: {{format: json, path: {folder}/out/rests}}
+  - to: anew
+    where: "kind = 'anew'"
+    resequence: {{policy: standard, group: customer, sequence: version, expire_after: 1ms, expire_to: nothing}}
+    deliver: {{format: json, path: {folder}/out/anew}}
 """
+#: More in each bucket than have to have expired before any leaves the index.
+RESTING = 700
 _PROMOTE = (
     "{kind: $.kind, customer: $.customer, version: {path: $.version, type: long}, size: {path: $.size, type: long}}"
 )
@@ -82,16 +94,20 @@ BEFORE: list[list[Given]] = [
         *[("standard", "hole", 3), ("standard", "hole", 4), ("standard", "begins later", 2), ("standard", "none", None)],
         *[("skipping", "a", 7), ("skipping", "a", 9), ("skipping", "a", 8), ("skipping", "a", 11)],
         *[("best", "a", 3), ("best", "a", 1), ("sets", "whole", 1), ("sets", "part", 1), ("sets", "whole", 2), ("sets", "whole", 3)],
+        *[("rests", f"r{number}", 1) for number in range(RESTING)], ("anew", "a", 1), ("anew", "b", 1),
     ],
-    [("standard", "late", 2), ("standard", "late", 1), ("standard", "hole", 6), ("sets", "part", 3), ("best", "a", 2), ("fifo", "b", 2)],
+    [
+        *[("standard", "late", 2), ("standard", "late", 1), ("standard", "hole", 6), ("sets", "part", 3), ("best", "a", 2), ("fifo", "b", 2)],
+        *[("rests", "r1", 2), ("rests", "r2", 3), ("anew", "a", 1)],
+    ],
 ]  # fmt: skip
 
 
 def main() -> None:
-    """Make the checkpoint of the present layout."""
-    path = STORED / f"{LAYOUT}.tar.xz"
+    """Make the checkpoint of the present form."""
+    path = stored(PRESENT)
     if path.exists():
-        sys.exit(f"{path.name} is there, and stays: what is kept otherwise is a layout of its own")
+        sys.exit(f"{path.name} is there, and stays: what is kept otherwise is a form of its own, with another name")
     STORED.mkdir(exist_ok=True)
     session = open_session({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})
     with tempfile.TemporaryDirectory() as made:
@@ -103,6 +119,11 @@ def main() -> None:
         path.write_bytes(lzma.compress(packed(folder), preset=lzma.PRESET_EXTREME))
     session.stop()
     print(f"made {path}, {path.stat().st_size:,} bytes")  # noqa: T201 -- a command
+
+
+def stored(form: str) -> Path:
+    """The archive of a form."""
+    return STORED / f"{form}.tar.xz"
 
 
 def declare(folder: Path) -> None:

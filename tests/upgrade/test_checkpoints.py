@@ -16,12 +16,14 @@ from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.checkpoint import LAYOUT
 from seriatim.runtime.pipelines.move import move
 from seriatim.runtime.pipelines.run import run
+from seriatim.runtime.pipelines.tally import Tally
+from seriatim.spark.state.manifest import BY_KEY
 from tests.delivered import table_of
-from tests.upgrade.checkpoint import STORED, put, unpack
+from tests.upgrade.checkpoint import PRESENT, RESTING, STORED, put, stored, unpack
 
 pytestmark = pytest.mark.usefixtures("spark")
 
-LAYOUTS = sorted(int(path.name.split(".")[0]) for path in STORED.glob("*.tar.xz"))
+FORMS = sorted(path.name.split(".")[0] for path in STORED.glob("*.tar.xz"))
 
 #: What comes afterwards: holes are filled, sets completed, numbers come once more.
 AFTERWARDS = [
@@ -29,6 +31,8 @@ AFTERWARDS = [
     *[("standard", "hole", 2), ("standard", "hole", 5), ("standard", "hole", 3), ("standard", "begins later", 1)],
     *[("standard", "done", 2), ("standard", "late", 2), ("skipping", "a", 10), ("skipping", "a", 6)],
     *[("best", "a", 4), ("sets", "part", 2), ("sets", "whole", 1)],
+    *[("rests", customer, number) for customer, number in (("r1", 3), ("r2", 2), ("r9", 1), ("r9", 2))],
+    *[("anew", "a", 1), ("anew", "b", 1)],
 ]
 
 
@@ -40,13 +44,24 @@ def released(folder, queue):
     return found
 
 
-def test_the_present_layout_is_stored():
-    assert max(LAYOUTS) == LAYOUT
+def layout_of(form):
+    return int(form.split("-")[0])
 
 
-@pytest.mark.parametrize("layout", [layout for layout in LAYOUTS if layout != LAYOUT])
-def test_a_start_on_an_older_layout_is_refused_and_changes_nothing(layout, tmp_path):
-    unpack(STORED / f"{layout}.tar.xz", tmp_path)
+def test_the_present_form_is_stored(tmp_path):
+    assert max(map(layout_of, FORMS)) == LAYOUT
+    assert PRESENT in FORMS
+    unpack(stored(PRESENT), tmp_path)
+    made = json.loads((tmp_path / "checkpoint" / "pipeline.json").read_text())
+    assert made["spread"] == BY_KEY
+    tally = Tally(tmp_path / "checkpoint" / "tally.json").standing
+    assert tally.count("rests", "released") == RESTING + 1
+
+
+@pytest.mark.parametrize("form", [form for form in FORMS if layout_of(form) != LAYOUT])
+def test_a_start_on_an_older_layout_is_refused_and_changes_nothing(form, tmp_path):
+    layout = layout_of(form)
+    unpack(stored(form), tmp_path)
     put(tmp_path, AFTERWARDS)
     before = {file: file.read_bytes() for file in (tmp_path / "checkpoint" / "query").rglob("*") if file.is_file()}
     with pytest.raises(CheckpointMismatch) as caught:
@@ -57,11 +72,12 @@ def test_a_start_on_an_older_layout_is_refused_and_changes_nothing(layout, tmp_p
     assert released(tmp_path, "standard")["hole"] == [1]
 
 
-@pytest.mark.parametrize(("layout", "buckets"), [*((layout, 2) for layout in LAYOUTS), (LAYOUT, 5), (2, 1)])
-def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(layout, buckets, tmp_path):
-    unpack(STORED / f"{layout}.tar.xz", tmp_path)
+@pytest.mark.parametrize(("form", "buckets"), [*((form, 2) for form in FORMS), ("3", 5), ("3-by-key", 5), ("2", 1)])
+def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(form, buckets, tmp_path):
+    layout = layout_of(form)
+    unpack(stored(form), tmp_path)
     pipeline = in_buckets(tmp_path, buckets)
-    if (layout, buckets) != (LAYOUT, 2):
+    if layout != LAYOUT or buckets != 2:
         finish_batch(tmp_path)
         done = CliRunner().invoke(main, ["pipeline", "move", str(tmp_path / "pipeline.yaml")])
         assert (done.exit_code, done.stderr) == (0, "")
@@ -71,7 +87,9 @@ def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(la
     nothing = run(pipeline, once=True)
     assert {account.arrived for account in nothing.accounts} == {0}
     held = {account.destination: account.held for account in nothing.accounts}
-    assert held == {"fifo": 0, "standard": 4, "skipping": 1, "best": 3, "sets": 2, "loose": 0}
+    rests = "rests" in held
+    resting = {"rests": 1, "anew": 0} if rests else {}
+    assert held == {"fifo": 0, "standard": 4, "skipping": 1, "best": 3, "sets": 2, "loose": 0, **resting}
 
     put(tmp_path, AFTERWARDS)
     accounts = {account.destination: account for account in run(pipeline, finish=True).accounts}
@@ -79,6 +97,7 @@ def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(la
         "standard": (2, 0),
         "skipping": (0, 1),
         "sets": (1, 0),
+        **({"rests": (1, 0)} if rests else {}),
     }
     assert {name: one.held for name, one in accounts.items() if one.held} == {}
     assert released(tmp_path, "fifo") == {"a": [1, 2, 3], "b": [1, 2], "c": [1]}
@@ -89,13 +108,20 @@ def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(la
     assert released(tmp_path, "best") == {"a": [1, 2, 3, 4]}
     assert released(tmp_path, "sets") == {"whole": [1, 2, 3], "part": [1, 2, 3]}
     assert released(tmp_path, "loose") == {"a": [1, 2]}
+    if rests:
+        at_rest = {f"r{number}": [1] for number in range(RESTING)}
+        assert released(tmp_path, "rests") == at_rest | {"r1": [1, 2, 3], "r2": [1, 2, 3], "r9": [1, 2]}
+        anew = table_of(tmp_path / "out" / "anew", "json").to_pylist()
+        begun = sorted((row["customer"], row["incarnation"], row["ordinal"]) for row in anew)
+        assert len(set(begun)) == len(begun) == 5
+        assert {customer: [one for one, _, _ in begun].count(customer) for customer in "ab"} == {"a": 3, "b": 2}
     tickets = [row["ticket"]["number"] for row in table_of(tmp_path / "out" / "fifo", "json").to_pylist()]
     assert sorted(tickets) == list(range(1, len(tickets) + 1))
     assert not list((tmp_path / "checkpoint").glob("moved-*"))
 
 
 def test_a_run_goes_on_where_a_damaged_last_commit_was_deleted(tmp_path):
-    unpack(STORED / f"{LAYOUT}.tar.xz", tmp_path)
+    unpack(stored(PRESENT), tmp_path)
     pipeline, commit = load(tmp_path / "pipeline.yaml"), tmp_path / "checkpoint" / "query" / "commits" / "4"
     commit.write_bytes(b"")
     put(tmp_path, [("standard", "hole", 2)])
@@ -122,7 +148,7 @@ def finish_batch(folder):
 @pytest.fixture
 def moved(tmp_path):
     """A pipeline of layout 2 and its folder, and Spark's part as it was and as it is converted."""
-    unpack(STORED / "2.tar.xz", tmp_path)
+    unpack(stored("2"), tmp_path)
     finish_batch(tmp_path)
     pipeline, query = load(tmp_path / "pipeline.yaml"), tmp_path / "checkpoint" / "query"
     before = content(query)
@@ -175,7 +201,7 @@ def test_a_move_that_was_killed_is_done_again(moved, killed):
     ],
 )
 def test_a_move_that_cannot_be_done_changes_nothing(name, damage, what, tmp_path):
-    unpack(STORED / "2.tar.xz", tmp_path)
+    unpack(stored("2"), tmp_path)
     finish_batch(tmp_path)
     damage(tmp_path / "checkpoint" / name)
     before = content(tmp_path / "checkpoint" / "query")
@@ -193,7 +219,7 @@ def in_buckets(folder, buckets):
 
 
 def test_a_move_to_another_number_of_buckets_needs_the_destinations_of_the_checkpoint(tmp_path):
-    unpack(STORED / f"{LAYOUT}.tar.xz", tmp_path)
+    unpack(stored(PRESENT), tmp_path)
     finish_batch(tmp_path)
     pipeline = in_buckets(tmp_path, 4)
     with pytest.raises(CheckpointMismatch, match="its buckets are 2, yours are 4") as caught:
@@ -206,7 +232,7 @@ def test_a_move_to_another_number_of_buckets_needs_the_destinations_of_the_check
 
 
 def test_a_move_tells_as_json_what_it_did(tmp_path):
-    unpack(STORED / "2.tar.xz", tmp_path)
+    unpack(stored("2"), tmp_path)
     finish_batch(tmp_path)
     told = []
     for _ in range(2):
@@ -246,7 +272,7 @@ UNREADABLE = [
     ("name", "damage", "what"), UNREADABLE, ids=lambda value: value if isinstance(value, str) else ""
 )
 def test_what_cannot_be_read_is_refused_by_name(name, damage, what, tmp_path):
-    unpack(STORED / f"{LAYOUT}.tar.xz", tmp_path)
+    unpack(stored(PRESENT), tmp_path)
     damage(tmp_path / "checkpoint" / name)
     put(tmp_path, [("standard", "hole", 2)])
     with pytest.raises(SeriatimError) as caught:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +15,7 @@ from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.pipelines.set_aside import read_set_aside
 from seriatim.spark.control import operator_log
 from seriatim.spark.control.commands import LOOK, Command
+from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.operator_log import EVENT
 from seriatim.spark.control.pipeline_place import PipelinePlace
 from tests.delivered import table_of
@@ -32,14 +34,6 @@ route:
     resequence: {{policy: standard, group: customer, sequence: version{options}}}
     deliver: {{format: json, path: {folder}/out/ordered}}
 """
-
-pytestmark = pytest.mark.usefixtures("spark")
-
-
-@pytest.fixture
-def folder(tmp_path):
-    (tmp_path / "in").mkdir()
-    return tmp_path
 
 
 def pipeline(folder, options=""):
@@ -83,24 +77,31 @@ def by_id(folder):
     return {one.id: one for one in answers(folder)}
 
 
-def test_each_command_is_obeyed_before_the_batch_s_data_and_answered(folder):
-    put(
-        folder,
-        "a",
-        [
-            ("hole", 1),
-            ("hole", 4),
-            ("hole", 6),
-            ("stop", 1),
-            ("reset", 5),
-            ("abort", 3),
-            ("close", 1),
-            ("anew", 3),
-            ("out", 3),
-            ("out", 4),
-        ],
-    )
-    run(pipeline(folder), once=True)
+@pytest.fixture(scope="module")
+def story(spark, tmp_path_factory):
+    """One pipeline, run by run, and what was seen after each."""
+    folder = tmp_path_factory.mktemp("commands")
+    (folder / "in").mkdir()
+    declared = pipeline(folder, ", hole_timeout: 1h, on_hole: skip")
+    seen = SimpleNamespace(folder=folder, numbers=[])
+
+    def ran(**how):
+        run(declared, **how)
+        seen.numbers.append(sorted(int(file.name) for file in (folder / "checkpoint").glob("control/*")))
+
+    waiting = [
+        ("hole", 1),
+        ("hole", 4),
+        ("hole", 6),
+        ("stop", 1),
+        ("reset", 5),
+        ("abort", 3),
+        ("close", 1),
+        ("anew", 3),
+    ]
+    more = [("out", 3), ("out", 4), ("look-one", 1), ("look-one", 3), ("look-one", 5), ("look-two", 2)]
+    put(folder, "a", [*waiting, *more, ("c", 1), ("c", 4), ("d", 2)])
+    ran(once=True)
     told(
         folder,
         command("skip_hole", "hole", "h", through=2),
@@ -114,13 +115,42 @@ def test_each_command_is_obeyed_before_the_batch_s_data_and_answered(folder):
         command("suspend", "nobody", "unknown"),
         command("skip_hole", "hole", "dry", dry_run=True),
     )
-    put(
-        folder,
-        "b",
-        [("hole", 3), ("stop", 2), ("reset", 4), ("abort", 1), ("abort", 2), ("close", 2), ("out", 1), ("out", 2)],
-    )
-    run(pipeline(folder), once=True)
-    found = by_id(folder)
+    same = command("skip_hole", "look-one", "same")
+    filter_ = {"states": ["waiting", "timed_out"], "key": "look-*"}
+    look = Command(LOOK, None, None, "ada", "to see", filter_, id="look")
+    told(folder, same, same, command("skip_hole", "look-two", "other"), look)
+    told(folder, same)
+    of_b = [("hole", 3), ("stop", 2), ("reset", 4), ("abort", 1), ("abort", 2), ("close", 2), ("out", 1), ("out", 2)]
+    put(folder, "b", of_b)
+    ran(once=True)
+    told(folder, same, command("suspend", "x"), command("suspend", "x", dry_run=True))
+    ran(once=True)
+    seen.delivered = delivered(folder)
+    seen.answers = answers(folder)
+    seen.reports = json.loads((folder / "checkpoint" / "tally.json").read_text())["standing"]["reports"].values()
+    seen.checkpoint = folder / "as-it-was"
+    shutil.copytree(folder / "checkpoint", seen.checkpoint)
+
+    ran(finish=True)
+    seen.events = events(folder)
+    # As a kill leaves it before the commit.
+    commits = folder / "checkpoint" / "query" / "commits"
+    seen.last = max(int(file.name) for file in commits.iterdir() if file.name.isdecimal())
+    for name in (str(seen.last), f".{seen.last}.crc"):
+        (commits / name).unlink(missing_ok=True)
+    ran(once=True)
+    return seen
+
+
+def events(folder):
+    """Those that no command caused."""
+    log = PipelinePlace.of(folder / "checkpoint", "orders").operator_log
+    found = [one for one in log.entries(kind=EVENT) if "operation_id" not in one]
+    return [(one["batch"], one["group"], one["event"], one["first"], one["last"]) for one in found]
+
+
+def test_each_command_is_obeyed_before_the_batch_s_data_and_answered(story):
+    found = {one.id: one for one in story.answers if one.id in {*"hsracno", "refused", "unknown", "dry"}}
     assert {one: found[one].result for one in found} == dict.fromkeys("hsracno", "done") | {
         "refused": "refused", "unknown": "unknown", "dry": "done",
     }  # fmt: skip
@@ -132,15 +162,16 @@ def test_each_command_is_obeyed_before_the_batch_s_data_and_answered(folder):
     assert (found["dry"].released, found["dry"].dry_run) == (1, True)
     assert found["unknown"].why == "destination 'ordered' has no group 'nobody'"
     assert {one.batch for one in found.values()} == {1}
-    assert delivered(folder) == {
+    assert {group: rows for group, rows in story.delivered.items() if "look" not in group} == {
         "hole": [(1, 1), (3, 2), (4, 3)],
         "stop": [(1, 1)],
         "reset": [(4, 1), (5, 2)],
         "abort": [(1, 1), (2, 2)],
         "close": [(1, 1)],
         "out": [(1, 1), (2, 2), (4, 3)],
+        "c": [(1, 1)],
     }
-    aside = sorted((one.group, one.sequence, one.reason) for one in read_set_aside(folder / "checkpoint" / "set-aside"))
+    aside = sorted((one.group, one.sequence, one.reason) for one in read_set_aside(story.checkpoint / "set-aside"))
     assert aside == [
         ("abort", 3, "an operator aborted the group"),
         ("close", 2, "the group is closed"),
@@ -148,43 +179,33 @@ def test_each_command_is_obeyed_before_the_batch_s_data_and_answered(folder):
     ]
 
 
-def test_a_command_comes_once_whoever_repeats_it_and_a_look_sees_what_was_done_before_it(folder):
-    put(folder, "a", [("one", 1), ("one", 3), ("one", 5), ("two", 2)])
-    run(pipeline(folder), once=True)
-    same = command("skip_hole", "one", "same")
-    look = Command(LOOK, None, None, "ada", "to see", {"states": ["waiting", "timed_out"], "key": "*"}, id="look")
-    told(folder, same, same, command("skip_hole", "two", "other"), look)
-    told(folder, same)
-    run(pipeline(folder), once=True)
-    told(folder, same)
-    run(pipeline(folder), once=True)
-    assert delivered(folder) == {"one": [(1, 1), (3, 2)], "two": [(2, 1)]}
-    of_same = [(one.batch, one.result) for one in answers(folder) if one.id == "same"]
+def test_a_command_comes_once_whoever_repeats_it_and_a_look_sees_what_was_done_before_it(story):
+    assert (story.delivered["look-one"], story.delivered["look-two"]) == ([(1, 1), (3, 2)], [(2, 1)])
+    of_same = [(one.batch, one.result) for one in story.answers if one.id == "same"]
     assert of_same == [(1, "done"), (1, "repeated"), (1, "repeated"), (2, "repeated")]
-    looked = [one for one in answers(folder) if one.id == "look"]
+    looked = [one for one in story.answers if one.id == "look"]
     assert len(looked) == 3  # of each bucket
     groups = [group for one in looked for group in one.groups]
     assert [(one["group"], one["state"], one["missing_first"], one["held"]) for one in groups] == [
-        ("one", "waiting", 4, 1)
+        ("look-one", "waiting", 4, 1)
     ]
 
 
-def test_unknown_groups_make_no_state_and_the_log_is_cleaned_up_behind_the_checkpoint(folder):
-    put(folder, "a", [("c", 1)])
-    run(pipeline(folder), once=True)
-    numbers = []
-    for name in ("x", "y", "z"):
-        told(folder, command("suspend", name), command("suspend", name, dry_run=True))
-        run(pipeline(folder), once=True)
-        numbers.append(sorted(int(file.name) for file in (folder / "checkpoint" / "control").iterdir()))
-    assert [one.result for one in answers(folder)] == ["unknown"] * 6
-    assert numbers == [[1], [2], [3]]
-    last = folder / "checkpoint" / "control" / "0000000003"
-    last.unlink()
-    with pytest.raises(CheckpointMismatch, match="was cut"):
-        run(pipeline(folder), once=True)
-    tally = json.loads((folder / "checkpoint" / "tally.json").read_text())
-    assert sum(report["groups"].get("ordered", 0) for report in tally["standing"]["reports"].values()) == 1
+def test_unknown_groups_make_no_state_and_the_log_is_cleaned_up_behind_the_checkpoint(story):
+    assert [one.result for one in story.answers if one.group == "x"] == ["unknown"] * 2
+    # What a batch has obeyed is deleted by the next one, when it is committed.
+    assert story.numbers[:3] == [[], [1, 2, 3], [4]]
+    groups = {"hole", "stop", "reset", "abort", "close", "anew", "out", "look-one", "look-two", "c", "d"}
+    assert sum(report["groups"].get("ordered", 0) for report in story.reports) == len(groups)
+
+
+def test_events_are_kept_once_also_if_a_batch_runs_again(story):
+    found = [one for one in story.events if one[0] == story.last]
+    holes = {"c": (2, 3), "d": (1, 1), "hole": (5, 5), "look-one": (4, 4), "anew": (1, 2)}
+    assert sorted(one[1:] for one in found) == sorted(
+        (group, event, *holes[group]) for group in holes for event in ("hole_overdue", "hole_skipped")
+    )
+    assert events(story.folder) == story.events
 
 
 @pytest.mark.parametrize(
@@ -193,75 +214,33 @@ def test_unknown_groups_make_no_state_and_the_log_is_cleaned_up_behind_the_check
         (lambda file, _: file.write_text(file.read_text().replace("suspend", "resumes")), "was changed"),
         (lambda file, _: file.write_text(file.read_text()[:-20]), "damaged"),
         (lambda file, _: file.write_text(""), "damaged"),
-        (lambda file, _: file.rename(file.with_name("0000000004")), "can't be read: No such file"),
+        (lambda file, _: file.rename(file.with_name("0000000006")), "can't be read: No such file"),
         (
             lambda file, _: [one.unlink() for one in file.parent.iterdir()],
-            "the control log was cut: file 2 of it was read",
+            "the control log was cut: file 4 of it was read",
         ),
         (lambda file, other: file.write_bytes(other.read_bytes()), "of another checkpoint"),
     ],
     ids=["edited", "truncated", "emptied", "moved", "removed", "of another pipeline"],
 )
-def test_a_control_log_that_is_not_as_it_was_written_is_refused(
-    folder, damage, what, ran_with_two_commands, another_log
-):
-    shutil.copytree(ran_with_two_commands, folder / "checkpoint")
-    told(folder, command("suspend", "c"))
-    damage(folder / "checkpoint" / "control" / "0000000003", another_log)
+def test_a_control_log_that_is_not_as_it_was_written_is_refused(story, tmp_path, damage, what):
+    shutil.copytree(story.checkpoint, tmp_path / "checkpoint")
+    told(tmp_path, command("suspend", "c"))
+    other = ControlLog(tmp_path / "other", "another")
+    for _ in range(5):
+        other.append([command("suspend", "c").entry()])
+    damage(tmp_path / "checkpoint" / "control" / "0000000005", tmp_path / "other" / "0000000005")
     with pytest.raises(CheckpointMismatch, match=what):
-        PipelinePlace.of(folder / "checkpoint", "orders").check_log()
+        PipelinePlace.of(tmp_path / "checkpoint", "orders").check_log()
 
 
-@pytest.fixture(scope="module")
-def another_log(tmp_path_factory):
-    from seriatim.spark.control.log import ControlLog
-
-    folder = tmp_path_factory.mktemp("other") / "control"
-    log = ControlLog(folder, "another")
-    for _ in range(3):
-        log.append([command("suspend", "c").entry()])
-    return folder / "0000000003"
-
-
-@pytest.fixture(scope="module")
-def ran_with_two_commands(tmp_path_factory):
-    """A checkpoint in which two files of the control log were read."""
-    folder = tmp_path_factory.mktemp("ran")
-    (folder / "in").mkdir()
-    put(folder, "a", [("c", 1)])
-    run(pipeline(folder), once=True)
-    for verb in ("suspend", "resume"):
-        told(folder, command(verb, "c"))
-        run(pipeline(folder), once=True)
-    return folder / "checkpoint"
-
-
-def test_events_are_kept_once_also_if_a_batch_runs_again(folder):
-    declared = pipeline(folder, ", hole_timeout: 1h, on_hole: skip")
-    put(folder, "a", [("c", 1), ("c", 4), ("d", 2)])
-    run(declared, finish=True)
-    log = PipelinePlace.of(folder / "checkpoint", "orders").operator_log
-
-    def kept():
-        return [
-            (one["batch"], one["group"], one["event"], one["first"], one["last"]) for one in log.entries(kind=EVENT)
-        ]
-
-    found = kept()
-    assert sorted(one[1:] for one in found) == [
-        ("c", "hole_overdue", 2, 3),
-        ("c", "hole_skipped", 2, 3),
-        ("d", "hole_overdue", 1, 1),
-        ("d", "hole_skipped", 1, 1),
-    ]
-    # As a kill leaves it before the commit.
-    commits = folder / "checkpoint" / "query" / "commits"
-    last = max(int(file.name) for file in commits.iterdir() if file.name.isdecimal())
-    assert {one[0] for one in found} == {last}
-    for name in (str(last), f".{last}.crc"):
-        (commits / name).unlink(missing_ok=True)
-    run(declared, once=True)
-    assert kept() == found
+def test_a_run_is_refused_whose_control_log_was_cut(story, tmp_path):
+    text = (story.folder / "pipeline.yaml").read_text().replace(f"{story.folder}/checkpoint", f"{tmp_path}/checkpoint")
+    (tmp_path / "pipeline.yaml").write_text(text)
+    shutil.copytree(story.checkpoint, tmp_path / "checkpoint")
+    (tmp_path / "checkpoint" / "control" / "0000000004").unlink()
+    with pytest.raises(CheckpointMismatch, match="was cut"):
+        run(load(tmp_path / "pipeline.yaml"), once=True)
 
 
 def test_a_former_file_of_many_batches_is_read_as_one(tmp_path, monkeypatch):

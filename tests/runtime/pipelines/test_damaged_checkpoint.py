@@ -5,6 +5,7 @@ A refusal comes before Spark is started, so it is asked of what a run does befor
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -16,20 +17,25 @@ from seriatim.runtime.pipelines.tally import Tally
 from seriatim.spark.control.commands import Command
 from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.pipeline_place import log_position
-from tests.upgrade.checkpoint import STORED, unpack
+from seriatim.spark.deliver.stage import Delivered
+from tests.upgrade.checkpoint import PRESENT, STORED, unpack
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """A checkpoint after two batches, with two commands of which it has read one."""
     folder = tmp_path_factory.mktemp("stored")
-    unpack(STORED / "3.tar.xz", folder)
+    unpack(STORED / f"{PRESENT}.tar.xz", folder)
     checkpoint = Checkpoint(load(folder / "pipeline.yaml").checkpoint.absolute())
     control = ControlLog.of_checkpoint(checkpoint.control)
     for key in ("a", "b"):
         control.append([Command("suspend", "standard", key, "ada", "a test").entry()])
     last = checkpoint.query / "offsets" / "1"
     last.write_text(last.read_text().replace('"log": 0', '"log": 1'))
+    tally = Tally(checkpoint.tally)
+    tally.add(Delivered(1, {}))
+    found = json.loads(checkpoint.tally.read_text())
+    (checkpoint.root / "older-tally.json").write_text(json.dumps({**found, "standing": found["before"]}))
     return folder
 
 
@@ -42,7 +48,7 @@ def start(folder):
         ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
         checkpoint.take_over()
         tally = Tally(checkpoint.tally)
-        tally.begin(begun=checkpoint.last_begun() >= 0)
+        tally.begin(begun=checkpoint.last_begun(), committed=checkpoint.last_committed())
         checkpoint.former(pipeline)
         return tally.is_lost
 
@@ -68,7 +74,11 @@ GOES_ON = ""
 FILES = [
     ("pipeline.json", None, {truncate: "damaged", empty: "damaged", remove: "doesn't say of which pipeline it is"}),
     ("declaration.yaml", None, {truncate: GOES_ON, empty: GOES_ON, remove: GOES_ON}),
-    ("tally.json", None, {truncate: "the tally is damaged", empty: "the tally is damaged", remove: GOES_ON}),
+    (
+        "tally.json",
+        "older-tally.json",
+        {truncate: "the tally is damaged", empty: "the tally is damaged", swap: GOES_ON, remove: GOES_ON},
+    ),
     (
         "control/0000000002",
         "control/0000000001",

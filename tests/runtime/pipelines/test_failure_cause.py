@@ -56,6 +56,29 @@ def test_a_cause_without_words_tells_nothing():
     assert error.what == "the query failed: file:/in/a.parquet is not a Parquet file"
 
 
+UNREADABLE = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure: Lost task 0.0 (TID 3) \
+org.apache.spark.SparkException: [FAILED_READ_FILE.{kind}] Encountered error while reading file file:///in/2.parquet. {more}SQLSTATE: KD001
+\tat org.apache.spark.x(Y.scala:1)
+Caused by: org.apache.x.SchemaColumnConvertNotSupportedException: {cause}
+\tat org.apache.x(Y.java:1)
+"""
+
+
+def test_a_file_that_can_t_be_read_is_named():
+    text = UNREADABLE.format(kind="NO_HINT", more="", cause="column: [version], physicalType: BINARY")
+    assert (
+        cause_of(RuntimeError(text)).what
+        == "the query failed: file:///in/2.parquet: column: [version], physicalType: BINARY"
+    )
+    text = UNREADABLE.format(kind="NO_HINT", more="", cause="file:/in/2.parquet is not a Parquet file")
+    assert cause_of(RuntimeError(text)).what == "the query failed: file:/in/2.parquet is not a Parquet file"
+    why = "Expected Spark type bigint, actual Parquet type BINARY."
+    text = UNREADABLE.format(kind="PARQUET_COLUMN_DATA_TYPE_MISMATCH", more=f"{why} ", cause="column: [version]")
+    error = cause_of(RuntimeError(text))
+    assert error.what == f"the query failed: Encountered error while reading file file:///in/2.parquet. {why}"
+    assert error.remedy.startswith("write the file with that type")
+
+
 def test_an_exception_of_the_jvm_that_has_no_cause():
     text = "An error occurred while calling o45.start.\n: java.lang.IllegalStateException: a log is damaged\n\tat x(Y.java:1)"
     assert cause_of(RuntimeError(text)).what == "the query failed: a log is damaged"

@@ -8,7 +8,9 @@ import random
 import shutil
 from dataclasses import replace
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from seriatim.errors import CheckpointMismatch, SeriatimError, UsageError
 from seriatim.pipeline.files.pipeline_file import load
@@ -77,7 +79,7 @@ def account(summary, destination="ordered"):
     return next(one for one in summary.accounts if one.destination == destination)
 
 
-def test_what_is_there_leaves_in_order_and_the_next_run_goes_on(folder):
+def test_what_is_there_leaves_in_order_and_the_next_run_goes_on_also_from_a_backup(folder):
     chance = random.Random(1)
     rows = [(f"c{n % 5}", n // 5 + 1) for n in range(500) if n != 7]
     chance.shuffle(rows)
@@ -97,13 +99,30 @@ def test_what_is_there_leaves_in_order_and_the_next_run_goes_on(folder):
     assert [one.held_before for one in of_batches] == [0, *(one.held for one in of_batches[:-1])]
     assert not any(one.missing for progress in told for one in progress.accounts)
 
-    put(folder, "c", [("c2", 2), ("c0", 1)])
-    again = account(run(pipeline(folder), once=True))
-    assert (again.held_before, again.arrived, again.released, again.duplicate, again.held) == (98, 2, 99, 1, 0)
-    assert delivered(folder)["c2"] == numbered(*range(1, 101))
+    backup = folder.parent / f"{folder.name}-backup"
+    for part in ("checkpoint", "out"):
+        shutil.copytree(folder / part, backup / part)
+
+    def restore(part):
+        shutil.rmtree(folder / part)
+        shutil.copytree(backup / part, folder / part)
+
+    put(folder, "c", [("c2", 2)])
+    put(folder, "d", [("c0", 1)])
+    for time in ("first", "from the backup"):
+        again = account(run(pipeline(folder), once=True))
+        assert (again.held_before, again.arrived, again.released, again.duplicate, again.held) == (98, 2, 99, 1, 0)
+        assert delivered(folder)["c2"] == numbered(*range(1, 101))
+        if time == "first":
+            restore("checkpoint")
+            with pytest.raises(
+                CheckpointMismatch, match=r"destination \w+: the port has batch \d+, .* it is older \(restore both"
+            ):
+                run(pipeline(folder), once=True)
+            restore("out")
 
     archive = delivered(folder, "archive", "parquet")
-    texts = "".join((folder / "in" / f"{name}.json").read_text() for name in "abc")
+    texts = "".join((folder / "in" / f"{name}.json").read_text() for name in "abcd")
     lines = [json.loads(line) for line in texts.splitlines() if line.startswith("{")]
     for customer, found in archive.items():
         assert found == numbered(*(line["version"] for line in lines if line["customer"] == customer))
@@ -115,14 +134,6 @@ def test_what_is_there_leaves_in_order_and_the_next_run_goes_on(folder):
         ("ordered", "invalid"),
     ]
     assert {one.reason.split(": ", 1)[0] for one in aside if one.disposition == "invalid"} == {"a.json:252"}
-
-
-def test_finish_lets_time_run_out(folder):
-    put(folder, "a", [("c", 1), ("c", 3), ("d", 2)])
-    summary = run(pipeline(folder, ", hole_timeout: 1h, on_hole: skip"), finish=True)
-    assert summary.ending == "finished"
-    assert delivered(folder) == {"c": numbered(1, 3), "d": numbered(2)}
-    assert account(summary).held == 0
 
 
 def test_stopped_between_batches_it_goes_on_where_it_was(folder):
@@ -138,13 +149,14 @@ def test_stopped_between_batches_it_goes_on_where_it_was(folder):
     assert account(rest).missing == 0
 
 
-def test_first_numbers_come_from_a_file(folder):
+def test_first_numbers_come_from_a_file_and_finish_lets_time_run_out(folder):
     (folder / "first.csv").write_text("customer,first\nc,7\n")
-    put(folder, "a", [("c", 8), ("c", 7), ("c", 6), ("d", 1)])
-    options = f", start_from: {{format: csv, path: {folder}/first.csv, group: customer, next: first}}"
-    summary = run(pipeline(folder, options), once=True)
-    assert delivered(folder) == {"c": numbered(7, 8), "d": numbered(1)}
-    assert account(summary).invalid == 1
+    put(folder, "a", [("c", 8), ("c", 7), ("c", 6), ("d", 1), ("e", 1), ("e", 3), ("f", 2)])
+    start = f", start_from: {{format: csv, path: {folder}/first.csv, group: customer, next: first}}"
+    summary = run(pipeline(folder, f"{start}, hole_timeout: 1h, on_hole: skip"), finish=True)
+    assert summary.ending == "finished"
+    assert delivered(folder) == {"c": numbered(7, 8), "d": numbered(1), "e": numbered(1, 3), "f": numbered(2)}
+    assert (account(summary).invalid, account(summary).held) == (1, 0)
 
 
 def test_first_numbers_that_are_none(folder):
@@ -154,30 +166,45 @@ def test_first_numbers_that_are_none(folder):
         run(pipeline(folder, options), once=True)
 
 
-def test_an_empty_folder(folder):
+def test_an_empty_folder_and_then_a_checkpoint_or_a_port_of_another_pipeline(folder):
     summary = run(pipeline(folder), once=True)
     assert summary.batches == 0
     assert not list((folder / "out").rglob("part-*"))
-
-
-def test_a_checkpoint_or_a_port_of_another_pipeline(folder):
-    run(pipeline(folder), once=True)
     with pytest.raises(CheckpointMismatch, match="its pipeline is orders, yours is parcels"):
         run(replace(pipeline(folder), name="parcels"), once=True)
     with pytest.raises(CheckpointMismatch, match="out/ordered: the folder has batches of another checkpoint"):
         run(replace(pipeline(folder), checkpoint=folder / "other"), once=True)
 
 
-def test_a_query_that_fails_says_why_in_a_line(folder):
-    (folder / "in" / "a.parquet").write_text("no Parquet at all")
+def test_files_of_another_schema(folder):
+    """Columns that are gone, new or elsewhere are taken by their names; another type is refused by the file, and nothing is lost."""
+
+    def put_columns(number, **columns):
+        file = folder / "in" / f"{number}.parquet"
+        parquet.write_table(pa.table(columns), file)
+        os.utime(file, (1_700_000_000 + number, 1_700_000_000 + number))
+
     declared = pipeline(folder)
     (received,) = declared.receive
-    source = replace(received.source, format="parquet", schema="customer string, version bigint", options={})
+    source = replace(received.source, format="parquet")
     promote = tuple(replace(one, path=one.name) for one in received.promote)
     declared = replace(declared, receive=(replace(received, source=source, promote=promote),))
-    with pytest.raises(SeriatimError, match=r"the query failed: .*a\.parquet is not a Parquet file") as caught:
+    put_columns(1, customer=["a"], version=[1], note=["x"])
+    put_columns(2, more=[1.5], version=[2], customer=["a"])
+    put_columns(3, customer=["a"], version=["3"])
+    (folder / "in" / "4.parquet").write_text("no Parquet at all")
+    os.utime(folder / "in" / "4.parquet", (1_700_000_004, 1_700_000_004))
+    with pytest.raises(
+        SeriatimError, match=r"reading file .*/in/3\.parquet\. .*\[version\]\. Expected Spark type bigint"
+    ) as caught:
         run(declared, once=True)
     assert "\n" not in str(caught.value)
+    assert delivered(folder) == {"a": numbered(1, 2)}
+    put_columns(3, customer=["a"], version=[3])
+    with pytest.raises(SeriatimError, match=r"the query failed: .*4\.parquet is not a Parquet file") as caught:
+        run(declared, once=True)
+    assert "\n" not in str(caught.value)
+    assert delivered(folder) == {"a": numbered(1, 2, 3)}
 
 
 def test_a_batch_in_flight_is_finished_as_it_was_begun(folder):
@@ -198,33 +225,6 @@ def test_a_batch_in_flight_is_finished_as_it_was_begun(folder):
     assert len(list(rejected)) == 2
 
 
-def test_a_backup_is_restored_whole_or_refused(folder):
-    put(folder, "1", [("a", 1), ("a", 3), ("b", 2)])
-    run(pipeline(folder), once=True)
-    backup = folder.parent / f"{folder.name}-backup"
-    for part in ("checkpoint", "out"):
-        shutil.copytree(folder / part, backup / part)
-    for name, rows in (("2", [("b", 1)]), ("3", [("a", 2), ("a", 4)])):
-        put(folder, name, rows)
-    run(pipeline(folder), once=True)
-    whole = {"a": numbered(1, 2, 3, 4), "b": numbered(1, 2)}
-    assert delivered(folder) == whole
-
-    def restore(part):
-        shutil.rmtree(folder / part)
-        shutil.copytree(backup / part, folder / part)
-
-    restore("checkpoint")
-    with pytest.raises(
-        CheckpointMismatch, match=r"destination \w+: the port has batch \d+, .* it is older \(restore both"
-    ):
-        run(pipeline(folder), once=True)
-    restore("out")
-    summary = run(pipeline(folder), once=True)
-    assert delivered(folder) == whole
-    assert (account(summary).held, account(summary).duplicate) == (0, 0)
-
-
 CHANGED = """
 name: orders
 checkpoint: {folder}/checkpoint
@@ -237,20 +237,32 @@ receive:
 route:
 {route}
 """
+#: What every format has to quote.
+NOTE = 'a "quoted";, word,\nand a line'
 ORDERED = "resequence: {{policy: standard, group: customer, sequence: version{start}}}, deliver: {{format: json, path: {folder}/out/{name}}}"
 
 
-def declared(folder, *names, start="", more="", archive=False):
-    """The pipeline with destinations of these names: ordered, and with `archive` as in `FILE`."""
+#: Destinations whose ports fail, by their names, with their formats and options.
+BLOCKED = {
+    "archive": ("parquet", ""),
+    "lines": ("json", ""),
+    "table": ("csv", ""),
+    "bare": ("csv", ", options: {header: false, sep: ';'}"),
+}
+
+
+def declared(folder, *names, start="", more="", blocked=False):
+    """The pipeline with destinations of these names: ordered, and by arrival those of `BLOCKED`."""
     start_from = f", start_from: {{format: csv, path: {folder}/first.csv, group: customer, next: first}}"
     routes = [
         f"  - {{to: {name}, {ORDERED.format(folder=folder, name=name, start=start_from if name == 'seeded' else start)}}}"
         for name in names
     ]
-    if archive:
-        routes.append(
-            f"  - {{to: archive, resequence: {{policy: fifo, group: customer}}, deliver: {{format: parquet, path: {folder}/out/archive}}}}"
-        )
+    routes += [
+        f"  - {{to: {name}, resequence: {{policy: fifo, group: customer}}, deliver: {{format: {kind}, path: {folder}/out/{name}{options}}}}}"
+        for name, (kind, options) in BLOCKED.items()
+        if blocked
+    ]
     file = folder / "pipeline.yaml"
     file.write_text(CHANGED.format(folder=folder, more=more, route="\n".join(routes)))
     return load(file)
@@ -258,11 +270,11 @@ def declared(folder, *names, start="", more="", archive=False):
 
 def test_destinations_come_and_go(folder):
     keys = [f"k{n}" for n in range(9)]  # in both buckets
-    port = folder / "out" / "archive"
-    port.parent.mkdir()
-    port.write_text("no folder")  # so what is released for it waits
+    (folder / "out").mkdir()
+    for name in BLOCKED:
+        (folder / "out" / name).write_text("no folder")  # so what is released for it waits
     put(folder, "1", [*((key, 1) for key in keys), *((key, 3) for key in keys)])
-    first = run(declared(folder, "ordered", archive=True), once=True)
+    first = run(declared(folder, "ordered", blocked=True), once=True)
     assert (account(first).held, first.waiting[0].rows) == (9, 18)
 
     # One is added, with first numbers and without; the batch in flight is finished as it was begun.
@@ -271,9 +283,13 @@ def test_destinations_come_and_go(folder):
     (commits / str(last)).unlink()
     (commits / f".{last}.crc").unlink(missing_ok=True)
     (folder / "first.csv").write_text("customer,first\nk0,5\nk1,5\nk8,6\n")
-    put(folder, "2", [("k0", 5), ("k1", 5), ("k8", 5), ("k2", 4), ("new", 7)])
+    put(
+        folder,
+        "2",
+        [("k0", 5), ("k1", 5), ("k8", 5), ("k2", 4), json.dumps({"customer": "new", "version": 7, "note": NOTE})],
+    )
     more = ", note: $.note"
-    second = run(declared(folder, "ordered", "seeded", "later", start=", start: 1", more=more, archive=True), once=True)
+    second = run(declared(folder, "ordered", "seeded", "later", start=", start: 1", more=more, blocked=True), once=True)
     assert account(second, "seeded").arrived == account(second, "later").arrived == 5
     assert delivered(folder, "seeded") == {"k0": numbered(5), "k1": numbered(5)}
     assert account(second, "seeded").held == 2  # k2 and new, which have no first number in the file
@@ -286,8 +302,8 @@ def test_destinations_come_and_go(folder):
     with pytest.raises(CheckpointMismatch, match=r"destination 'ordered'.*: 14 messages are held"):
         run(gone, once=True)
     with pytest.raises(CheckpointMismatch, match=r"destination 'archive'.*: 23 messages wait for its port"):
-        run(gone, once=True, abandon=["ordered"])
-    third = run(gone, once=True, abandon=["ordered", "archive"])
+        run(gone, once=True, abandon=["ordered", "lines", "table", "bare"])
+    third = run(gone, once=True, abandon=["ordered", *BLOCKED])
     assert (account(third).held_before, account(third).dead, account(third).held) == (14, 14, 0)
     aside = list(read_set_aside(folder / "checkpoint" / "set-aside", "dead"))
     of_ordered = [one for one in aside if one.destination == "ordered"]
@@ -295,11 +311,21 @@ def test_destinations_come_and_go(folder):
     assert sorted((one.group, one.sequence) for one in of_ordered) == sorted(
         [*((key, 3) for key in keys), ("k0", 5), ("k1", 5), ("k8", 5), ("k2", 4), ("new", 7)]
     )
-    of_archive = [one for one in aside if one.destination == "archive"]
-    assert {one.reason for one in of_archive} == {"its destination was taken away before its port took it"}
-    assert len({one.message_id for one in of_archive}) == len(of_archive) == 23
-    assert {one.fields["body"] for one in of_archive if one.group == "new"} == {'{"customer": "new", "version": 7}'}
-    assert not (folder / "checkpoint" / "waiting" / "archive").exists()
+    released = [one for one in aside if one.destination == "archive"]
+    for name in BLOCKED:
+        waited = [one for one in aside if one.destination == name]
+        assert {one.reason for one in waited} == {"its destination was taken away before its port took it"}
+        assert len({one.message_id for one in waited}) == len(waited) == 23
+        # What was written as CSV is text.
+        kind = str if BLOCKED[name][0] == "csv" else int
+        rows = [(one.group, one.fields["version"], one.fields["ordinal"]) for one in waited]
+        assert sorted(rows) == sorted(
+            (one.group, kind(one.fields["version"]), kind(one.fields["ordinal"])) for one in released
+        )
+        (new,) = (one for one in waited if one.group == "new")
+        assert json.loads(new.fields["body"]) == {"customer": "new", "version": 7, "note": NOTE}
+        assert (new.fields["note"], new.fields["version"]) == (NOTE, kind(7))
+        assert not (folder / "checkpoint" / "waiting" / name).exists()
 
     # One comes again: as another one, with ordinals from 1 and an incarnation.
     put(folder, "3", [("k0", 1), ("k0", 6)])

@@ -42,29 +42,56 @@ def test_a_replayed_batch_counts_once(file):
     assert Tally(file).standing.count("a", "released") == 8
 
 
-def test_a_batch_that_changes_nothing_is_not_written(file):
+def test_a_batch_that_changes_nothing_is_counted_too(file):
     tally = Tally(file)
     tally.add(delivered(0, 5))
-    before = file.stat().st_ino
     tally.add(delivered(1, 0))
     tally.add(delivered(2, 0))
-    assert file.stat().st_ino == before
     replay = Tally(file)
     replay.add(delivered(2, 0))
     replay.add(delivered(3, 1))
     assert Tally(file).standing.count("a", "released") == 6
 
 
+def begun(file, begun, committed):
+    """The tally of a run that begins with such a checkpoint."""
+    tally = Tally(file)
+    tally.begin(begun=begun, committed=committed)
+    return tally
+
+
 def test_only_one_that_was_there_is_lost(file):
-    first = Tally(file)
-    first.begin(begun=False)
-    killed_in_its_first_batch = Tally(file)
-    killed_in_its_first_batch.begin(begun=True)
-    assert not killed_in_its_first_batch.is_lost
+    assert not begun(file, -1, -1).is_lost
+    assert not begun(file, 0, -1).is_lost  # killed in its first batch
     file.unlink()
-    again = Tally(file)
-    again.begin(begun=True)
-    assert (first.is_lost, again.is_lost) == (False, True)
+    assert begun(file, 0, -1).is_lost
+
+
+@pytest.mark.parametrize(
+    ("last", "committed", "is_lost"),
+    [(4, 4, False), (4, 3, False), (5, 4, False), (3, 2, False), (5, 5, True), (2, 2, True)],
+    ids=["all done", "one to do", "its commit to do", "its begin was lost", "of an older batch", "of a newer one"],
+)
+def test_one_that_is_not_of_the_checkpoint_is_noticed_and_goes_on(file, caplog, last, committed, is_lost):
+    tally = Tally(file)
+    for batch in range(5):
+        tally.add(delivered(batch, 1))
+    again = begun(file, last, committed)
+    assert again.is_lost is is_lost
+    assert [record.event for record in caplog.records] == ["tally_lost"] * is_lost
+    assert (f"is that of batch 4, and batch {committed} is the last" in caplog.text) is is_lost
+    again.add(delivered(committed + 1, 2, held=3))
+    # Where it is the last batch once more, that counts once.
+    assert again.standing.count("a", "released") == (7 if is_lost or committed == 4 else 4 + 2)
+    assert not begun(file, committed + 1, committed + 1).is_lost
+
+
+def test_one_of_an_earlier_version_may_be_behind(file):
+    tally = Tally(file)
+    tally.add(delivered(0, 1))
+    found = json.loads(file.read_text())
+    file.write_text(json.dumps({"standing": found["standing"], "before": found["before"]}))
+    assert not begun(file, 3, 3).is_lost
 
 
 def test_what_stood_after_each_batch(file):

@@ -6,39 +6,26 @@ import json
 from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-from pyspark.sql.streaming.tws_tester import TwsTester
-
 from seriatim.spark.control.commands import Command
-from seriatim.spark.control.log import COMMAND
 from seriatim.spark.resequence.commands import REMEMBERED
-from seriatim.spark.resequence.operator import CONTENT, KIND, NOW, Resequencer
-from tests.spark.resequence.test_same_state import BUCKET, PLAN, SCHEMA, packet
+from tests.spark.resequence.one_bucket import OneBucket, packet
 
 AT = 1_700_000_000_000_000
 
 
-class Operator:
-    """An operator that keeps its state from one batch to the next."""
+class Operator(OneBucket):
+    """An operator that is called batch by batch."""
 
     def __init__(self) -> None:
-        plan = replace(PLAN, reports=True)
-        self.tester = TwsTester(Resequencer(plan, SCHEMA.serialize().to_pybytes()), timeMode="None")
+        super().__init__()
         self.batch = 0
 
     def run(self, commands: list[Command], packets: list[bytes], *, backwards: bool = False) -> list[dict[str, Any]]:
         """The answers of a batch."""
         self.batch += 1
-        rows = [{"packet": one, KIND: None, CONTENT: None} for one in packets]
-        for order, one in enumerate(commands):
-            rows.append({"packet": None, KIND: COMMAND, CONTENT: json.dumps({**one.entry(), "order": order})})
-        frame = pd.DataFrame(rows[::-1] if backwards else rows).assign(bucket=BUCKET, **{NOW: AT + self.batch})
-        reports = self.tester.testInPandas(BUCKET, frame)["report"].dropna()
+        reports = self.called(AT + self.batch, packets, commands, backwards=backwards)["report"].dropna()
         (report,) = map(json.loads, reports)
         return list(report.get("answers", []))
-
-    def state(self) -> Any:
-        return self.tester.peekValueState("index", BUCKET)
 
 
 def command(verb: str, key: str, **more: Any) -> Command:
@@ -49,14 +36,14 @@ def test_an_unknown_group_gets_no_state_and_a_dry_run_leaves_it_as_it_was() -> N
     operator = Operator()
     (answer,) = operator.run([command("suspend", "a")], [])
     assert (answer["result"], answer["at"]) == ("unknown", AT + 1)
-    assert operator.state() is None
+    assert operator.index() is None
     operator.run([], [packet([("a", 2, 1)])])
-    before = operator.state()
+    before = operator.index()
     (answer,) = operator.run([command("skip_hole", "a", dry_run=True)], [])
     assert (answer["result"], answer["after"], answer["released"]) == ("done", "ready", 1)
     (refused,) = operator.run([command("resume", "a")], [])
     assert (refused["result"], refused["before"]) == ("refused", "waiting")
-    assert operator.state() == before
+    assert operator.index() == before
 
 
 def test_commands_are_obeyed_in_their_order_and_before_the_data_however_the_rows_come() -> None:

@@ -4,49 +4,28 @@ from __future__ import annotations
 
 import json
 import statistics
-from dataclasses import replace
 from typing import Any
 
-import pandas as pd
-import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.tws_tester import TwsTester
 
 from seriatim import BestEffort, Fifo, Queue, Standard, UnitOfWork
 from seriatim.spark.control.commands import LOOK, Command
-from seriatim.spark.control.log import COMMAND
-from seriatim.spark.resequence import bucket
-from seriatim.spark.resequence.bucket import KEY, PROBLEM, SEQUENCE, SIZE, Plan
-from seriatim.spark.resequence.operator import CONTENT, KIND, NOW, Resequencer
+from seriatim.spark.resequence import bucket, commands
 from seriatim.spark.state.cold_groups import cold_counts
 from seriatim.spark.state.group_index import Index
-from seriatim.spark.state.packets import from_bytes, to_bytes
+from seriatim.spark.state.packets import from_bytes
 from tests.soak import sized
+from tests.spark.resequence.one_bucket import OneBucket, packet
 
-SCHEMA = pa.schema([("key", pa.string()), ("number", pa.int64()), ("arrival", pa.int64())])
-BUCKET = 0
 SECOND = 1_000_000
 
 
-class Operator:
-    """One bucket, outside of Spark, through the operator's own calls. Times are seconds."""
+class Operator(OneBucket):
+    """One bucket whose groups expire. Times are seconds."""
 
-    def __init__(self, policy: Any, to: str = "tombstone", after: float = 10) -> None:
+    def __init__(self, policy: Any, to: str = "tombstone", after: float | None = 10) -> None:
         # Of a policy that takes messages by arrival, the number is only that.
-        self.queue = Queue("q", policy, "key", "number", expire_after=after, expire_to=to)  # type: ignore[arg-type]
-        plan = Plan(
-            queues=(self.queue,),
-            destination=None,
-            invalid=None,
-            user=("key", "number", "arrival"),
-            clock="processing",
-            arrivals=(("arrival",),),
-            output="all",
-            reports=True,
-            fingerprint="of this test",
-            buckets=1,
-        )
-        self.tester = TwsTester(Resequencer(plan, SCHEMA.serialize().to_pybytes()), timeMode="None")
+        super().__init__(Queue("q", policy, "key", "number", expire_after=after, expire_to=to))  # type: ignore[arg-type]
         self.arrived = 0
         self.report: dict[str, Any] = {}
 
@@ -54,53 +33,32 @@ class Operator:
         self, now: float, *rows: tuple[str, int], size: int | None = None, commands: tuple[Command, ...] = ()
     ) -> Any:
         """What is decided, sorted: key, number, disposition, ordinal, incarnation."""
-        told = [None, *(json.dumps({**one.entry(), "order": order}) for order, one in enumerate(commands))]
-        packets = [self._packet(rows, size), *(None for _ in commands)]
-        kinds = [None, *(COMMAND for _ in commands)]
-        frame = pd.DataFrame(
-            {"bucket": BUCKET, "packet": packets, KIND: kinds, CONTENT: told, NOW: round(now * SECOND)}
-        )
-        out = self.tester.testInPandas(BUCKET, frame)
+        given = [(key, number, self.arrived + nth) for nth, (key, number) in enumerate(rows)]
+        self.arrived += len(rows)
+        out = self.called(round(now * SECOND), [packet(given, size)], commands)
         self.report = json.loads(next(one for one in out["report"] if one))
         tables = [from_bytes(bytes(packet)) for packet in out["packet"] if packet is not None]
         rows_ = [row for table in tables for row in table.to_pylist()]
         names = ("key", "number", "disposition", "ordinal", "incarnation")
         return sorted((tuple(row.get(name) for name in names) for row in rows_), key=str)
 
-    def _packet(self, rows: tuple[tuple[str, int], ...], size: int | None) -> bytes:
-        keys, numbers = [key for key, _ in rows], [number for _, number in rows]
-        arrivals = range(self.arrived, self.arrived + len(rows))
-        self.arrived += len(rows)
-        columns = {
-            "key": pa.array(keys, pa.string()),
-            "number": pa.array(numbers, pa.int64()),
-            KEY: pa.array([key.encode() for key in keys], pa.binary()),
-            SEQUENCE: pa.array(numbers, pa.int64()),
-            PROBLEM: pa.array([0] * len(rows), pa.int32()),
-            SIZE: pa.array([size] * len(rows), pa.int64()),
-            "arrival": pa.array(arrivals, pa.int64()),
-        }
-        return to_bytes(pa.table(columns)).to_pybytes()
-
     @property
-    def index(self) -> Index:
-        value = self.tester.peekValueState("index", BUCKET)
+    def state(self) -> Index:
+        value = self.index()
         assert value is not None
-        return Index.from_bytes(value[0], None)
+        return Index.from_bytes(value, None)
 
     def at_hand(self) -> set[str]:
         """The groups in the index."""
-        return {key.decode() for key in self.index.queues["q"].keys.to_pylist()}
+        return {key.decode() for key in self.state.queues["q"].keys.to_pylist()}
 
     def hot_bytes(self) -> int:
         """What a call reads and writes, whatever it gets."""
-        value = self.tester.peekValueState("index", BUCKET)
-        assert value is not None
-        return len(value[0])
+        return len(self.index() or b"")
 
     def cold_bytes(self) -> int:
         """What is read for the keys of a call only."""
-        return sum(len(packet[0]) for packet in self.tester.peekMapState("bodies", BUCKET).values())
+        return sum(map(len, self.bodies().values()))
 
 
 @pytest.fixture(autouse=True)
@@ -116,7 +74,7 @@ def test_a_tombstone_has_what_decides_about_a_message_that_comes_all_the_same():
     assert operator.at_hand() == {"a", "b", "c"}  # one of them has expired, and they go together
     operator.call(12.5)
     assert operator.at_hand() == {"c"}
-    assert (cold_counts(operator.index.cold), operator.report["groups"]) == ({"q": 2}, {"q": 3})
+    assert (cold_counts(operator.state.cold), operator.report["groups"]) == ({"q": 2}, {"q": 3})
     assert operator.call(13, ("a", 2), ("a", 1), ("a", 4), ("b", 1)) == [
         ("a", 1, "duplicate", None, None),
         ("a", 2, "late", None, None),
@@ -137,7 +95,7 @@ def test_what_is_forgotten_begins_as_a_new_incarnation():
     assert again == [("a", 1, "duplicate", None, None), ("c", 1, "released", 1, 1)]
     operator.call(30)
     assert operator.at_hand() == set()
-    assert operator.index.queues["q"].forgotten == 2
+    assert operator.state.queues["q"].forgotten == 2
     assert operator.call(31, ("a", 1)) == [("a", 1, "released", 1, 2)]
     assert operator.cold_bytes() == 0
 
@@ -177,20 +135,41 @@ def test_a_command_reaches_a_group_that_has_expired():
     (answer,) = operator.report["answers"]
     assert (answer["result"], answer["before"]) == ("done", "ready")
     assert operator.call(102, ("a", 7)) == [("a", 7, "released", 2, None)]
-    operator.call(103, commands=(Command(LOOK, None, None, "ada", "a test", {"states": ["ready"]}),))
-    assert [one["group"] for one in operator.report["answers"][0]["groups"]] == ["a"]
+    assert operator.at_hand() == {"a"}
 
 
-def test_a_state_without_expiry_is_written_as_it_was():
+def test_a_look_sees_groups_that_have_expired(monkeypatch):
+    monkeypatch.setattr(commands, "MOST_SEEN", 5)
     operator = Operator(Standard())
-    plain = Operator(Standard())
-    plain.queue = replace(plain.queue, expire_after=None)
-    operator.call(0, ("a", 1))
-    value = operator.tester.peekValueState("index", BUCKET)
-    assert value is not None
-    header = json.loads(pa.ipc.open_stream(value[0]).schema.metadata[b"seriatim"])
-    assert {"cold", "next_run"} & header.keys() == set()
-    assert {"cold", "births"} & header["parts"].keys() == set()
+    operator.call(0, *((f"g{number}", 1) for number in range(6)), ("held", 2))
+    operator.call(100)
+    operator.call(101, ("g1", 2))
+    assert operator.at_hand() == {"g1", "held"}
+
+    def seen(**filter_):
+        operator.call(102, commands=(Command(LOOK, None, None, "ada", "a test", filter_),))
+        (answer,) = operator.report["answers"]
+        assert operator.at_hand() == {"g1", "held"}  # it changes nothing
+        return sorted((one["group"], one["state"], one["ordinal"]) for one in answer.get("groups", ())), answer.get(
+            "more", 0
+        )
+
+    resting = [(f"g{number}", "ready", 1 + (number == 1)) for number in range(6)]
+    assert seen(states=["ready"], key="g[0-9]*") == ([], 0)
+    assert seen(states=["ready"], key="g?") in [([*resting[:n], *resting[n + 1 :]], 1) for n in range(6)]
+    assert seen(group="g3") == ([("g3", "ready", 1)], 0)
+    assert seen(group="g9") == ([], 0)
+    for filter_ in ({"waits": True}, {"states": ["waiting", "suspended"]}, {"older_than": 1}):
+        assert seen(**filter_) == ([("held", "waiting", 0)], 0)
+
+
+def test_a_state_in_which_nothing_has_expired_is_written_as_one_without_expiry():
+    values = []
+    for after in (10, None):
+        operator = Operator(Standard(), after=after)
+        operator.call(0, ("a", 1))
+        values.append(operator.index())
+    assert values[0] == values[1]
 
 
 @pytest.mark.soak

@@ -91,6 +91,32 @@ def test_every_type_survives_in_a_frame(spark: SparkSession) -> None:
     assert as_text(ordered) == as_text(frame)
 
 
+def test_messages_are_compared_by_types_that_json_lacks(spark: SparkSession) -> None:
+    one = {
+        "t": "TIME'12:00:00.000001'", "d": "interval '1' day", "nothing": "null", "s": "named_struct('t', TIME'12:00:00')",
+        "a": "array(TIME'01:00:00', TIME'00:00:00')", "m": "map(TIME'01:00:00', interval '2' hour)",
+    }  # fmt: skip
+    other = {
+        "t": "TIME'12:00:00.000002'", "d": "interval '1 00:00:00.000001' day to second", "s": "named_struct('t', TIME'12:00:01')",
+        "a": "array(TIME'01:00:00', TIME'01:00:00')", "m": "map(TIME'01:00:00', interval '3' hour)",
+    }  # fmt: skip
+    # Each number comes three times: as it was, and with another value in one column.
+    numbers = dict(enumerate(other, 1))
+    told = [(n, at, one | ({} if at < 3 else {name: other[name]})) for n, name in numbers.items() for at in (1, 2, 3)]
+    selects = [
+        f"select {n} n, {at} at, {', '.join(f'{text} {name}' for name, text in row.items())}" for n, at, row in told
+    ]
+    frame = spark.sql(" union all ".join(selects)).withColumn("g", F.lit("g"))
+    ordered = resequence(
+        frame, group="g", sequence="n", policy=Standard(remember=9), compare=list(one), arrival="at", output="all"
+    )
+    found = {
+        (row.n, row.at): (row.reason or "").partition(":")[0] for row in ordered.select("n", "at", "reason").collect()
+    }
+    again, differs = "its number was taken in before", "conflicts"
+    assert found == {(n, at): ("", again, differs)[at - 1] for n in numbers for at in (1, 2, 3)}
+
+
 def test_every_type_survives_being_held_in_a_query(spark: SparkSession, tmp_path: Path) -> None:
     # Number 1 comes last, so that 2 to 5 have gone through the state.
     source = stream_of(spark, tmp_path / "in", "id long")

@@ -3,52 +3,14 @@
 from __future__ import annotations
 
 from itertools import permutations
-from typing import Any
 
-import pandas as pd
-import pyarrow as pa
-from pyspark.sql.streaming.tws_tester import TwsTester
-
-from seriatim import Queue, Standard
-from seriatim.spark.resequence.bucket import KEY, PROBLEM, SEQUENCE, Plan
-from seriatim.spark.resequence.operator import KIND, NOW, Resequencer
-from seriatim.spark.state.packets import to_bytes
-
-PLAN = Plan(
-    queues=(Queue("q", Standard(), group="key", sequence="number"),),
-    destination=None,
-    invalid=None,
-    user=("key", "number", "arrival"),
-    clock="processing",
-    arrivals=(("arrival",),),
-    output="all",
-    reports=False,
-    fingerprint="of this test",
-    buckets=1,
-)
-SCHEMA = pa.schema([("key", pa.string()), ("number", pa.int64()), ("arrival", pa.int64())])
-BUCKET = 0
+from tests.spark.resequence.one_bucket import OneBucket, packet
 
 
-def packet(rows: list[tuple[str, int, int]]) -> bytes:
-    """Messages (group, number, arrival) as the operator gets them."""
-    keys, numbers, arrivals = (list(column) for column in zip(*rows, strict=True))
-    columns = {
-        "key": pa.array(keys, pa.string()),
-        "number": pa.array(numbers, pa.int64()),
-        KEY: pa.array([key.encode() for key in keys], pa.binary()),
-        SEQUENCE: pa.array(numbers, pa.int64()),
-        PROBLEM: pa.array([0] * len(rows), pa.int32()),
-        "arrival": pa.array(arrivals, pa.int64()),
-    }
-    return to_bytes(pa.table(columns)).to_pybytes()
-
-
-def state_after(packets: tuple[bytes, ...]) -> tuple[Any, Any]:
-    tester = TwsTester(Resequencer(PLAN, SCHEMA.serialize().to_pybytes()), timeMode="None")
-    rows = {"bucket": BUCKET, "packet": list(packets), KIND: None, NOW: 1_700_000_000_000_000}
-    tester.testInPandas(BUCKET, pd.DataFrame(rows))
-    return tester.peekValueState("index", BUCKET), tester.peekMapState("bodies", BUCKET)
+def state_after(packets: tuple[bytes, ...]) -> tuple[bytes | None, dict[int, bytes]]:
+    bucket = OneBucket(reports=False)
+    bucket.called(1_700_000_000_000_000, packets)
+    return bucket.index(), bucket.bodies()
 
 
 def test_the_order_of_packets_leaves_no_trace() -> None:

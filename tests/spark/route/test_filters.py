@@ -19,6 +19,7 @@ from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.route.filter_expressions import Properties, condition
 from tests.filter_cases import CASES, TYPES, as_kept
 from tests.filters import filters, messages, read, schemas
+from tests.soak import sized
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -71,7 +72,8 @@ def test_every_case_is_the_same_in_spark(spark: SparkSession) -> None:
 
 
 # Not shrunk: every attempt would be a Spark job.
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@pytest.mark.soak
+@settings(max_examples=sized(60, 6), deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())
 def test_spark_and_the_kernel_agree(spark: SparkSession, data: st.DataObject) -> None:
     types = data.draw(schemas())

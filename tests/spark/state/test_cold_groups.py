@@ -42,6 +42,15 @@ def found(cold, numbers, queue="q", incarnation=1):
     return dict(zip(back.keys.to_pylist(), back.state.groups.ordinal.tolist(), strict=True))
 
 
+def walked(cold, queue="q"):
+    """By key the ordinals of all groups; each comes once."""
+    parts = list(cold.walk(queue))
+    keys = [key for part in parts for key in part.keys.to_pylist()]
+    assert len(set(keys)) == len(keys)
+    ordinals = (ordinal for part in parts for ordinal in part.state.groups.ordinal.tolist())
+    return dict(zip(keys, ordinals, strict=True))
+
+
 def again(index, chunks):
     """As the next call finds it: from the stored value."""
     index = Index.from_bytes(index.to_bytes(), None)
@@ -52,7 +61,7 @@ def test_each_group_is_found_as_it_was_last(monkeypatch):
     monkeypatch.setattr(cold_groups, "PAGE_GROUPS", 16)
     chance, chunks = Random(7), MemoryChunks({})
     index, truth = Index("of this test"), {}
-    for round_ in range(60):
+    for round_ in range(30):
         index, cold = again(index, chunks)
         some = sorted(chance.sample(range(500), chance.randrange(1, 60)))
         # Those that come back are the index's, until they expire again.
@@ -61,6 +70,13 @@ def test_each_group_is_found_as_it_was_last(monkeypatch):
         truth |= dict.fromkeys(some, round_)
         cold.add({"q": groups(some, round_)})
         assert cold_counts(index.cold)["q"] == len(truth)
+        if round_ % 5:
+            continue
+        at_hand = set(chance.sample(range(500), 20)) - truth.keys()
+        index.queues["q"] = groups(sorted(at_hand))
+        assert walked(cold) == {f"group-{one}".encode(): ordinal for one, ordinal in truth.items()}
+        index.queues["q"] = groups(back := sorted(chance.sample(sorted(truth), 3)))
+        assert walked(cold).keys() == {f"group-{one}".encode() for one in truth.keys() - set(back)}
     sizes = [run.groups for run in index.cold]
     assert all(one >= 2 * other for one, other in pairwise(sizes))
     assert all(is_cold(number) for number in chunks.packets)
@@ -72,6 +88,12 @@ def test_queues_and_incarnations_are_kept_apart():
     index, cold = again(Index("of this test"), chunks)
     cold.add({"a": groups(range(10), 1), "b": groups(range(5, 15), 2), "c": groups([])})
     index, cold = again(index, chunks)
+    index.queues |= {"a": groups([]), "b": groups([], incarnation=2)}
+    assert walked(cold, "a").keys() == {f"group-{one}".encode() for one in range(10)}
+    assert walked(cold, "b") == walked(cold, "none") == {}
+    looked = cold.look_at("a", 1, groups([3, 12]).keys)
+    assert looked.keys.to_pylist() == [b"group-3"]
+    assert cold_counts(index.cold)["a"] == 10
     assert found(cold, [3, 12], "a") == {b"group-3": 1}
     assert found(cold, [3, 12], "b") == {b"group-12": 2}
     assert found(cold, [3, 12], "c") == {}

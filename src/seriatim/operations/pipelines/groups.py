@@ -437,7 +437,9 @@ def chosen(
     answers = ask(pipeline, look, wait=wait)
     if any(one.more for one in answers):
         there = sum(len(one.groups) + one.more for one in answers)
-        raise ActionRefused(f"{there:,} groups match", remedy="narrow them: --queue, --state, --key, --older-than")
+        raise ActionRefused(
+            f"at least {there:,} groups match", remedy="narrow them: --queue, --state, --key, --older-than"
+        )
     found = [Group.of(group) for one in answers for group in one.groups]
     return sorted((one for one in found if one.allows(action)), key=lambda one: (one.queue, one.group))
 

@@ -96,6 +96,7 @@ class Identity:
         stamp_buckets: the number of parts of the state of tickets, if it is another one.
         moved: the folder with the state from before the number of buckets was changed, as long as it is needed.
         former_buckets: the number of buckets before that.
+        is_woken: whether the buckets were told to take that state over.
     """
 
     id: str
@@ -107,6 +108,7 @@ class Identity:
     stamp_buckets: int | None = None
     moved: Path | None = None
     former_buckets: int = 0
+    is_woken: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +170,10 @@ class Checkpoint:
     def last_begun(self) -> int:
         """The id of the last batch that Spark has begun here, done or not; -1 before the first."""
         return max(self._batches("offsets"), default=-1)
+
+    def last_committed(self) -> int:
+        """The id of the last batch that Spark has committed here; -1 before the first."""
+        return max(self._batches("commits"), default=-1)
 
     def in_flight(self) -> bool:
         """Whether a batch was begun and not committed."""
@@ -435,6 +441,7 @@ class Checkpoint:
                 stamp_buckets=found.get(_STAMP_BUCKETS),
                 moved=self.root.absolute() / found[_MOVED_STATE]["folder"] if found.get(_MOVED_STATE) else None,
                 former_buckets=found[_MOVED_STATE]["buckets"] if found.get(_MOVED_STATE) else 0,
+                is_woken=bool(found.get(_MOVED_STATE) and found[_MOVED_STATE].get("entry")),
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error

@@ -26,17 +26,17 @@ from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.pipelines.checkpoint import LAYOUT, Checkpoint
 from seriatim.runtime.pipelines.run import pipeline_session
-from seriatim.runtime.pipelines.tally import Tally
 from seriatim.spark.control.source import FIRST_OFFSET
 from seriatim.spark.deliver.port import write_synced
 from seriatim.spark.query import cut_state
-from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["Moved", "move"]
 
 #: The layout that is converted.
 _FORMER = 2
 _HEAD_LINES = 2
+#: How the folders are called in which states of other numbers of buckets lie.
+_MOVED_TO = "moved-to-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,17 +123,17 @@ def _to_buckets(pipeline: Pipeline, checkpoint: Checkpoint, buckets: int, lock: 
             where=str(checkpoint.root),
             remedy="run the pipeline once with that number: seriatim run --once",
         )
+    for begun in checkpoint.root.glob(f"{_MOVED_TO}*"):  # by a move that was killed
+        shutil.rmtree(begun)
     folder = ""
     if checkpoint.last_begun() >= 0:
-        folder = f"moved-to-{buckets}"
+        folder = f"{_MOVED_TO}{buckets}"
         made = checkpoint.root.absolute() / folder
-        shutil.rmtree(made, ignore_errors=True)
         made.mkdir()
         with pipeline_session({**pipeline.spark, **known.splitting}, checkpoint, lock, verbose=False) as session:
             cut_state(
                 session, checkpoint.query, pipeline, known.buckets, buckets, known.history, made, by_key=known.by_key
             )
-        Tally(checkpoint.tally).gather(bucket_ids(buckets)[0])
     checkpoint.note_move(pipeline, buckets, folder)
 
 

@@ -58,6 +58,7 @@ from seriatim.spark.query import (
 from seriatim.spark.receive.listed_files import check_files
 from seriatim.spark.receive.row_sizes import check_row_sizes
 from seriatim.spark.session.builder import SPLITTING, has_ended, is_running, open_session
+from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["pipeline_session", "run"]
 
@@ -115,7 +116,9 @@ def run(
         ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
         fence = checkpoint.take_over()
         tally = Tally(checkpoint.tally)
-        tally.begin(begun=checkpoint.last_begun() >= 0)
+        tally.begin(begun=checkpoint.last_begun(), committed=checkpoint.last_committed())
+        if identity.moved is not None and not identity.is_woken:
+            tally.gather(bucket_ids(identity.buckets)[0])
         watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell, looked)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
@@ -137,9 +140,9 @@ def run(
                 set_aside_waiting(session, identity.id, _folders(pipeline, checkpoint), fence, had, abandon)
             keep_first = partial(_keep_first_numbers, session, identity)
             identity = checkpoint.remember(pipeline, abandon=abandon, begin=keep_first)
-            # What is dead has to be set aside now, also in a bucket for which nothing arrives.
+            # What is dead has to be set aside now, also in a bucket for which nothing arrives; and a bucket tells what it holds.
             gone = watch.abandoned(identity.history.gone)
-            if gone or identity.moved is not None:
+            if gone or identity.moved is not None or tally.is_lost:
                 checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
             begin = partial(_start, session, checkpoint, identity, fence, tally)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s

@@ -1,7 +1,8 @@
 """Exact counts of a pipeline's messages by disposition, from the first batch on.
 
 The tally is stored in the checkpoint after each batch is in place, before Spark commits it. A
-batch that runs again is added to the counts before it, so it counts once.
+batch that runs again is added to the counts before it, so it counts once. Its file names its batch, so one that was replaced
+by an older one, or comes from a later backup than the rest, is noticed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ _LOG = logging.getLogger("seriatim.pipeline")
 
 #: What stands among the counts of dispositions for messages that operators have put back: they came in once more.
 PUT_BACK = "put_back"
+#: The entry of the file that says that it is written with each batch. Earlier versions left out batches that changed nothing.
+_OF_LAST = "of_each_batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +107,9 @@ class Tally:
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        #: Whether the counts begin anew although the state doesn't: what it held before isn't known.
+        #: Whether the counts aren't those of the checkpoint: what it held before isn't known, and the law can't be checked.
         self.is_lost = False
-        self.standing, self._before = _read(file)
+        self.standing, self._before, self._is_of_last = _read(file)
         #: What stood before the first batch that this object counted.
         self.opening = self.standing
         self._opened = False
@@ -116,22 +119,28 @@ class Tally:
         self._reasons: dict[int, tuple[SetAsideReason, ...]] = {}
         self._skipped: dict[int, SkippedHoles] = {}
 
-    def begin(self, *, begun: bool) -> None:
+    def begin(self, *, begun: int, committed: int) -> None:
         """Begin a run. The file is made before the first batch: one that is missing later was lost, whenever a run was killed.
 
         Args:
-            begun: whether a batch was begun before, so that the file is expected.
+            begun: the last batch that was begun before; -1: none, so that no file is expected.
+            committed: the last batch that is committed; -1: none.
         """
-        if self._file.exists():
-            return
-        if begun:
-            self.is_lost = True
-            _LOG.warning(
-                "%s is missing: counts of messages begin at 0; what is held, delivered and set aside is as it was", self._file,
-                extra=fields("tally_lost"),
-            )  # fmt: skip
+        if not self._file.exists():
+            if begun < 0:
+                self._write()
+                return
+            what = "is missing: counts of messages begin at 0"
+        # The entry of Spark's log that begins a batch may be lost with the power, and the tally of that batch not.
+        elif self._is_of_last and not committed <= self.standing.batch <= begun + 1:
+            what = f"is that of batch {self.standing.batch}, and batch {committed} is the last that is committed: counts of messages go on from it"
         else:
-            self._write()
+            return
+        self.is_lost = True
+        self.standing = self._before = self.opening = replace(self.standing, batch=committed)
+        _LOG.warning(
+            "%s %s; what is held, delivered and set aside is as it was", self._file, what, extra=fields("tally_lost")
+        )
 
     def add(self, delivered: Delivered) -> None:
         """Count a batch; it replaces itself if it was the last counted batch."""
@@ -147,14 +156,13 @@ class Tally:
         after = before.after(delivered, reports)
         for report in reports:
             report.pop(PUT_BACK, None)  # it is counted
-        changed = after.counts != self.standing.counts or after.reports != self.standing.reports
         self._before, self.standing = before, after
         self._counted[delivered.batch] = after
         self._tasks[delivered.batch] = delivered.tasks
         self._reasons[delivered.batch] = delivered.reasons
         self._skipped[delivered.batch] = skipped
-        if changed or replayed:
-            self._write()
+        self._is_of_last = True
+        self._write()
 
     def gather(self, bucket: int) -> None:
         """Put the reports of all buckets together, as that of one. The buckets are others from now on, and tell in their first batch."""
@@ -164,9 +172,12 @@ class Tally:
         self._write()
 
     def _write(self) -> None:
-        write_synced(
-            self._file, json.dumps({"standing": _plain(self.standing), "before": _plain(self._before)}).encode()
-        )
+        told = {
+            "standing": _plain(self.standing),
+            "before": _plain(self._before),
+            _OF_LAST: self._is_of_last,
+        }
+        write_synced(self._file, json.dumps(told).encode())
 
     def after(self, batch: int) -> Standing | None:
         """The counts after a batch that this object counted; the counts of earlier batches are forgotten.
@@ -221,11 +232,12 @@ def _plain(standing: Standing) -> dict[str, object]:
     return {"batch": standing.batch, "counts": standing.counts, "reports": standing.reports}
 
 
-def _read(file: Path) -> tuple[Standing, Standing]:
+def _read(file: Path) -> tuple[Standing, Standing, bool]:
+    """What stands, what stood before, and whether that is of the last batch."""
     try:
         found = json.loads(file.read_bytes())
-        return Standing(**found["standing"]), Standing(**found["before"])
+        return Standing(**found["standing"]), Standing(**found["before"]), bool(found.get(_OF_LAST, False))
     except FileNotFoundError:
-        return Standing(), Standing()
+        return Standing(), Standing(), True
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointMismatch("the tally is damaged", where=str(file), remedy="restore or remove it") from error

@@ -17,9 +17,10 @@ from pyspark.sql import types as T
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline
-from seriatim.spark.deliver.outbox import folder_name, kept_in
+from seriatim.spark.deliver.outbox import Kept, folder_name, kept_in
 from seriatim.spark.deliver.port import Port, sync_folder
 from seriatim.spark.deliver.stage import SET_ASIDE, Folders
+from seriatim.spark.frames.columns import quoted
 from seriatim.spark.process.stage import properties
 
 __all__ = ["set_aside_waiting"]
@@ -56,7 +57,7 @@ def set_aside_waiting(
         kind = str((port.manifest() or {}).get("format"))
         try:
             for one in waiting:
-                lines = _lines(_rows(session, port.folder(one.batch), kind, former, name), name)
+                lines = _lines(_rows(session, port.folder(one.batch), kind, one, former, name), name)
                 _put(lines, aside, one.batch, name)
                 port.remove(one.batch)
             shutil.rmtree(folder)
@@ -65,26 +66,24 @@ def set_aside_waiting(
             raise EnvironmentProblem(what, where=str(error.filename or aside.root)) from error
 
 
-def _rows(session: SparkSession, batch: Path, kind: str, former: Pipeline, name: str) -> DataFrame:
+def _rows(session: SparkSession, batch: Path, kind: str, kept: Kept, former: Pipeline, name: str) -> DataFrame:
     """The rows of a waiting batch, which the former declaration of the pipeline has delivered."""
     files = [str(file) for file in sorted(batch.glob("part-*"))]
     match kind:
         case "parquet":
-            found: DataFrame = session.read.parquet(*files)
+            return session.read.parquet(*files)
         case "json":
-            found = session.read.text(files)
+            return session.read.text(files)
         case "csv":
-            one = next((one for one in former.route if one.queue.name == name), None)
-            options = {} if one is None else one.deliver.options
-            header = options.get("header", "true").lower() == "true"
+            names, options = kept.columns, kept.options
+            if not names:  # of an earlier version, which didn't note them
+                names = tuple(_columns(former))
+                options = next((one.deliver.options for one in former.route if one.queue.name == name), {})
+            header = options.get("header", "true") == "true"
             reader = session.read.option("multiLine", "true").option("escape", '"').option("quote", '"')
-            found = reader.options(header=header, sep=options.get("sep", ",")).csv(files)
-            if not header:
-                names = _columns(former)
-                found = found.toDF(*names, *found.columns[len(names) :])
-        case other:
-            raise CheckpointMismatch(f"what waits for {name!r} has the format {other}", where=str(batch))
-    return found
+            found = reader.options(header=header, sep=options.get("sep", options.get("delimiter", ","))).csv(files)
+            return found if header else found.toDF(*names, *found.columns[len(names) :])
+    raise CheckpointMismatch(f"what waits for {name!r} has the format {kind}", where=str(batch))
 
 
 def _columns(pipeline: Pipeline) -> list[str]:
@@ -109,7 +108,7 @@ def _lines(rows: DataFrame, name: str) -> DataFrame:
 
 
 def _plain(field: T.StructField) -> Column:
-    return F.col(f"`{field.name}`")
+    return quoted(field.name)
 
 
 def _body(rows: DataFrame) -> list[Column]:

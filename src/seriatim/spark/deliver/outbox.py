@@ -18,8 +18,8 @@ import json
 import os
 import shutil
 import threading
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
@@ -42,12 +42,16 @@ class Kept:
         rows: its number of rows.
         since: the time when its destination began to wait, in seconds since 1970.
         reason: the reason.
+        columns: the names of its files' columns, in their order; none: the format names them, or an earlier version kept it.
+        options: the options of the format with which it was written.
     """
 
     batch: int
     rows: int
     since: float
     reason: str
+    columns: tuple[str, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 def folder_name(destination: str) -> str:
@@ -73,7 +77,8 @@ def _about(port: Port, batch: int) -> Kept:
     file = port.folder(batch) / _ABOUT
     try:
         found = json.loads(file.read_bytes())
-        return Kept(batch, found["rows"], found["since"], found["reason"])
+        columns, options = tuple(found.get("columns", ())), dict(found.get("options", {}))
+        return Kept(batch, found["rows"], found["since"], found["reason"], columns, options)
     except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
         raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from seriatim.errors import EnvironmentProblem
@@ -62,6 +62,7 @@ class Outgoing:
         self._outbox = outbox
         self._clock = clock
         self._straight: Port | None = None
+        self._columns: tuple[str, ...] = ()
         # Whether the workers write a batch once more that the port didn't take: it is not in the outbox yet.
         self._rewritten = False
         self._reason = outbox.kept[-1].reason if outbox.kept else ""
@@ -115,12 +116,16 @@ class Outgoing:
             self._target.port.begin()
         self._outbox.port.begin()
 
-    def ready(self) -> Port:
+    def ready(self, columns: Sequence[str] = ()) -> Port:
         """The place where the workers have to write the next batch.
+
+        Args:
+            columns: the names of its columns; none: it has lines of text.
 
         Raises:
             EnvironmentProblem: the checkpoint can't be written.
         """
+        self._columns = tuple(columns)
         self._straight = self._target.port if isinstance(self._target, Folder) and not self.has_work else None
         if self._straight is not None:
             return self._straight
@@ -149,7 +154,9 @@ class Outgoing:
                     remedy="mend that; the next run goes on where this one stopped",
                 )
             since = self._since if self._reason else time.time()
-            self._outbox.put(Kept(batch, rows, since, self._reason), parts)
+            self._outbox.put(
+                Kept(batch, rows, since, self._reason, self._columns, dict(self._outbox.port.options)), parts
+            )
             self._rewritten = False
             return True
         try:

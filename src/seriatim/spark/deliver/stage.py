@@ -247,10 +247,11 @@ class Sink:
         return self._layout.lines(frame).mapInArrow(written.__call__, ANSWER).collect()
 
     def _outlet(self, place: int, rows: StructType) -> Outlet:
-        port = self._outgoing[place].ready()
         if place >= len(self._queues):
+            port = self._outgoing[place].ready()
             return Outlet(str(port.staging), port.format)
         chosen = self._layout.columns(self._queues[place], self._formats[place], rows)
+        port = self._outgoing[place].ready([name for name, _ in chosen])
         return Outlet(str(port.staging), port.format, port.options, chosen)
 
     def _put(self, batch: int, answers: Iterable[Row], places: Iterable[int]) -> list[int]:

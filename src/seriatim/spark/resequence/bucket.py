@@ -190,7 +190,7 @@ class Bucket:
             if name in self._index.queues:
                 keys = sorted({str(one.key).encode() for one in commands if one.queue == name})
                 self._index.queues[name] = self._taken_back(name, self._index.queues[name], pa.array(keys, pa.binary()))
-        obeying = Obeying(self._plan.queues, self._index, self._bodies, now, self._obeyed)
+        obeying = Obeying(self._plan.queues, self._index, self._bodies, self._cold, now, self._obeyed)
         self._answers = [{**answer, "at": at} for answer in obeying.obey(commands)]
         return obeying.changed
 

@@ -7,7 +7,7 @@ obeyed is in its index, so that one that comes twice is obeyed once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,11 +25,12 @@ from seriatim.kernel.outcome import Decided, Disposition, Events
 from seriatim.kernel.policy import Policy
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
-from seriatim.kernel.states import Action
+from seriatim.kernel.states import Action, GroupState
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.commands import LOOK, OBEYED_HERE, Answer, Command
 from seriatim.spark.resequence.group_views import fitting, views
 from seriatim.spark.state.buckets import bucket_ids
+from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, row_of
 
@@ -69,6 +70,7 @@ class Obeying:
         queues: the queues.
         index: the bucket's state; changed in place.
         bodies: its held bodies.
+        cold: its groups that have expired; None: none has.
         now: the time of the batch, microseconds.
         decide: told what a command has decided in a queue: its messages and events, by the rows of the groups.
     """
@@ -78,12 +80,14 @@ class Obeying:
         queues: Iterable[Queue],
         index: Index,
         bodies: Bodies,
+        cold: ColdGroups | None,
         now: int,
         decide: Callable[[Queue, Command, Decided, Events], None],
     ) -> None:
         self._queues = {queue.name: queue for queue in queues}
         self._index = index
         self._bodies = bodies
+        self._cold = cold
         self._now = now
         self._decide = decide
         # Of the groups that commands name: their rows, and the state of each alone.
@@ -217,12 +221,30 @@ class Obeying:
             known = self._index.queues.get(queue.name)
             if known is None or command.queue not in (None, queue.name):
                 continue
-            alone = self._with_what_was_done(queue.name, known)
-            rows = fitting(command.arguments, queue.policy, alone, self._now)
-            few: Ints = rows[: MOST_SEEN - len(found)]
-            more += len(rows) - len(few)
-            found += views(queue.name, queue.policy, alone, few)
+            for some in (
+                self._with_what_was_done(queue.name, known),
+                *self._resting(command.arguments, queue.name, known),
+            ):
+                rows = fitting(command.arguments, queue.policy, some, self._now)
+                few: Ints = rows[: MOST_SEEN - len(found)]
+                more += len(rows) - len(few)
+                found += views(queue.name, queue.policy, some, few)
         return Answer.to(command, "done", groups=found, more=more)
+
+    def _resting(self, filter_: Mapping[str, Any], name: str, known: QueueState) -> Iterator[QueueState]:
+        """The groups of a queue that have expired, as far as a filter may name them: they are ready or closed, and wait for nothing."""
+        states = filter_.get("states")
+        rests = states is None or not {GroupState.READY, GroupState.CLOSED}.isdisjoint(states)
+        if self._cold is None or filter_.get("waits") or filter_.get("older_than") is not None or not rests:
+            return
+        if filter_.get("group") is None:
+            yield from self._cold.walk(name)
+            return
+        key = pa.array([filter_["group"].encode()], pa.binary())
+        strange = key.filter(pc.invert(pc.is_in(key, value_set=known.keys)))
+        found = self._cold.look_at(name, known.incarnation, strange)
+        if found is not None:
+            yield found
 
     def _with_what_was_done(self, name: str, known: QueueState) -> QueueState:
         """A queue's groups after the commands before this one."""

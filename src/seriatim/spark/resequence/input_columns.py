@@ -124,14 +124,40 @@ def _fingerprint(df: DataFrame, queue: Queue) -> Column | None:
     if list(content) == [BODY] and isinstance(content[BODY][0].dataType, T.StringType | T.BinaryType):
         hashed = F.xxhash64(content[BODY][1].cast("binary"))
     else:
-        # JSON has no such types. Times are written in one zone, whatever zone the session has.
-        plain = (T.TimeType, T.DayTimeIntervalType, T.NullType)
-        columns = [
-            (column.cast("string") if isinstance(field.dataType, plain) else column).alias(name)
-            for name, (field, column) in content.items()
-        ]
+        columns = [_for_json(column, field.dataType).alias(name) for name, (field, column) in content.items()]
+        # Times are written in one zone, whatever zone the session has.
         hashed = F.xxhash64(F.to_json(F.struct(*columns), {"timeZone": "UTC"}))
     return F.when(hashed == 0, F.lit(1)).otherwise(hashed)
+
+
+def _for_json(column: Column, kind: T.DataType) -> Column:
+    """A column whose values JSON can have: those of types that it lacks are text, also within others."""
+    match kind:
+        case T.TimeType() | T.DayTimeIntervalType() | T.NullType():
+            return column.cast("string")
+        case T.StructType(fields=fields) if not _is_json(kind):
+            inner = [_for_json(column.getField(field.name), field.dataType).alias(field.name) for field in fields]
+            return F.when(column.isNotNull(), F.struct(*inner))
+        case T.ArrayType(elementType=element) if not _is_json(kind):
+            return F.transform(column, lambda one: _for_json(one, element))
+        case T.MapType(keyType=key, valueType=value) if not _is_json(kind):
+            entry = T.StructType([T.StructField("key", key), T.StructField("value", value)])
+            return F.transform(F.map_entries(column), lambda one: _for_json(one, entry))
+    return column
+
+
+def _is_json(kind: T.DataType) -> bool:
+    """Whether JSON can have the values of a type."""
+    match kind:
+        case T.TimeType() | T.DayTimeIntervalType() | T.NullType():
+            return False
+        case T.StructType(fields=fields):
+            return all(_is_json(field.dataType) for field in fields)
+        case T.ArrayType(elementType=element):
+            return _is_json(element)
+        case T.MapType(keyType=key, valueType=value):
+            return _is_json(key) and _is_json(value)
+    return True
 
 
 def compared(queue: Queue) -> tuple[str, ...] | None:

@@ -61,18 +61,62 @@ class ColdGroups:
             incarnation: its own; groups of a former one aren't found.
             keys: keys that the index hasn't, each once.
         """
-        found: list[QueueState] = []
+        found = self._found(queue, incarnation, keys)
+        for place, mine in found:
+            run = self._index.cold[place]
+            live = {**run.live, queue: max(0, run.live[queue] - len(mine.keys))}
+            self._index.cold[place] = replace(run, live=live)
+        return joined([mine for _, mine in found]) if found else None
+
+    def look_at(self, queue: str, incarnation: int, keys: pa.BinaryArray) -> QueueState | None:
+        """The groups that `take_back` would find, which stay where they are."""
+        found = self._found(queue, incarnation, keys)
+        return joined([mine for _, mine in found]) if found else None
+
+    def walk(self, queue: str) -> Iterator[QueueState]:
+        """All cold groups of a queue, each once, in parts by the hashes of their keys; one page of a run is in memory at a time."""
+        known = self._index.queues.get(queue)
+        runs = [run for run in reversed(self._index.cold) if run.live.get(queue)]
+        if known is None or not runs:
+            return
+        marks = hashes(known.keys)
+        order = np.argsort(marks, kind="stable")
+        marks = marks[order]
+        pages: dict[int, tuple[int, QueueState | None, _Hashes]] = {}
+        bounds = np.unique(np.concatenate([np.array(run.bounds, np.uint64) for run in runs]))
+        for nth, low in enumerate(bounds):
+            high = bounds[nth + 1] if nth + 1 < len(bounds) else None
+            first, last = _between(marks, low, high)
+            seen = known.keys.take(pa.array(order[first:last]))
+            for run in runs:
+                page = int(np.searchsorted(np.array(run.bounds, np.uint64), low, side="right")) - 1
+                if pages.get(run.id, (-1,))[0] != page:
+                    some = self._read(run, page).queues.get(queue)
+                    if some is None or some.incarnation != known.incarnation:
+                        pages[run.id] = (page, None, np.zeros(0, np.uint64))
+                    else:
+                        pages[run.id] = (page, some, hashes(some.keys))
+                _, some, theirs = pages[run.id]
+                rows = np.flatnonzero((theirs >= low) & (theirs < high) if high is not None else theirs >= low)
+                if some is None or not len(rows):
+                    continue
+                strange = pc.invert(pc.is_in(some.keys.take(pa.array(rows)), value_set=seen))
+                part = some.take(rows[strange.to_numpy(zero_copy_only=False)])
+                if len(part.keys):
+                    seen = pa.concat_arrays([seen, part.keys])
+                    yield part
+
+    def _found(self, queue: str, incarnation: int, keys: pa.BinaryArray) -> list[tuple[int, QueueState]]:
+        """The groups of a queue with these keys, by the places of their runs, the newest first."""
+        found: list[tuple[int, QueueState]] = []
         for place, run in reversed(list(enumerate(self._index.cold))):
             if not len(keys):
                 break
             mine = self._in_run(run, queue, incarnation, keys) if queue in run.live else None
-            if mine is None:
-                continue
-            found.append(mine)
-            live = {**run.live, queue: max(0, run.live[queue] - len(mine.keys))}
-            self._index.cold[place] = replace(run, live=live)
-            keys = keys.filter(pc.invert(pc.is_in(keys, value_set=mine.keys)))
-        return joined(found) if found else None
+            if mine is not None:
+                found.append((place, mine))
+                keys = keys.filter(pc.invert(pc.is_in(keys, value_set=mine.keys)))
+        return found
 
     def take_all_back(self) -> None:
         """Make all groups the index's, so that there are no runs any more."""
@@ -125,9 +169,11 @@ class ColdGroups:
 
     def _page(self, run: Run, page: int) -> Index:
         if (run.id, page) not in self._pages:
-            value = self._chunks.get(_number(run.id, page + 1))
-            self._pages[run.id, page] = Index.from_bytes(value, None)
+            self._pages[run.id, page] = self._read(run, page)
         return self._pages[run.id, page]
+
+    def _read(self, run: Run, page: int) -> Index:
+        return Index.from_bytes(self._chunks.get(_number(run.id, page + 1)), None)
 
     def _all_of(self, run: Run) -> dict[str, QueueState]:
         pages = [self._page(run, page) for page in range(len(run.bounds))]
@@ -245,6 +291,12 @@ def _may_have(packed: np.ndarray, marks: _Hashes) -> np.ndarray:
     for place in _probes(marks, size):
         may &= (packed[place >> 3] >> (7 - (place & 7))) & 1 == 1
     return may
+
+
+def _between(marks: _Hashes, low: np.uint64, high: np.uint64 | None) -> tuple[int, int]:
+    """Where hashes that ascend are in a range."""
+    last = len(marks) if high is None else int(np.searchsorted(marks, high))
+    return int(np.searchsorted(marks, low)), last
 
 
 def _size(groups: int) -> int:
