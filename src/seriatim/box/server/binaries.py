@@ -59,18 +59,19 @@ class Binaries:
             return self
         found = self.postgres.stat()
         mark = hashlib.sha256(f"{self.root}:{found.st_size}:{found.st_mtime_ns}".encode()).hexdigest()[:16]
-        copy = Binaries(self.major, cache / f"postgresql-{self.major}-{mark}")
+        wheel = cache / f"wheel-{mark}"
+        copy = Binaries(self.major, wheel / self.root.parent.name / self.root.name)
         if not copy.root.exists():
-            _copy(self.root, copy.root)
-        if not all(_is_own(one) for one in (cache, copy.root)):
+            _copy(self.root, wheel)
+        if not all(_is_own(one) for one in (cache, wheel, copy.root.parent, copy.root)):
             raise EnvironmentProblem(
                 "others may write to the folder with the programs of PostgreSQL",
                 where=str(copy.root),
                 remedy=f"remove {cache}; it is made again",
             )
-        if not _runs(copy.postgres, owner):
+        if refused := [one for one in (copy.postgres, copy.initdb) if not _runs(one, owner)]:
             raise EnvironmentProblem(
-                f"the user that PostgreSQL has to run as (uid {owner.uid}) can't run {copy.postgres}",
+                f"the user that PostgreSQL has to run as (uid {owner.uid}) can't run {refused[0]}",
                 remedy="let others enter that folder, or give a DSN of a PostgreSQL of your own",
             )
         return copy
@@ -119,18 +120,24 @@ def _runs(program: Path, owner: Owner) -> bool:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy the files that a server needs, all or none; only folders and files that we make get permissions."""
+    """Copy the files that a server needs, all or none; only folders and files that we make get permissions.
+
+    They lie in the copy as in the wheel, because programs look for libraries in a folder of the wheel's, beside its package.
+    """
+    package = source.parent
+    libraries = package.with_name(f"{package.name}.libs")
+    needed = [source / name for name in _NEEDED] + ([libraries] if libraries.is_dir() else [])
     try:
         target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
         draft.chmod(0o755)
-        for name in _NEEDED:
-            place = draft / name
-            place.parent.mkdir(exist_ok=True)
-            if (source / name).is_dir():
-                shutil.copytree(source / name, place)
+        for one in needed:
+            place = draft / one.relative_to(package.parent)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            if one.is_dir():
+                shutil.copytree(one, place)
             else:
-                shutil.copy2(source / name, place)
+                shutil.copy2(one, place)
         for path in draft.rglob("*"):
             path.chmod(path.stat().st_mode | (0o555 if path.is_dir() or os.access(path, os.X_OK) else 0o444))
         draft.rename(target)
