@@ -21,6 +21,9 @@ from tests.databases import SCHEMA
 
 SOURCE = Path(seriatim.__file__).parent
 FILES = {file.stem: file for file in (SOURCE / "box" / "postgres" / "sql").rglob("*.sql")}
+#: The journal of two regions has statements of its own, and no functions.
+JOURNAL = "regions/journal"
+JOURNAL_FILES = {file.stem: file for file in (SOURCE / JOURNAL / "sql").glob("*.sql")}
 #: The methods of `Statements`, and what they take a function for.
 ONE_VALUE, ROWS = {"value"}, {"rows", "one", "maybe", "portions"}
 ANY = {"do"}
@@ -85,11 +88,12 @@ def test_each_call_is_a_file_or_a_function_with_these_arguments(functions):
     wrong, calls = [], _calls()
     assert len(calls) > 150
     for call in calls:
-        if call.name in FILES:
-            wanted = _placeholders(call.name)
+        files = JOURNAL_FILES if call.where.startswith(JOURNAL) else FILES
+        if call.name in files:
+            wanted = _placeholders(files[call.name])
             if call.given - wanted or (call.is_whole and wanted - call.given):
                 wrong.append(f"{call.where}: {call.name}.sql takes {sorted(wanted)}, and gets {sorted(call.given)}")
-        elif (function := functions.get(call.name)) is None:
+        elif files is JOURNAL_FILES or (function := functions.get(call.name)) is None:
             wrong.append(f"{call.where}: there is no file and no function {call.name}")
         elif call.given - set(function.arguments) or (call.is_whole and function.needed - call.given):
             wrong.append(f"{call.where}: {call.name} takes {list(function.arguments)}, and gets {sorted(call.given)}")
@@ -123,14 +127,14 @@ def test_no_file_is_only_a_call():
     called = re.compile(
         r"SELECT (?:[\w, ]+ FROM |\* FROM )?\{schema\}\.\w+\((?:%\(\w+\)[sb](?:::[\w\[\]]+)?(?:, )?)*\)(?: AS \w+)?"
     )
-    for name in FILES:
-        assert not called.fullmatch(re.sub(r"\s+", " ", _code(name)).replace("( ", "(").replace(" )", ")")), name
+    for name, file in FILES.items():
+        assert not called.fullmatch(re.sub(r"\s+", " ", _code(file)).replace("( ", "(").replace(" )", ")")), name
 
 
 def test_nothing_is_left_that_nobody_calls(box, functions):
     with box.session() as tx:
         referring = [text or "" for (text,) in tx.connection.execute(REFERRING, {"schema": SCHEMA}).fetchall()]
-    referring += [_code(name).replace("{schema}", SCHEMA) for name in FILES]
+    referring += [_code(file).replace("{schema}", SCHEMA) for file in FILES.values()]
     texts = _texts()
     assert not FILES.keys() - texts
     unused = set()
@@ -262,10 +266,10 @@ def _trees() -> dict[str, ast.Module]:
     return {str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
-def _placeholders(name: str) -> set[str]:
-    return set(re.findall(r"%\((\w+)\)[sb]", _code(name)))
+def _placeholders(file: Path) -> set[str]:
+    return set(re.findall(r"%\((\w+)\)[sb]", _code(file)))
 
 
-def _code(name: str) -> str:
-    lines = FILES[name].read_text(encoding="utf-8").splitlines()
+def _code(file: Path) -> str:
+    lines = file.read_text(encoding="utf-8").splitlines()
     return "\n".join(line for line in lines if not line.startswith("--")).strip()

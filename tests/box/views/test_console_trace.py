@@ -97,7 +97,7 @@ def test_what_a_queue_does_not_keep_is_said(box):
     steps = trace.trace_message(box, two)
     assert kinds(steps) == ["received", "unknown", "fault"]
     assert text(steps, "unknown") == [
-        "it is gone: done in each queue that had it, which keep nothing of it, or deleted"
+        "it is gone: done in each queue that had it, which keep nothing of it, acknowledged by another box, or deleted"
     ]
     with pytest.raises(sq.UsageError, match="there is no message 'x'"):
         trace.trace_message(box, "x")

@@ -28,11 +28,11 @@ _TEMPLATE = """
 {% block main %}
 <h1>Dead letters</h1>
 {{ filters(fields, asked) }}
-{{ listed(listing) }}
-{% if listing.rows and not asked.query.get("by") %}<p class="bulk">
-{% if asked.may("mend") %}<a class="button" href="{{ url('bulk', what='dead-letters', action='requeue', **where) }}">Requeue these…</a>{% endif %}
-{% if asked.may("discard") %}<a href="{{ url('bulk', what='dead-letters', action='delete', **where) }}">Delete these…</a>{% endif %}
+{% if listing.rows and not asked.query.get("by") %}<p class="bulk">All dead letters that this filter finds:
+{% if asked.may("mend") %}<a class="button" href="{{ url('bulk', what='dead-letters', action='requeue', **where) }}">Requeue…</a>{% endif %}
+{% if asked.may("discard") %}<a class="button" href="{{ url('bulk', what='dead-letters', action='delete', **where) }}">Delete…</a>{% endif %}
 </p>{% endif %}
+{{ listed(listing) }}
 {% endblock %}
 """
 

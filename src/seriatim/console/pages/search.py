@@ -26,15 +26,15 @@ _TEMPLATE = """
 <h1>Search</h1>
 {{ filters(fields, asked, open=not asked.query) }}
 <p class="about">Finds message ids, keys of groups, and values of properties, these in the newest 100,000 messages (<code>seriatim find</code> reads all). For an error text: <a href="{{ url('faults', error=asked.query.get('text', '')) }}">faults</a>,
-<a href="{{ url('groups', error=asked.query.get('text', '')) }}">groups that stand still</a>.</p>
+<a href="{{ url('groups', error=asked.query.get('text', '')) }}">groups that stand still</a>. For a pattern, such as c*: <a href="{{ url('groups', state='all', key=asked.query.get('text', '')) }}">keys of groups</a>.</p>
 {% for one in lists %}<h2>{{ one.caption }}</h2>{{ listed(one) }}{% endfor %}
 {% endblock %}
 """
 
 
 def _read(asked: Asked) -> Answer:
-    text = asked.text("text")
-    if text is None:
+    text = (asked.text("text") or "").strip()
+    if not text:
         return Answer({}, fields=_FIELDS, values={"lists": []})
     given: dict[str, Any] = asked.chosen("since", "until")
     found = find(asked.box, text, limit=asked.limit, newest=_NEWEST, **given)

@@ -27,11 +27,11 @@ _TEMPLATE = """
 <h1>Set aside</h1>
 <p class="about">Messages that came late, twice, or that no queue could take. Dead letters have <a href="{{ url('dead-letters') }}">a page of their own</a>.</p>
 {{ filters(fields, asked) }}
-{{ listed(listing) }}
-{% if listing.rows %}<p class="bulk">
-{% if asked.may("mend") and listing.rows | selectattr("status", "in", ("late", "duplicate", "rejected")) | list %}<a class="button" href="{{ url('bulk', what='set-aside', action='requeue', **where) }}">Requeue these…</a>{% endif %}
-{% if asked.may("discard") %}<a href="{{ url('bulk', what='set-aside', action='delete', **where) }}">Delete these…</a>{% endif %}
+{% if listing.rows %}<p class="bulk">All messages that this filter finds:
+{% if asked.may("mend") and listing.rows | selectattr("status", "in", ("late", "duplicate", "rejected")) | list %}<a class="button" href="{{ url('bulk', what='set-aside', action='requeue', **where) }}">Requeue…</a>{% endif %}
+{% if asked.may("discard") %}<a class="button" href="{{ url('bulk', what='set-aside', action='delete', **where) }}">Delete…</a>{% endif %}
 </p>{% endif %}
+{{ listed(listing) }}
 {% endblock %}
 """
 
