@@ -46,7 +46,7 @@ _STRIDE = 1_000
 _BY = {"actor": "bench", "reason": "made for the measurement"}
 _PROCESSES = get_context("spawn")
 _PERIOD_S, _PAIRS, _START_S = 4.0, 12, 60
-#: After a page was loaded, the browser waits so many times as long as the loading took, or at most so many seconds, as console.js does.
+#: After a page was loaded, the browser waits 100 times as long as the loading took, and 5 s at most, as console.js does.
 _SHARE, _LONGEST_S = 100, 5.0
 #: The console may cost a box that is at its limit so much.
 _LEAST, _MOST = 0.95, 0.05

@@ -20,7 +20,7 @@ __all__ = ["Principal", "accept", "remove"]
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Who speaks as another box: a role of PostgreSQL, or whoever has the private key of a certificate.
+    """The principal that speaks as another box: a role of PostgreSQL, or the holder of the private key of a certificate.
 
     Args:
         role: the role; None: it is a key.

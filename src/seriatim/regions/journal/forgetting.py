@@ -18,7 +18,7 @@ _REGIONS = 2
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What was forgotten.
+    """The numbers of forgotten sessions.
 
     Args:
         sessions: how many sessions.

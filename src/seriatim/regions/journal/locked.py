@@ -7,7 +7,8 @@ writes. Statements that only compare and change a row (a completion, a heartbeat
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 
 import numpy as np
 
@@ -54,6 +55,10 @@ class Session:
     take_overs: int
     conflicts: int
     used_at: int
+
+
+#: The fields of a session in a row that has others beside them.
+_of_session = attrgetter(*(one.name for one in fields(Session)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +212,7 @@ def lock(
         by_number.setdefault(row.session, {})[row.number] = Entry(*row)
     return LockedSessions(
         statements, name, queue, Rules(*rules[0]),
-        {row.session: Session(*row[:13]) for row in locked},
+        {row.session: Session(*_of_session(row)) for row in locked},
         by_number,
         now, incarnation, floor,
     )  # fmt: skip
