@@ -44,7 +44,7 @@ _HEARTBEATS = frozenset({"workers", "waiters", "samples"})
 
 @dataclass(frozen=True, slots=True)
 class Law:
-    """What is known of the law of conservation.
+    """The last look at the law of conservation.
 
     Args:
         broken: the violations in words; None: unknown, and `why` says why.

@@ -56,7 +56,7 @@ def accept(
     actor: str,
     reason: str,
 ) -> LinkView:
-    """Let a role of PostgreSQL, or whoever has the private key of a certificate, speak as another box. They may do nothing else here.
+    """Let a role of PostgreSQL, or the holder of the private key of a certificate, speak as another box. They may do nothing else here.
 
     A role may call two functions of the schema. A key is for ``seriatim serve --listen``; a certificate that is renewed with the same key needs nothing.
 

@@ -12,7 +12,7 @@ from seriatim.box.views.filters import LogFilter
 
 __all__ = ["Logged", "OperationRun", "logged", "runs"]
 
-#: So many entries are read for a page of runs, and of each run so many are listed.
+#: A page of runs reads at most this number of entries, and lists at most 50 of each run.
 _AMONG = 5_000
 _LISTED = 50
 

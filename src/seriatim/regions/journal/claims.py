@@ -104,7 +104,7 @@ class _Request:
         self.of = [place[one.session] for one in self.rows]
 
     def known(self, one: Asked) -> Known:
-        """What is known of the id under the number of a message."""
+        """Whether the journal knows the number of a message: under its id, under another one, or not at all."""
         entry = self.locked.entries.get(one.session, {}).get(one.number)
         if entry is None or entry.message_id is None:
             return Known.NOTHING

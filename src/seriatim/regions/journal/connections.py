@@ -64,7 +64,7 @@ class Connections:
                 with self.transaction(is_repeated=attempt < _TRIES - 1) as statements:
                     return work(statements)
             except _COLLISIONS:
-                # Whoever collided waits for a moment that no other waits for.
+                # Transactions that collided begin again at different moments.
                 threading.Event().wait(random.random() * min(_LONGEST_PAUSE_S, 0.001 * 2**attempt))  # noqa: S311
         raise AssertionError  # the last attempt's collision is an `Unavailable`
 
