@@ -104,6 +104,9 @@ def _add(
     "--box", "other", required=True, metavar="ID", help="The id of the other box; there: seriatim box status."
 )
 @click.option("--queue", "queues", multiple=True, metavar="QUEUE", help=_QUEUES)
+@click.option(
+    "--trace", is_flag=True, help="It may also ask what became of its messages here (default: it may not any more)."
+)
 @click.option("--replace", is_flag=True, help="The box has another role or key until now.")
 @says_why
 @which_box
@@ -115,6 +118,7 @@ def _accept(
     certificate: str | None,
     other: str,
     queues: tuple[str, ...],
+    trace: bool,
     replace: bool,
     actor: str | None,
     reason: str | None,
@@ -133,6 +137,7 @@ def _accept(
             certificate=certificate,
             other=other,
             queues=queues,
+            trace=trace,
             replace=replace,
             **said(actor, reason),
         )

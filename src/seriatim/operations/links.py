@@ -52,13 +52,14 @@ def accept(
     certificate: str | os.PathLike[str] | None = None,
     other: str,
     queues: Sequence[str] = (),
+    trace: bool = False,
     replace: bool = False,
     actor: str,
     reason: str,
 ) -> LinkView:
     """Let a role of PostgreSQL, or the holder of the private key of a certificate, speak as another box. They may do nothing else here.
 
-    A role may call two functions of the schema. A key is for ``seriatim serve --listen``; a certificate that is renewed with the same key needs nothing.
+    A role may call two functions of the schema, three with `trace`. A key is for ``seriatim serve --listen``; a certificate that is renewed with the same key needs nothing.
 
     Args:
         box: the box.
@@ -67,6 +68,8 @@ def accept(
         certificate: the path of the certificate by which the other box calls, PEM; None: it logs in by a role. Only its public key is kept.
         other: the id of the other box.
         queues: the queues into which it may send; the former ones are replaced.
+        trace: whether it may ask what became of its messages here: their places, times, and what handlers failed at, but no bodies. As the queues, what
+            was said before is replaced.
         replace: whether the box may have another role or key from now on.
         actor: the operator's name.
         reason: why; both are written to the operator log.
@@ -74,7 +77,7 @@ def accept(
     Raises:
         UsageError: a name or an id is invalid, there is no such role or queue, the file has no certificate in it, or both or neither of
             `role` and `certificate` are given.
-        ActionRefused: the box has another role, key or link, or the key speaks as another box.
+        ActionRefused: the box has another role, key or link, or the role or key speaks as another box.
         EnvironmentProblem: the caller isn't the owner of the box.
     """
     by = Operator(actor, reason)
@@ -82,7 +85,7 @@ def accept(
         raise UsageError("a box speaks by a role or by a certificate", remedy="give one of both")
     principal = operators.Principal(role, None if certificate is None else public_key_in(certificate))
     with box.access.transaction() as transaction:
-        operators.accept(transaction, by, name, principal, other, queues, replace=replace)
+        operators.accept(transaction, by, name, principal, other, queues, trace=trace, replace=replace)
     return status(box, name)[0]
 
 

@@ -15,9 +15,10 @@ STREAM = struct.Struct(">QQ16sIIQQ32sII")
 MESSAGE = struct.Struct(">32sQQIIII")
 ANSWER = struct.Struct(">QQIIQII32s")
 HIGHEST = struct.Struct(">QQ32s")
-BATCH, ANSWERS, FETCH, REFUSAL = 1, 2, 3, 4
+TRACED = struct.Struct(">16sII")
+BATCH, ANSWERS, FETCH, REFUSAL, TRACE, STEPS = range(1, 7)
 NORTH, SOUTH = bytes(range(16)), bytes(range(16, 32))
-TABLES = {BATCH: (RANGE, STREAM, MESSAGE), ANSWERS: (RANGE, ANSWER, HIGHEST), FETCH: (), REFUSAL: ()}
+TABLES = {BATCH: (RANGE, STREAM, MESSAGE), ANSWERS: (RANGE, ANSWER, HIGHEST), FETCH: (), REFUSAL: (), TRACE: (RANGE, TRACED), STEPS: ()}
 
 
 def sealed(joined: bytes) -> bytes:
@@ -94,9 +95,25 @@ def answers() -> bytes:
     return frame(ANSWERS, ([(3, 6, 6)], rows, [(3, 9, chain(b"T" * 16))]), b"not equal." + b"!" + b"queue full")
 
 
+def trace(message_id: bytes = b"bestellung-\xc3\xa4", id_space: bytes = b"shop", box: bytes = NORTH) -> bytes:
+    """The question what became of a message."""
+    return frame(TRACE, ((), [(box, len(message_id), len(id_space))], ()), message_id + id_space)
+
+
+def between(data: bytes, sender: bytes, receiver: bytes) -> bytes:
+    """The same frame between two other boxes."""
+    return sealed(data[:8] + sender + receiver + data[40:-32])
+
+
 RECORDED = {
     "batch": batch,
     "answers": answers,
     "fetch": lambda: frame(FETCH, most_bytes=4 * MIB),
     "refusal": lambda: frame(REFUSAL, heap=b"north isn't paired with this box"),
+    "trace": trace,
+    "steps": lambda: frame(
+        STEPS,
+        heap=b'{"received_at": "2026-01-02T03:04:05+00:00", "type": "order", "ticket": {"location": "link:north", "epoch": 0, "number": 7}, '
+        b'"places": [{"queue": "orders", "group": "c1", "status": "done", "since": "2026-01-02T03:04:06+00:00"}], "faults": []}',
+    ),
 }

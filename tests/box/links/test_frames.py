@@ -14,6 +14,7 @@ from seriatim.box.links.answers import AnswerSet, Fetch, Refusal
 from seriatim.box.links.batch import Batch
 from seriatim.box.links.frame import Frame
 from seriatim.box.links.layout import FrameKind
+from seriatim.box.links.message_trace import MessageSteps, TraceQuestion
 from seriatim.errors import LinkProtocolError
 from seriatim.kernel import chain
 from tests import soak
@@ -21,7 +22,14 @@ from tests.box.links import recorder
 
 _RECORDING = Path(__file__).parent / "version_1"
 _PAGE = Path(__file__).parents[3] / "docs" / "reference" / "link-protocol.md"
-_READERS = {FrameKind.BATCH: Batch, FrameKind.ANSWERS: AnswerSet, FrameKind.FETCH: Fetch, FrameKind.REFUSAL: Refusal}
+_READERS = {
+    FrameKind.BATCH: Batch,
+    FrameKind.ANSWERS: AnswerSet,
+    FrameKind.FETCH: Fetch,
+    FrameKind.REFUSAL: Refusal,
+    FrameKind.TRACE: TraceQuestion,
+    FrameKind.STEPS: MessageSteps,
+}
 
 
 def _read(data):
@@ -58,6 +66,9 @@ def test_answers_say_what_the_recorder_has_written():
     assert answers.highest["number"].tolist() == [9]
     assert _read((_RECORDING / "refusal.bin").read_bytes()).reason == "north isn't paired with this box"
     assert _read((_RECORDING / "fetch.bin").read_bytes()).most_bytes == 4 * recorder.MIB
+    asked = _read((_RECORDING / "trace.bin").read_bytes())
+    assert (asked.box.bytes, asked.message_id, asked.id_space) == (recorder.NORTH, "bestellung-ä", "shop")
+    assert _read((_RECORDING / "steps.bin").read_bytes()).told["ticket"]["number"] == 7
 
 
 def test_the_recorder_reads_what_is_written():
@@ -71,7 +82,7 @@ def test_the_recorder_reads_what_is_written():
 def test_the_page_has_each_field_where_it_is():
     tables = re.findall(r"((?:^\| \d+ \| .*\n)+)", _PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     told = [re.findall(r"^\| (\d+) \| (\w+)", table, re.MULTILINE) for table in tables]
-    records = (layout.HEAD, layout.RANGE, layout.STREAM, layout.MESSAGE, layout.ANSWER, layout.HIGHEST)
+    records = (layout.HEAD, layout.RANGE, layout.STREAM, layout.MESSAGE, layout.ANSWER, layout.HIGHEST, layout.TRACED)
     assert told == [[(str(of.fields[name][1]), name) for name in of.names] for of in records]
     text = _PAGE.read_text(encoding="utf-8")
     for of in records:

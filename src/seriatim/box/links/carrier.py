@@ -38,6 +38,7 @@ class Carrier:
     Args:
         link: the link.
         answer_s: the seconds after which an answer doesn't come any more.
+        connect_s: the seconds for a connection.
 
     Raises:
         UsageError: the DSN isn't one, names a variable that isn't set, or somebody on the way could read or answer.
@@ -46,14 +47,14 @@ class Carrier:
         Unavailable: the other box can't be reached.
     """
 
-    def __init__(self, link: Link, *, answer_s: float = _ANSWER_S) -> None:
+    def __init__(self, link: Link, *, answer_s: float = _ANSWER_S, connect_s: int = _CONNECT_S) -> None:
         self._place = f"link {link.name!r}"
         dsn = carrier_dsn(str(link.dsn), insecure=link.insecure)
         self._to = place_of(dsn, link.schema)
         self._schema = link.schema
         try:
             self._connection = _Patient.connect(
-                dsn, autocommit=True, connect_timeout=_CONNECT_S, options=_SETTINGS, application_name="seriatim link",
+                dsn, autocommit=True, connect_timeout=connect_s, options=_SETTINGS, application_name="seriatim link",
                 keepalives_idle=10, keepalives_interval=5, keepalives_count=3, prepare_threshold=None,
             )  # fmt: skip
         except psycopg.Error as error:
@@ -71,6 +72,10 @@ class Carrier:
     def fetch(self, request: bytes) -> bytes:
         """Ask the other box for what waits there. The errors are the same as for the class."""
         return self._call("link_fetch", request)
+
+    def trace(self, question: bytes) -> bytes:
+        """Ask the other box what became of a message. The errors are the same as for the class; a box without this door is one without links."""
+        return self._call("link_trace", question)
 
     def close(self) -> None:
         """Close the connection."""

@@ -17,10 +17,10 @@ from seriatim.network import DeadlineNetwork
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.link_address import checked_address, with_variables
 
-__all__ = ["EXCHANGE_S", "FETCH", "MEDIA_TYPE", "PUSH", "HttpsCarrier"]
+__all__ = ["EXCHANGE_S", "FETCH", "MEDIA_TYPE", "PUSH", "TRACE", "HttpsCarrier"]
 
-#: The paths of the two doors, and what a frame is to HTTP.
-PUSH, FETCH = "/link/push", "/link/fetch"
+#: The paths of the three doors, and what a frame is to HTTP.
+PUSH, FETCH, TRACE = "/link/push", "/link/fetch", "/link/trace"
 MEDIA_TYPE = "application/octet-stream"
 #: A frame and its answer have so long.
 EXCHANGE_S = 120.0
@@ -38,6 +38,12 @@ class HttpsCarrier:
 
     It connects when it is used, and once more when the other side has closed the connection, or a file of this side was replaced.
 
+    Args:
+        link: the link.
+        environment: the variables that the link may name.
+        answer_s: the seconds for a frame, and for its answer.
+        connect_s: the seconds for a connection.
+
     Raises:
         UsageError: the address isn't one, or names a variable that isn't set.
         EnvironmentProblem: a file can't be read, or isn't what it should be; or either side doesn't take the certificate of the other.
@@ -45,7 +51,15 @@ class HttpsCarrier:
         LinkProtocolError: it answers something else than a frame.
     """
 
-    def __init__(self, link: Link, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        link: Link,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        answer_s: float = EXCHANGE_S,
+        connect_s: float = _CONNECT_S,
+    ) -> None:
+        self._answer_s, self._connect_s = answer_s, connect_s
         self._place = f"link {link.name!r}"
         url = with_variables(str(link.url), environment)
         host, port = checked_address(url)
@@ -65,6 +79,10 @@ class HttpsCarrier:
         """Ask the other box for what waits there. The errors are the same as for the class."""
         return self._call(FETCH, request)
 
+    def trace(self, question: bytes) -> bytes:
+        """Ask the other box what became of a message. The errors are the same as for the class; so is the one of a box without this door."""
+        return self._call(TRACE, question)
+
     def close(self) -> None:
         """Close the connection."""
         self._pool.close()
@@ -83,7 +101,7 @@ class HttpsCarrier:
             self._pool.close()
             self._pool, self._stamp = self._connections(), stamp
         now = time.monotonic()
-        by = {"connect": now + _CONNECT_S, "write": now + EXCHANGE_S, "read": now + EXCHANGE_S, "pool": None}
+        by = {"connect": now + self._connect_s, "write": now + self._answer_s, "read": now + self._answer_s, "pool": None}
         headers = [("Content-Type", MEDIA_TYPE), ("User-Agent", "seriatim"), ("Accept", MEDIA_TYPE)]
         with (
             self._told(),

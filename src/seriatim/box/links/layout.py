@@ -19,15 +19,18 @@ __all__ = [
     "LARGEST_FRAME",
     "LARGEST_HEADER",
     "LARGEST_NUMBER",
+    "LARGEST_STEPS",
     "LONGEST_DESTINATION",
     "LONGEST_ID",
     "LONGEST_KEY",
+    "LONGEST_SPACE",
     "LONGEST_TEXT",
     "MESSAGE",
     "MOST_RANGES",
     "MOST_STREAMS",
     "RANGE",
     "STREAM",
+    "TRACED",
     "TRAILER",
     "VERSION",
     "VERSIONS",
@@ -49,6 +52,10 @@ LONGEST_DESTINATION = 512
 LONGEST_ID = 1024
 LONGEST_KEY = 1024
 LONGEST_TEXT = 1000
+#: Of an id space, which has at most 128 characters.
+LONGEST_SPACE = 512
+#: What a box tells of one message.
+LARGEST_STEPS = 1024 * 1024
 MOST_STREAMS = 10_000
 MOST_RANGES = 10_000
 #: The highest number of a stream, of a message, of an incarnation.
@@ -62,6 +69,8 @@ class FrameKind(IntEnum):
     ANSWERS = 2
     FETCH = 3
     REFUSAL = 4
+    TRACE = 5
+    STEPS = 6
 
 
 #: The beginning of each frame. The first four fields are the same in every version. `ranges`: streams that are over, or lost.
@@ -111,6 +120,8 @@ MESSAGE = np.dtype(
         ("flags", ">u4"),
     ]
 )
+#: Which message a trace is asked of: the box into which it was published first, and the lengths of its id and of its id space there.
+TRACED = np.dtype([("box", "V16"), ("id_length", ">u4"), ("space_length", ">u4")])
 #: An answer for one stream. `fragment`: of message `received + 1`, the first that is missing. `text_length`: of the reason.
 ANSWER = np.dtype(
     [

@@ -42,13 +42,14 @@ def accept(
     box: str,
     queues: Sequence[str],
     *,
+    trace: bool,
     replace: bool,
 ) -> None:
-    """Let a principal speak as another box, into these queues.
+    """Let a principal speak as another box, into these queues; `trace`: and ask what became of its messages.
 
     Raises:
         UsageError: a name or an id is invalid, or there is no such role or queue.
-        ActionRefused: the link or the box has another principal, and it isn't to be replaced; or the key speaks as another box.
+        ActionRefused: the link or the box has another principal, and it isn't to be replaced; or the principal speaks as another box.
     """
     checked_name(name, "a link's name")
     try:
@@ -72,7 +73,7 @@ def accept(
         _check_role(found, role)
     former = Principal(found.role, found.public_key)
     _check_pair(found, peer, name, principal, former, replace=replace)
-    transaction.do("accept_link", name=name, peer=peer, role=role, public_key=key, queues=list(dict.fromkeys(queues)))
+    transaction.do("accept_link", name=name, peer=peer, role=role, public_key=key, queues=list(dict.fromkeys(queues)), traces=trace)
     transaction.do("link_believe", of_name=name)
     if role is not None:
         transaction.do("link_let_in", who=role)
@@ -86,6 +87,7 @@ def accept(
         "public_key": _digits(key),
         "former_public_key": _digits(former.public_key),
         "queues": list(queues),
+        "trace": trace,
     }
     log(transaction, by, "accept link", queue=None, group=None, details=details)
 
@@ -120,7 +122,7 @@ def _check_pair(found: Any, peer: UUID, name: str, principal: Principal, former:
     if found.its_link is not None:
         raise ActionRefused(
             f"{principal} speaks as another box, over link {found.its_link!r}",
-            remedy="each box has a key of its own: make one for this one",
+            remedy="each box has a role or a key of its own: make one for this one",
         )
     if former != Principal() and former != principal and not replace:
         raise ActionRefused(

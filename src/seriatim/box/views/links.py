@@ -25,6 +25,7 @@ class LinkView:
             this box calls.
         has_address: whether this box calls the other one.
         queues: into which queues of this box the other one may send.
+        traces: whether the other one may ask here what became of its messages.
         waiting: messages in remote queues that are on no stream yet.
         unacknowledged: messages on streams that the other box hasn't acknowledged.
         streams_out: streams that this box sends and that aren't over.
@@ -49,6 +50,7 @@ class LinkView:
     public_key: str | None
     has_address: bool
     queues: list[str]
+    traces: bool
     waiting: int
     unacknowledged: int
     streams_out: int

@@ -25,7 +25,7 @@ from seriatim.errors import UsageError
 from seriatim.kernel.outcome import EventKind
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["Step", "StepKind", "trace_group", "trace_message"]
+__all__ = ["Step", "StepKind", "Trace", "TracedPlace", "steps_elsewhere", "trace_group", "trace_message"]
 
 _FIRST, _LAST = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 #: So much of the operator log and of the faults is looked at.
@@ -63,6 +63,7 @@ class Step:
         message_id: the id of the message; None if the step concerns the group.
         queue: the queue's name; None before the message is in a queue.
         group: the group's key.
+        link: the link over which the box lies where it happened; None: in this box.
     """
 
     at: datetime | None
@@ -71,11 +72,26 @@ class Step:
     message_id: str | None = None
     queue: str | None = None
     group: str | None = None
+    link: str | None = None
+
+
+class Trace(NamedTuple):
+    """The steps of a message here.
+
+    Args:
+        steps: in order.
+        may_have_left: whether another box may know more of it.
+        is_gone: whether it isn't here any more, and nothing tells where it went.
+    """
+
+    steps: list[Step]
+    may_have_left: bool = False
+    is_gone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
-    """A row of ``trace.sql``."""
+class TracedPlace:
+    """A place of a message: a row of ``trace.sql``, or what another box tells of one."""
 
     message_id: str
     type: str
@@ -126,7 +142,7 @@ class _Place(NamedTuple):
 
 def trace_message(
     transaction: Transaction, message_id: str, id_space: str | None = None, within: int | None = None
-) -> list[Step]:
+) -> Trace:
     """The steps of one message, in order; and those of the messages from which it results, and that result from it.
 
     `within`: its results are looked for among so many messages that came after it; None: among all.
@@ -143,7 +159,8 @@ def trace_message(
     sent = _sent(transaction, message_id)
     if not places:
         gone = [*_gone(transaction, message_id, id_space, faults, sent), *map(_fault, reversed(faults))]
-        return gone + _in_time(_related(transaction, message_id, places, within))
+        steps = gone + _in_time(_related(transaction, message_id, places, within))
+        return Trace(steps, may_have_left=True, is_gone=not sent)
     first = places[0]
     lines = [_received(first)]
     for one in places:
@@ -164,11 +181,23 @@ def trace_message(
     if missing > 0:
         text = f"{counted(missing, 'more queue')} had it, and kept nothing of what was done there"
         lines.append([Step(None, StepKind.UNKNOWN, text, message_id)])
-    return _in_time(lines + _related(transaction, message_id, places, within))
+    steps = _in_time(lines + _related(transaction, message_id, places, within))
+    return Trace(steps, may_have_left=missing > 0 or bool(sent))
+
+
+def steps_elsewhere(link: str, places: Sequence[TracedPlace], faults: Sequence[FaultView]) -> list[Step]:
+    """The steps of a message in the box behind a link, from what that one tells: its places, of which there is one at least, and faults."""
+    lines = [_received(places[0])]
+    for one in places:
+        if one.queue is None or one.group is None:
+            lines.append(_unplaced(one))
+            continue
+        lines.append([*_way(one, None, {}), *(_fault(fault) for fault in faults if fault.queue == one.queue)])
+    return [replace(step, link=link) for step in _in_time(lines)]
 
 
 def _related(
-    transaction: Transaction, message_id: str, places: Sequence[_Known], within: int | None
+    transaction: Transaction, message_id: str, places: Sequence[TracedPlace], within: int | None
 ) -> list[list[Step]]:
     """The steps of the messages from which a message results, and that result from it."""
     queues = read_definitions(transaction).queues
@@ -237,8 +266,8 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
     return _in_time(lines)
 
 
-def _places(transaction: Transaction, parameters: dict[str, object], *, limit: int = _MOST) -> list[_Known]:
-    return transaction.rows("trace", _Known, **parameters, limit=limit)
+def _places(transaction: Transaction, parameters: dict[str, object], *, limit: int = _MOST) -> list[TracedPlace]:
+    return transaction.rows("trace", TracedPlace, **parameters, limit=limit)
 
 
 def _view(transaction: Transaction, queue: str, group: str) -> GroupView | None:
@@ -290,7 +319,7 @@ def _sent(transaction: Transaction, message_id: str) -> list[Step]:
     return steps
 
 
-def _received(one: _Known) -> list[Step]:
+def _received(one: TracedPlace) -> list[Step]:
     ticket = f"{one.location}/{one.epoch}/{one.number}"
     parent = "" if one.parent_id is None else f", result of {one.parent_id}"
     place = (
@@ -302,7 +331,7 @@ def _received(one: _Known) -> list[Step]:
     return [Step(one.received_at, StepKind.RECEIVED, text, one.message_id)]
 
 
-def _unplaced(one: _Known) -> list[Step]:
+def _unplaced(one: TracedPlace) -> list[Step]:
     match one.status:
         case "unrouted":
             why = one.reason or "no subscription wanted it"
@@ -313,7 +342,7 @@ def _unplaced(one: _Known) -> list[Step]:
 
 
 def _skips(
-    transaction: Transaction, queue: BoxQueue | None, group: str, places: Sequence[_Known]
+    transaction: Transaction, queue: BoxQueue | None, group: str, places: Sequence[TracedPlace]
 ) -> Mapping[int, EventView]:
     """The skips that made messages of a group late, by their numbers."""
     late = {one.sequence for one in places if one.sequence is not None and (one.late or one.status == "late")}
@@ -353,7 +382,7 @@ def _because(one: EventView) -> str:
     return ""
 
 
-def _way(one: _Known, view: GroupView | None, skips: Mapping[int, EventView]) -> list[Step]:
+def _way(one: TracedPlace, view: GroupView | None, skips: Mapping[int, EventView]) -> list[Step]:
     """The steps of a message in one queue: from the matching subscriptions to its present place."""
     step = Step(None, StepKind.ROUTED, _routed(one), one.message_id, one.queue, one.group)
     return [
@@ -362,14 +391,14 @@ def _way(one: _Known, view: GroupView | None, skips: Mapping[int, EventView]) ->
     ]
 
 
-def _routed(one: _Known) -> str:
+def _routed(one: TracedPlace) -> str:
     number = "" if one.sequence is None else f", sequence {one.sequence}"
     by = f"by {', '.join(one.subscriptions)}" if one.subscriptions else "by its address, or a subscription that is gone"
     return f"into queue {one.queue}, group {one.group}, {by}{number}"
 
 
 def _further(
-    one: _Known, view: GroupView | None, skips: Mapping[int, EventView]
+    one: TracedPlace, view: GroupView | None, skips: Mapping[int, EventView]
 ) -> Iterator[tuple[datetime | None, StepKind, str]]:
     skip = None if one.sequence is None else skips.get(one.sequence)
     why = "" if skip is None else f" ({skip.numbers} skipped {skip.at.isoformat(' ', 'seconds')}{_because(skip)})"
@@ -397,7 +426,7 @@ def _further(
             yield one.since, StepKind.SET_ASIDE, f"{one.status}: {one.reason}{why}{tried}"
 
 
-def _held(one: _Known, view: GroupView | None) -> str:
+def _held(one: TracedPlace, view: GroupView | None) -> str:
     if one.reason == "place_open":
         return f"place {one.sequence} at the gate is open, or one before it"
     if one.late:

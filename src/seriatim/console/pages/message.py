@@ -92,7 +92,9 @@ def _read(asked: Asked) -> Answer:
             "size": len(found.body),
             "body": pretty(found.body, found.content_type) if sees else None,
             "edited": _edited(asked, found, places) if sees else [],
-            "steps": trace.trace_message(asked.box, found.message_id, id_space=found.id_space, within=_WITHIN)[:_STEPS],
+            "steps": trace.trace_message(
+                asked.box, found.message_id, id_space=found.id_space, within=_WITHIN, over_links=False
+            )[:_STEPS],
         },
     )
 

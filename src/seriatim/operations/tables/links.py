@@ -16,7 +16,7 @@ LINKS: Table[LinkView] = Table(
     "A link",
     *columns("link", "state"),
     Column("box", value=lambda one: None if one.box is None else str(one.box)),
-    *json_only("role", "public_key", "has_address", "queues"),
+    *json_only("role", "public_key", "has_address", "queues", "traces"),
     Column("waiting"),
     Column("unacknowledged", "on the way"),
     *columns("streams_out", "streams_in"),

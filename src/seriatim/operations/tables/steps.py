@@ -18,6 +18,7 @@ STEPS: Table[Step] = Table(
     Column("text", ""),
     Column("message_id", "message", after="step"),
     *json_only("queue", "group"),
+    Column("link", after="at", optional=True),
     row="seriatim.box.views.trace:Step",
     nothing=None,
 )

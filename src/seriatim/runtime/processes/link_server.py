@@ -24,7 +24,7 @@ import h11
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.links.certificates import CertificateFiles, names_of, public_key_of
-from seriatim.box.links.https_carrier import EXCHANGE_S, FETCH, MEDIA_TYPE, PUSH
+from seriatim.box.links.https_carrier import EXCHANGE_S, FETCH, MEDIA_TYPE, PUSH, TRACE
 from seriatim.box.links.layout import LARGEST_FRAME
 from seriatim.errors import EnvironmentProblem, SeriatimError, UsageError, shown
 from seriatim.pipeline.text.log_fields import fields
@@ -245,6 +245,8 @@ class LinkServer:
             if path == FETCH:
                 answer, token = transaction.one("link_fetch_as", of_public_key=key, frame=frame)
                 return answer, token
+            if path == TRACE:
+                return transaction.value("link_trace_as", of_public_key=key, frame=frame), token
             return transaction.value("link_push_as", of_public_key=key, frame=frame, of_token=token), token
 
     def _is_known(self, key: bytes) -> bool:
@@ -375,8 +377,8 @@ class _Wire:
             raise _Refused(405, "frames are posted")
         headers = dict(event.headers)
         path = event.target.decode("ascii", "replace")
-        if path not in (PUSH, FETCH):
-            raise _Refused(404, f"there are {PUSH} and {FETCH}")
+        if path not in (PUSH, FETCH, TRACE):
+            raise _Refused(404, f"there are {PUSH}, {FETCH} and {TRACE}")
         length = headers.get(b"content-length")
         if length is None:
             raise _Refused(411, "a request says its length")

@@ -15,6 +15,7 @@ SELECT
     encode(one.public_key, 'hex') AS public_key,
     one.definition IS NOT NULL AS has_address,
     one.queues,
+    one.traces,
     coalesce(waits.waiting, 0)::bigint AS waiting,
     coalesce(outward.unacknowledged, 0)::bigint AS unacknowledged,
     coalesce(outward.streams, 0)::bigint AS streams_out,

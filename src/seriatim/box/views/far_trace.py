@@ -1,0 +1,161 @@
+"""What became of a message in the boxes into which it was sent, as far as these tell it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from seriatim.box.connection.access import Access
+from seriatim.box.links.carrier import Carrier
+from seriatim.box.links.frame import Frame, check
+from seriatim.box.links.https_carrier import HttpsCarrier
+from seriatim.box.links.layout import FrameKind
+from seriatim.box.links.message_trace import MessageSteps
+from seriatim.box.views.faults import FaultView
+from seriatim.box.views.trace import Step, StepKind, Trace, TracedPlace, steps_elsewhere
+from seriatim.errors import SeriatimError, Unavailable
+from seriatim.pipeline.declared.link import Link
+from seriatim.pipeline.files.json_form import from_json
+
+__all__ = ["with_steps_elsewhere"]
+
+#: A person waits for it: seconds for a connection, for an answer, and for all boxes.
+CONNECT_S, ANSWER_S, ALL_S = 3, 5.0, 15.0
+#: What is shown of what a box tells.
+_LONGEST_TEXT, _MOST_PLACES, _MOST_FAULTS = 1000, 20, 50
+
+_PLACE = {
+    "queue": str, "group": str, "status": str, "reason": str, "sequence": int, "ordinal": int, "late": bool, "attempt": int,
+    "visible_at": datetime, "since": datetime, "done_by": str,
+}  # fmt: skip
+_FAULT = {
+    "queue": str, "group": str, "attempt": int, "kind": str, "error_class": str, "error": str, "at": datetime, "worker": str,
+    "retry_at": datetime,
+}  # fmt: skip
+_MESSAGE = {"received_at": datetime, "type": str, "ticket": dict, "places": list, "faults": list}
+_TICKET = {"location": str, "epoch": int, "number": int}
+
+
+class _Told(NamedTuple):
+    """What a box tells of a message: when it came, and its steps there; None: it knows nothing of it, or doesn't tell."""
+
+    link: str
+    peer: UUID
+    steps: list[Step] | None
+    #: Why it couldn't be asked.
+    error: str | None = None
+
+
+def with_steps_elsewhere(access: Access, trace: Trace, message_id: str, id_space: str | None) -> list[Step]:
+    """The steps of a trace, and those behind links whose addresses this box has.
+
+    The other box has to have granted it. Where it hasn't, or is of a version that can't tell, the trace ends with what is known here. At most ten boxes are
+    asked, each for a few seconds.
+
+    Args:
+        access: the box; nothing is asked for a role that doesn't own it.
+        trace: the trace here.
+        message_id: the id of the message.
+        id_space: its id space; None: the only one.
+    """
+    if not trace.may_have_left:
+        return trace.steps
+    with access.transaction() as transaction:
+        if transaction.check_sight("see"):
+            return trace.steps
+        asked = transaction.rows("link_trace_requests", its_id=message_id, of_space=id_space)
+    until = time.monotonic() + ALL_S
+    told = [_told(one, message_id) for one in asked if time.monotonic() < until]
+    steps = list(trace.steps)
+    if trace.is_gone and any(one.steps for one in told):
+        ends = [step for step in steps if step.kind is StepKind.UNKNOWN]
+        for one in told:
+            if one.steps and ends:
+                text = f"sent over link {one.link} to box {one.peer}, acknowledged; the time isn't kept"
+                steps[steps.index(ends[0])] = replace(ends[0], kind=StepKind.DONE, text=text)
+                break
+    for one in told:
+        steps += one.steps or []
+        if one.error is not None:
+            text = f"box {one.peer} can't be asked what became of it: {one.error}"
+            steps.append(Step(None, StepKind.UNKNOWN, text, message_id, link=one.link))
+    return steps
+
+
+def _told(one: Any, message_id: str) -> _Told:
+    """What the box of a link tells of a message."""
+    link = from_json(Link, json.loads(one.definition))
+    try:
+        kind = Carrier if link.url is None else HttpsCarrier
+        carrier = kind(link, answer_s=ANSWER_S, connect_s=CONNECT_S)
+        try:
+            answer = carrier.trace(bytes(one.frame))
+        finally:
+            carrier.close()
+        frame = Frame.read(answer)
+        if frame.kind != FrameKind.STEPS or frame.head.sender != one.peer:
+            return _Told(one.link, one.peer, None)
+        return _Told(one.link, one.peer, _steps_of(one.link, message_id, MessageSteps.read(frame).told))
+    except Unavailable as error:
+        return _Told(one.link, one.peer, None, error.what)
+    except SeriatimError:  # it has no such door, or not for us
+        return _Told(one.link, one.peer, None)
+
+
+def _steps_of(link: str, message_id: str, read: object) -> list[Step] | None:
+    """The steps that the other box tells; None: nothing is known.
+
+    Raises:
+        LinkProtocolError: it isn't as the page of the protocol says.
+    """
+    if read == {}:
+        return None
+    message = _fields(read, _MESSAGE)
+    received_at = message["received_at"]
+    check(received_at is not None, "a trace doesn't say when its message came")
+    if message["ticket"] is None:
+        came = Step(received_at, StepKind.RECEIVED, "from this box", message_id, link=link)
+        text = "it is gone there: done in its queue, which keeps nothing of it, sent on, or deleted"
+        return [came, Step(None, StepKind.UNKNOWN, text, message_id, link=link)]
+    ticket = _fields(message["ticket"], _TICKET)
+    base = TracedPlace(
+        message_id, message["type"] or "", ticket["location"] or "", ticket["epoch"] or 0, ticket["number"] or 0, received_at, 1,
+        queue=None, group=None, entry_id=None, status=None, reason=None, sequence=None, ordinal=None, late=None, attempt=None,
+        visible_at=None, subscriptions=[], since=None, id_space="", done_by=None,
+    )  # fmt: skip
+    places = [replace(base, **_fields(one, _PLACE)) for one in (message["places"] or [])[:_MOST_PLACES]]
+    faults = []
+    for one in (message["faults"] or [])[:_MOST_FAULTS]:
+        told = _fields(one, _FAULT)
+        check(told["at"] is not None, "a fault in a trace has no time")
+        texts = {name: told[name] or "" for name in ("group", "kind", "error_class", "error", "worker")}
+        faults.append(
+            FaultView(
+                0, told["queue"], texts["group"], message_id, base.type, None, None, told["attempt"] or 0, texts["kind"],
+                texts["error_class"], texts["error"], "", told["at"], texts["worker"], told["retry_at"],
+            )
+        )  # fmt: skip
+    return steps_elsewhere(link, places or [base], faults)
+
+
+def _fields(read: object, kinds: Mapping[str, type]) -> dict[str, Any]:
+    """The fields of an object that have these names, each of its kind or None."""
+    check(isinstance(read, dict), "a trace isn't an object of JSON as it should be")
+    assert isinstance(read, dict)
+    return {name: _value(read.get(name), kind) for name, kind in kinds.items()}
+
+
+def _value(value: object, kind: type) -> object:
+    if kind is datetime and isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value)
+        except ValueError:
+            value = None
+        check(isinstance(value, datetime) and value.tzinfo is not None, "a trace has a time that is none")
+    check(value is None or type(value) is kind, "a trace has a field of another kind")
+    return value[:_LONGEST_TEXT] if isinstance(value, str) else value
