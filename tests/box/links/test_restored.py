@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import seriatim as sq
 from seriatim.operations import links
 from seriatim.operations.box_findings import CHECKS
 from seriatim.operations.operator_log import operator_log
@@ -132,11 +133,20 @@ def test_a_box_that_gets_a_new_id_sends_nothing_of_what_its_original_sends(pair:
     (done,) = pair.near.transmit()
     assert done.acknowledged == 0
     assert carried(pair.far) == []
-    links.accept(
-        pair.far, "copy", role=pair.role, other=str(pair.near.id), queues=["orders"], actor="test", reason="a test"
-    )
-    _transmitted(pair)
-    assert carried(pair.far) == [("c1", 2, False)]
+    # Its role is the original's, and speaks as no other box.
+    accept = {"other": str(pair.near.id), "queues": ["orders"], "actor": "test", "reason": "a test"}
+    with pytest.raises(sq.ActionRefused, match="speaks as another box, over link 'near'"):
+        links.accept(pair.far, "copy", role=pair.role, **accept)
+    own = Pair(pair.near, pair.far, f"{pair.role}_copy")
+    roles.make(pair.far, own.role)
+    try:
+        links.accept(pair.far, "copy", role=own.role, **accept)
+        pair.near.define(own.link(queues=["answers"]))
+        _transmitted(pair)
+        assert carried(pair.far) == [("c1", 2, False)]
+    finally:
+        roles.rows(pair.far, f"DROP OWNED BY {own.role}")
+        roles.rows(pair.far, f"DROP ROLE {own.role}")
 
 
 def test_an_answer_to_an_older_question_changes_nothing(pair: Pair):
