@@ -5,8 +5,10 @@ all that the box has sent and handled before, so a box that was restored sends o
 batches and apply the answers; each has one batch under way. The network may copy a batch and deliver the copy at any time, any number
 of times, also after the stream was closed. A transmitter may give up waiting: the batch or the answer is lost.
 
-A crash loses what isn't on disk. Before a batch leaves, its sender's memory is written to disk; before an answer leaves, the receiver's. A backup is
-taken at any time, and restored at any later one; transmitters that had asked before go on and apply answers to what was restored.
+A crash loses what isn't on disk. Before a batch leaves, its sender's memory is written to disk; before an answer leaves, the receiver's. That an answer was applied isn't written
+by itself: a crash may take it back, with all that followed from it. What is in memory may also come to disk at any other time, so a crash goes back to any state since the last
+write. Transmitters outlive it, and apply the answers that they wait for to what is left. A backup is taken at any time, and restored at any later one; there, too, transmitters
+that had asked before go on.
 
 The product's kernel decides what a receiver does with a batch, what a sender does with an answer, which numbers are over and which is next, and computes
 the chains. What is remembered here beside that serves the laws only: `sent`, `handled`, `placed` and `named`.
@@ -144,7 +146,7 @@ class Links:
         sends: how many messages each box sends.
         transmitters: how many transmitters each box has.
         restores: how often each box is restored.
-        crashes: how often a box crashes without its unflushed tail.
+        crashes: how often a box crashes without its unflushed tail, or a part of it.
         copies: whether the network repeats and delays batches of each box.
         keeps: a sender keeps what is acknowledged until its stream is over.
     """
@@ -210,9 +212,9 @@ class Links:
             yield from self._delivers(state, side, copy, None)
         if state.crashes and state.memory[side] != state.disk[side]:
             after = state._replace(memory=_put(state.memory, side, state.disk[side]), crashes=state.crashes - 1)
-            for place in range(len(state.slots[side])):
-                after = self._free(after, side, place)
             yield ((f"{name} crashes without its tail{{}}",), ""), after
+            written = state._replace(disk=_put(state.disk, side, state.memory[side]))
+            yield ((f"what {name} remembers comes to its disk{{}}",), ""), written
         if state.restores[side]:
             backup = state.backup[side]
             if backup is None:
@@ -241,10 +243,9 @@ class Links:
             return
         noted = box._replace(out=out._replace(token=place + 1))
         after = self._remember(state, side, noted)
-        after = after._replace(
-            disk=_put(after.disk, side, after.memory[side]),
-            slots=_put(state.slots, side, _put(state.slots[side], place, Slot(request))),
-        )
+        if self.writes_before_asking:
+            after = after._replace(disk=_put(after.disk, side, after.memory[side]))
+        after = after._replace(slots=_put(state.slots, side, _put(state.slots[side], place, Slot(request))))
         yield (
             (("{} asks with " + f"{Kind(request.kind).name} {request.number} after {request.after}",), "AB"[side]),
             after,
@@ -367,6 +368,8 @@ class Links:
 
     #: The receiver's transaction is on disk before it is acknowledged.
     writes_before_answer = True
+    #: All that the sender remembers is on disk before a batch leaves.
+    writes_before_asking = True
 
     def is_equal(self, told: bytes, here: bytes) -> bool:
         """Whether the receiver takes two chains for the same."""
