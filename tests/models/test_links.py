@@ -27,7 +27,11 @@ _SMALL = {
     "both are restored": {"sends": (1, 0), "restores": (1, 1), "copies": _QUIET},
 }
 _LARGE = {
-    "late batches, two messages and two crashes, two transmitters": {"sends": (2, 0), "transmitters": (2, 1), "crashes": 2},
+    "late batches, two messages and two crashes, two transmitters": {
+        "sends": (2, 0),
+        "transmitters": (2, 1),
+        "crashes": 2,
+    },
     "both ways, and two crashes": {"sends": (1, 1), "crashes": 2},
     "three messages and two crashes": {"sends": (3, 0), "crashes": 2},
     "a crash, and the sender is restored": {"sends": (2, 0), "crashes": 1, "restores": (1, 0), "copies": _QUIET},

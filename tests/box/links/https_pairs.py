@@ -17,7 +17,7 @@ from tests.box.links.pairs import ORDER, Pair
 from tests.certificates import Authority, Files
 from tests.databases import fresh_box
 
-__all__ = ["HttpsPair", "asked_over_tls", "paired_over_https", "received", "request"]
+__all__ = ["HttpsPair", "asked_over_tls", "paired_over_https", "received", "received_with_head", "request"]
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,12 @@ def request(path: str, body: bytes, *, length: int | None = None) -> bytes:
 
 def received(connection: Any) -> tuple[int, bytes]:
     """The status and the body of the next answer."""
+    status, _, body = received_with_head(connection)
+    return status, body
+
+
+def received_with_head(connection: Any) -> tuple[int, dict[bytes, bytes], bytes]:
+    """The status, the fields of the head and the body of the next answer."""
     data = b""
     while b"\r\n\r\n" not in data:
         if not (piece := connection.recv(65_536)):
@@ -94,4 +100,4 @@ def received(connection: Any) -> tuple[int, bytes]:
     fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:])
     while len(body) < int(fields[b"content-length"]):
         body += connection.recv(65_536)
-    return int(head.split()[1]), body
+    return int(head.split()[1]), fields, body

@@ -18,7 +18,14 @@ HIGHEST = struct.Struct(">QQ32s")
 TRACED = struct.Struct(">16sII")
 BATCH, ANSWERS, FETCH, REFUSAL, TRACE, STEPS = range(1, 7)
 NORTH, SOUTH = bytes(range(16)), bytes(range(16, 32))
-TABLES = {BATCH: (RANGE, STREAM, MESSAGE), ANSWERS: (RANGE, ANSWER, HIGHEST), FETCH: (), REFUSAL: (), TRACE: (RANGE, TRACED), STEPS: ()}
+TABLES = {
+    BATCH: (RANGE, STREAM, MESSAGE),
+    ANSWERS: (RANGE, ANSWER, HIGHEST),
+    FETCH: (),
+    REFUSAL: (),
+    TRACE: (RANGE, TRACED),
+    STEPS: (),
+}
 
 
 def sealed(joined: bytes) -> bytes:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 import seriatim as sq
 from seriatim.box.links.answers import AnswerSet, Refusal
@@ -19,16 +20,26 @@ from seriatim.box.links.batch import Batch
 from seriatim.box.links.certificates import public_key_in
 from seriatim.box.links.frame import Frame
 from seriatim.box.links.layout import LARGEST_FRAME, FrameKind
+from seriatim.box.links.transmission import Roads, transmit
 from seriatim.kernel.streams import Answer
 from seriatim.operations import links
-from seriatim.runtime.processes.link_server import LinkLimits
+from seriatim.operations.looking import open_to_look
+from seriatim.runtime.processes.link_server import LinkLimits, LinkServer
 from tests import soak
 from tests.box import roles
 from tests.box.links import recorder
-from tests.box.links.https_pairs import HttpsPair, asked_over_tls, paired_over_https, received, request
+from tests.box.links.https_pairs import (
+    HttpsPair,
+    asked_over_tls,
+    paired_over_https,
+    received,
+    received_with_head,
+    request,
+)
 from tests.box.links.mutations import mutated
 from tests.box.links.pairs import carried
 from tests.certificates import Authority, openssl
+from tests.faults.wire import Wire
 
 _WHY = {"actor": "test", "reason": "a test"}
 _KINDS = {FrameKind.ANSWERS: AnswerSet, FrameKind.REFUSAL: Refusal, FrameKind.BATCH: Batch}
@@ -240,6 +251,66 @@ def test_clients_that_never_finish_are_cut_off(databases, tmp_path):
                 assert received(second)[0] == 503
         pair.send(1)
         assert pair.near.transmit()[0].acknowledged == 1
+
+
+def test_a_connection_that_is_old_is_closed_and_another_one_goes_on(databases, tmp_path):
+    with paired_over_https(databases, tmp_path, LinkLimits(age_s=0.0)) as pair:
+        pair.near.transmit()
+        pair.send(1)
+        for path, frame in (("/link/push", _asked(pair)), ("/link/fetch", _fetch_of(pair))):
+            with asked_over_tls(pair.port, pair.near_files) as connection:
+                connection.sendall(request(path, frame))
+                head = received_with_head(connection)
+                assert (head[0], head[1].get(b"connection")) == (200, b"close")
+                assert connection.recv(1) == b""
+        # The answers to a batch go by another connection than the batch, and their chains prove them.
+        pair.send(2, 3, box=pair.far, queue="answers")
+        roads = Roads()
+        sent = [transmit(pair.near.access, roads, at_once=True)[0] for _ in range(2)]
+        roads.close()
+        assert [one.error for one in sent] == [None, None]
+        assert sum(one.received for one in sent) == 2
+        assert carried(pair.far) == [("c1", 1, False)]
+        assert links.status(pair.far)[0].unacknowledged == 0
+    with paired_over_https(databases, tmp_path) as pair, asked_over_tls(pair.port, pair.near_files) as connection:
+        for _ in range(2):
+            connection.sendall(request("/link/fetch", _fetch_of(pair)))
+            assert b"connection" not in received_with_head(connection)[1]
+
+
+def test_while_the_box_is_away_a_peer_is_told_when_to_ask_again(databases, tmp_path):
+    with paired_over_https(databases, tmp_path) as pair:
+        pair.near.transmit()
+        wire = Wire(pair.far.dsn, random.Random(1), every=float("inf"))
+        known = conninfo_to_dict(pair.far.dsn)
+        files = pair.far_files
+        try:
+            there = wire.dsn(known["user"], known["dbname"])
+            with open_to_look(
+                there, schema=pair.far.schema, statement_s=2.0
+            ) as box:  # which waits no longer for a connection
+                server = LinkServer(
+                    box, "127.0.0.1:0", certificate=files.certificate, key=files.key, authority=files.authority
+                )
+                server.start()
+                try:
+                    pair.near.define(pair.link(url=server.address, queues=["answers"]))
+                    pair.send(1)
+                    assert pair.near.transmit(at_once=True)[0].acknowledged == 1
+                    wire.lead_to("host=/nowhere")
+                    wire.cut()
+                    with asked_over_tls(int(server.address.rpartition(":")[2]), pair.near_files) as connection:
+                        connection.sendall(request("/link/fetch", _fetch_of(pair)))
+                        status, head, body = received_with_head(connection)
+                        assert (status, head[b"retry-after"], body) == (503, b"1", b"the box is away\n")
+                    wire.lead_to(pair.far.dsn)
+                    pair.send(2)
+                    assert pair.near.transmit(at_once=True)[0].acknowledged == 1
+                finally:
+                    server.close()
+        finally:
+            wire.close()
+        assert carried(pair.far) == [("c1", 1, False), ("c1", 2, False)]
 
 
 @pytest.mark.soak

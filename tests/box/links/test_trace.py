@@ -83,7 +83,13 @@ def test_what_handlers_fail_at_there_is_told_without_bodies(pair: Pair):
 
     work_off(pair.far, "orders", fails, fails=True)
     steps = trace_message(pair.near, message_id)
-    assert [str(step.kind) for step in steps if step.link == "far"] == ["received", "routed", "released", "fault", "waits"]
+    assert [str(step.kind) for step in steps if step.link == "far"] == [
+        "received",
+        "routed",
+        "released",
+        "fault",
+        "waits",
+    ]
     (fault,) = [step for step in steps if step.kind == "fault"]
     assert "ValueError: no such customer" in fault.text
     kind, heap = _ask(pair, message_id)
@@ -118,7 +124,9 @@ def test_a_box_that_isnt_granted_it_is_told_the_same_of_all(pair: Pair):
 def test_only_what_came_over_the_link_is_told(pair: Pair):
     _grant(pair)
     pair.far.publish([sq.Message(type="order", message_id="own", context={"to": "orders", "customer": "c1", "nth": 1})])
-    pair.near.publish([sq.Message(type="order", message_id="mine", context={"to": "orders", "customer": "c1", "nth": 2})])
+    pair.near.publish(
+        [sq.Message(type="order", message_id="mine", context={"to": "orders", "customer": "c1", "nth": 2})]
+    )
     pair.near.transmit()
     assert _ask(pair, "mine")[1] != b"{}"
     for message_id, home, space in (
@@ -155,14 +163,27 @@ def test_another_version_and_a_box_that_is_away_end_the_trace_here(databases, mo
         pair.near.transmit()
         here = trace_message(pair.near, message_id, over_links=False)
         assert "acknowledged" in here[-1].text
-        for answer in (b"", b"[]", b'{"received_at": 1}', b'{"received_at": "2020-01-01"}', b"\xff", b'{"received_at": null}'):
+        for answer in (
+            b"",
+            b"[]",
+            b'{"received_at": 1}',
+            b'{"received_at": "2020-01-01"}',
+            b"\xff",
+            b'{"received_at": null}',
+        ):
             lie = recorder.frame(recorder.STEPS, heap=answer)
             with monkeypatch.context() as told:
-                told.setattr(Carrier, "trace", lambda _, __, lie=lie: recorder.between(lie, pair.far.id.bytes, pair.near.id.bytes))
+                told.setattr(
+                    Carrier,
+                    "trace",
+                    lambda _, __, lie=lie: recorder.between(lie, pair.far.id.bytes, pair.near.id.bytes),
+                )
                 assert trace_message(pair.near, message_id) == here, answer
         roles.rows(pair.far, "DROP FUNCTION box.link_trace(bytea)")
         assert trace_message(pair.near, message_id) == here
-        roles.rows(pair.near, "UPDATE box.links SET definition = definition || '{\"dsn\": \"host=/nowhere user=x dbname=y\"}'")
+        roles.rows(
+            pair.near, 'UPDATE box.links SET definition = definition || \'{"dsn": "host=/nowhere user=x dbname=y"}\''
+        )
         *same, last = trace_message(pair.near, message_id)
         assert same == here
         assert "can't be asked" in last.text
@@ -170,7 +191,12 @@ def test_another_version_and_a_box_that_is_away_end_the_trace_here(databases, mo
 
 def test_the_same_over_https(databases, tmp_path):
     with paired_over_https(databases, tmp_path) as pair:
-        accepted = {"certificate": pair.near_files.certificate, "other": str(pair.near.id), "queues": ["orders"], **_WHY}
+        accepted = {
+            "certificate": pair.near_files.certificate,
+            "other": str(pair.near.id),
+            "queues": ["orders"],
+            **_WHY,
+        }
         pair.near.transmit()
         (message_id,) = pair.send(1)
         pair.near.transmit()
@@ -195,7 +221,9 @@ def test_a_role_speaks_as_one_box(pair: Pair):
     with pytest.raises(sq.ActionRefused, match="speaks as another box, over link 'near'"):
         links.accept(pair.far, "next", role=pair.role, other=other, **_WHY)
     with pytest.raises(psycopg.errors.UniqueViolation):
-        roles.rows(pair.far, f"INSERT INTO box.links (link, peer, role) VALUES ('next', '{other}', '{pair.role}'::regrole)")
+        roles.rows(
+            pair.far, f"INSERT INTO box.links (link, peer, role) VALUES ('next', '{other}', '{pair.role}'::regrole)"
+        )
     roles.make(pair.far, f"{pair.role}_2")
     try:
         links.accept(pair.far, "next", role=f"{pair.role}_2", other=other, **_WHY)

@@ -196,7 +196,11 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
     # `sees`: the queues of its own rights; `call_all_waiters`, `beat`: here of no queue; `forget_process`: of its own.
     known |= {"activations", "failed_messages", "claim_chore", "sees", "call_all_waiters", "beat", "forget_process"}
     known |= {"open_places", "open_places_of"}  # of gates that it sees
-    known |= {"link_push", "link_fetch", "link_trace"}  # they answer everybody, and whom they don't know they tell nothing
+    known |= {
+        "link_push",
+        "link_fetch",
+        "link_trace",
+    }  # they answer everybody, and whom they don't know they tell nothing
     known |= {"look_at_identity", "identity_shown", "why_disabled"}  # which box it is, and whether it is disabled
     of_dialogs = {"try_begin", "try_send", "try_send_run", "try_end", "try_set_timer", "try_move", "converse"}
     of_dialogs |= {"drop_ended", "fail_dialogs", "group_of", "history_of", "is_due", "fire_dialogs"}

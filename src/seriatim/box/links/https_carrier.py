@@ -101,7 +101,12 @@ class HttpsCarrier:
             self._pool.close()
             self._pool, self._stamp = self._connections(), stamp
         now = time.monotonic()
-        by = {"connect": now + self._connect_s, "write": now + self._answer_s, "read": now + self._answer_s, "pool": None}
+        by = {
+            "connect": now + self._connect_s,
+            "write": now + self._answer_s,
+            "read": now + self._answer_s,
+            "pool": None,
+        }
         headers = [("Content-Type", MEDIA_TYPE), ("User-Agent", "seriatim"), ("Accept", MEDIA_TYPE)]
         with (
             self._told(),

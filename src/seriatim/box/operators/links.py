@@ -73,7 +73,9 @@ def accept(
         _check_role(found, role)
     former = Principal(found.role, found.public_key)
     _check_pair(found, peer, name, principal, former, replace=replace)
-    transaction.do("accept_link", name=name, peer=peer, role=role, public_key=key, queues=list(dict.fromkeys(queues)), traces=trace)
+    transaction.do(
+        "accept_link", name=name, peer=peer, role=role, public_key=key, queues=list(dict.fromkeys(queues)), traces=trace
+    )
     transaction.do("link_believe", of_name=name)
     if role is not None:
         transaction.do("link_let_in", who=role)

@@ -145,9 +145,9 @@ def _steps_of(link: str, message_id: str, read: object) -> list[Step] | None:
 
 def _fields(read: object, kinds: Mapping[str, type]) -> dict[str, Any]:
     """The fields of an object that have these names, each of its kind or None."""
-    check(isinstance(read, dict), "a trace isn't an object of JSON as it should be")
-    assert isinstance(read, dict)
-    return {name: _value(read.get(name), kind) for name, kind in kinds.items()}
+    found = read if isinstance(read, dict) else {}
+    check(found is read, "a trace isn't an object of JSON as it should be")
+    return {name: _value(found.get(name), kind) for name, kind in kinds.items()}
 
 
 def _value(value: object, kind: type) -> object:

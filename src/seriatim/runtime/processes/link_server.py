@@ -1,4 +1,4 @@
-"""Links over HTTPS: where other boxes push what they have, and fetch what waits for them.
+"""Links over HTTPS: where other boxes push what they have, fetch what waits for them, and ask what became of it.
 
 A connection is one of mutual TLS. The public key of the peer's certificate is its name here; which box it speaks as, and into which queues, is decided in the
 box, as for roles. Nothing of a peer is read before its certificate is verified, and of one whose key the box doesn't know only the head of a request.
@@ -41,7 +41,7 @@ MOST_AT_ONCE = 8
 #: A request waits for others that long.
 _TURN_S = 30.0
 #: A connection is closed after that, so that certificates are verified again; one that only fetches after twice as long.
-_AGE_S = 600.0
+AGE_S = 600.0
 _LOOK_S, _END_S, _LINGER_S = 0.5, 10.0, 1.0
 #: The same refusal is logged once in so many seconds, and at most so many lines in that time.
 _TOLD_S, _MOST_TOLD = 60.0, 100
@@ -61,6 +61,7 @@ class LinkLimits:
         of_key: those of one key.
         idle_s: seconds until the first byte of the next request of a known peer.
         exchange_s: seconds for the body of a request, and as many for the answer.
+        age_s: seconds after which a connection is closed behind the answer to a push; behind any other one after twice as many.
     """
 
     handshakes: int = MOST_HANDSHAKES
@@ -70,6 +71,7 @@ class LinkLimits:
     of_key: int = MOST_OF_KEY
     idle_s: float = IDLE_S
     exchange_s: float = EXCHANGE_S
+    age_s: float = AGE_S
 
 
 class LinkServer:
@@ -232,7 +234,7 @@ class LinkServer:
                 if answer is None:
                     raise _Refused(403, _UNKNOWN)
                 age = time.monotonic() - begun
-                is_old = age > _AGE_S and (request.path == PUSH or age > 2 * _AGE_S)
+                is_old = age > self._limits.age_s * (1 if request.path == PUSH else 2)
                 wire.answer(200, MEDIA_TYPE, answer, closes=is_old or self._ended.is_set())
             if not wire.goes_on():
                 return
