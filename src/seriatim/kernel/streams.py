@@ -59,7 +59,7 @@ __all__ = [
 #: So many messages, and so many bytes, a stream may be ahead of what its receiver has taken.
 WINDOW, WINDOW_BYTES = 1_000, 64 * 1024 * 1024
 #: At most so many bytes of one stream travel in a round; one message or fragment may always.
-LARGEST_ROUND = 4 * 1024 * 1024
+LARGEST_ROUND = 2 * 1024 * 1024
 #: A message may go through so many boxes before it comes to the last one.
 MOST_BOXES = 8
 

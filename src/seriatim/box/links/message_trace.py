@@ -65,7 +65,7 @@ class MessageSteps:
         try:
             return json.loads(self.content)
         except (ValueError, RecursionError):
-            check(False, "a trace isn't JSON")
+            return check(False, "a trace isn't JSON")
 
     def to_bytes(self) -> bytes:
         """The steps as a frame."""
