@@ -12,7 +12,9 @@ from seriatim.box.links.answers import AnswerSet, Refusal
 from seriatim.box.links.batch import Batch
 from seriatim.box.links.frame import Frame
 from seriatim.box.links.layout import FrameKind
+from seriatim.box.links.message_trace import MessageSteps
 from seriatim.kernel.streams import Answer
+from seriatim.operations import links
 from tests import soak
 from tests.box import roles
 from tests.box.links import recorder
@@ -67,7 +69,13 @@ def _state(box) -> list:
 
 def _said(data: bytes):
     frame = Frame.read(data)
-    return {FrameKind.ANSWERS: AnswerSet, FrameKind.REFUSAL: Refusal, FrameKind.BATCH: Batch}[frame.kind].read(frame)
+    kinds = {
+        FrameKind.ANSWERS: AnswerSet,
+        FrameKind.REFUSAL: Refusal,
+        FrameKind.BATCH: Batch,
+        FrameKind.STEPS: MessageSteps,
+    }
+    return kinds[frame.kind].read(frame)
 
 
 def test_what_the_box_says_is_read_by_the_other_implementation(pair: Pair):
@@ -121,15 +129,21 @@ def test_frames_that_arent_right_change_nothing(pair: Pair):
     pair.send(1, 2, 3)
     pair.send(4, customer="c2")
     asked = _asked(pair)
+    links.accept(
+        pair.far, "near", role=pair.role, other=str(pair.near.id), queues=["orders"], trace=True, actor="a", reason="r"
+    )
+    question = recorder.between(
+        recorder.trace(b"some-id", b"", pair.near.id.bytes), pair.near.id.bytes, pair.far.id.bytes
+    )
     chance, refused = random.Random(soak.seed()), 0
     rounds = soak.sized(10_000, 300)
     with _door(pair) as call:
-        for name in ("batch", "answers", "fetch", "refusal"):
-            for function in ("link_push", "link_fetch"):
-                assert isinstance(_said(call(function, recorder.RECORDED[name]())), Refusal | AnswerSet)
+        for make in recorder.RECORDED.values():
+            for function in ("link_push", "link_fetch", "link_trace"):
+                assert isinstance(_said(call(function, make())), Refusal | AnswerSet)
         for _ in range(rounds):
-            function = chance.choice(("link_push", "link_push", "link_fetch"))
-            answer = _said(call(function, mutated(asked, chance)))
+            function = chance.choice(("link_push", "link_push", "link_fetch", "link_trace"))
+            answer = _said(call(function, mutated(question if function == "link_trace" else asked, chance)))
             refused += isinstance(answer, Refusal)
     assert refused > rounds // 2
     # What was taken in was right in itself, such as a stream of another number: no content was changed, and nothing else came in.
