@@ -323,7 +323,7 @@ def test_frames_that_arent_right_change_nothing_over_https(pair: HttpsPair):
     rounds = soak.sized(10_000, 200)
     with asked_over_tls(pair.port, pair.near_files) as connection:
         for _ in range(rounds):
-            path = chance.choice(("/link/push", "/link/push", "/link/fetch"))
+            path = chance.choice(("/link/push", "/link/push", "/link/fetch", "/link/trace"))
             connection.sendall(request(path, mutated(asked, chance)))
             status, body = received(connection)
             assert status == 200

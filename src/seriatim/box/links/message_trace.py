@@ -10,6 +10,7 @@ from seriatim.box.links import layout
 from seriatim.box.links.batch import is_text
 from seriatim.box.links.frame import Frame, Head, check, frame_of, heap_parts, rows_of
 from seriatim.box.links.layout import FrameKind
+from seriatim.errors import LinkProtocolError
 
 __all__ = ["MessageSteps", "TraceQuestion"]
 
@@ -64,8 +65,10 @@ class MessageSteps:
         """
         try:
             return json.loads(self.content)
-        except (ValueError, RecursionError):
-            return check(False, "a trace isn't JSON")
+        except (ValueError, RecursionError) as error:
+            raise LinkProtocolError(
+                "a trace isn't JSON", where="link", remedy="look at the other box and its version"
+            ) from error
 
     def to_bytes(self) -> bytes:
         """The steps as a frame."""
