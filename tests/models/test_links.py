@@ -34,6 +34,7 @@ _LARGE = {
     },
     "both ways, and two crashes": {"sends": (1, 1), "crashes": 2},
     "three messages and two crashes": {"sends": (3, 0), "crashes": 2},
+    "late batches, a crash, and the sender is restored": {"sends": (2, 0), "crashes": 1, "restores": (1, 0)},
     "a crash, and the sender is restored": {"sends": (2, 0), "crashes": 1, "restores": (1, 0), "copies": _QUIET},
     "a crash, and the receiver is restored": {"sends": (2, 0), "crashes": 1, "restores": (0, 1), "copies": _QUIET},
     "late batches, and the sender is restored": {"sends": (2, 0), "restores": (1, 0)},

@@ -19,8 +19,8 @@ __all__ = ["Carrier"]
 _CONNECT_S = 10
 #: Longer than a statement may take there, with the way of the largest frame.
 _ANSWER_S = 120.0
-#: A statement of the other box ends within a minute, and a broken connection is noticed as soon.
-_SETTINGS = "-c statement_timeout=60s -c idle_in_transaction_session_timeout=60s"
+#: A statement of the other box ends before nobody waits for it any more: the last part of a large body, which is stored then, takes longest.
+_SETTINGS = "-c statement_timeout=110s -c idle_in_transaction_session_timeout=60s"
 
 
 class _Patient(psycopg.Connection[Any]):
