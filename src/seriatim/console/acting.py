@@ -10,6 +10,7 @@ from typing import Any
 
 from seriatim.box.box import MessageBox
 from seriatim.console.actions import ON_GROUPS
+from seriatim.console.filters import QUEUE, check_values
 from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
 from seriatim.console.seen import MOST_SEEN, seen_in_pipeline, seen_number, token_of, tokens_in
@@ -353,7 +354,9 @@ def preview(box: MessageBox, actor: Actor, what: str, action: str, given: Mappin
     lot = lot_of(what, action)
     if lot.role not in actor.roles:
         raise Refusal(403, f"{actor.name} may not do that", f"it needs the role {lot.role}")
-    found, left_out = lot.find(box, action, {name: given[name] for name in lot.filters if given.get(name)})
+    chosen = {name: given[name] for name in lot.filters if given.get(name)}
+    check_values(box, [QUEUE], chosen)
+    found, left_out = lot.find(box, action, chosen)
     some = found[:MOST_SEEN]
     return Preview(lot, action, some, left_out, token_of(map(lot.seen, some)), len(found) > MOST_SEEN)
 

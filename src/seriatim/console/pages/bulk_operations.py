@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import bulk_operations
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
 
@@ -17,7 +18,6 @@ def _read(asked: Asked) -> Answer:
     )
     return Answer(
         BULK_OPERATIONS.objects_of(rows),
-        fields=_FIELDS,
         about="Actions on more than 1,000 groups, newest first. They go on when the page or the terminal that began them is closed.",
         listing=Listing(
             BULK_OPERATIONS,
@@ -30,4 +30,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("bulk-operations",), "Bulk operations", _read, section="Work")
+PAGE = Page(("bulk-operations",), "Bulk operations", _read, section="Work", fields=_FIELDS, takes=("before",))

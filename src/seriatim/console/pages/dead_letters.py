@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import OLDER_THAN, QUEUE, SINCE, UNTIL, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import dead_letters
 from seriatim.operations.tables.dead_letters import DEAD_LETTERS
 from seriatim.operations.tables.errors import ERRORS
@@ -13,13 +14,13 @@ __all__ = ["PAGE"]
 
 _FILTERS = ("queue", "key", "error_class", "error", "older_than", "since", "until")
 _FIELDS = (
-    Field("queue", "Queue"),
+    QUEUE,
     Field("key", "Group", hint="c*"),
     Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
-    Field("older_than", "Longer ago than", hint="7d"),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
+    OLDER_THAN,
+    SINCE,
+    UNTIL,
     Field("by", "Counted by", ("error",)),
 )
 _TEMPLATE = """
@@ -49,14 +50,12 @@ def _read(asked: Asked) -> Answer:
         counts = dead_letters.dead_letters_by_error(asked.box, limit=asked.limit, **given)
         return Answer(
             ERRORS.objects_of(counts),
-            fields=_FIELDS,
             listing=Listing(ERRORS, counts, "Errors", _to_class(asked)),
             values=where,
         )
     rows = dead_letters.dead_letters(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
     return Answer(
         DEAD_LETTERS.objects_of(rows),
-        fields=_FIELDS,
         listing=Listing(
             DEAD_LETTERS,
             rows,
@@ -73,4 +72,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("dead-letters",), "Dead letters", _read, _TEMPLATE, section="Messages")
+PAGE = Page(("dead-letters",), "Dead letters", _read, _TEMPLATE, section="Messages", fields=_FIELDS, takes=("after",))

@@ -43,9 +43,9 @@ _TEMPLATE = """
 </section>
 {% if best or more %}
 <section class="acts" aria-labelledby="acts"><h2 id="acts">{{ "What helps" if best else "What can be done" }}</h2>
-{% if best %}{{ act_form(best, view, seen, body=body, is_best=true, value=typed) }}{% endif %}
-<details{% if not best or typed and typed.action != best %} open{% endif %}><summary>More</summary>
-{% for action in more %}{{ act_form(action, view, seen, value=typed) }}{% endfor %}
+{% if best %}{{ act_form(best, view, seen, body=body, is_best=true, blocks=it.blocks) }}{% endif %}
+<details{% if not best or rejected and rejected.action != best %} open{% endif %}><summary>More</summary>
+{% for action in more %}{{ act_form(action, view, seen, blocks=it.blocks) }}{% endfor %}
 {% for action, why in refusals %}{{ refused(action, view, why) }}{% endfor %}
 </details>
 </section>
@@ -89,7 +89,6 @@ def _values(asked: Asked, it: Standing) -> dict[str, Any]:
         "cut": len(steps) > _STEPS,
         "body": _body(asked, it) if best is Action.RETRY else None,
         "done": next((one for one in it.operations if one.operation_id == number), None),
-        "typed": None,
     }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import QUEUE, SINCE, UNTIL, Field, older_than
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import groups
 from seriatim.operations.bulk import BULK
 from seriatim.operations.groups import STOPPED, Action, ErrorCount, GroupState, GroupView
@@ -18,14 +19,14 @@ __all__ = ["PAGE"]
 _YOUNG = timedelta(minutes=10)
 _FILTERS = ("queue", "key", "older_than", "error_class", "error", "since", "until")
 _FIELDS = (
-    Field("queue", "Queue"),
+    QUEUE,
     Field("state", "State", ("all", *map(str, GroupState))),
     Field("key", "Key", hint="c*"),
     Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
-    Field("older_than", "In it for longer than", hint="5m"),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
+    older_than("In it for longer than", "5m"),
+    SINCE,
+    UNTIL,
     Field("all", "Also young ones", ("yes",)),
 )
 
@@ -71,7 +72,7 @@ def _read(asked: Asked) -> Answer:
             "error": lambda one: ("groups", asked.chosen(*_FILTERS, "state", "all") | _where(one, every=True))
         }
         listing = Listing(ERRORS, counts, "Causes", to_groups)
-        return Answer(ERRORS.objects_of(counts), listing=listing, fields=_FIELDS, values=_nothing())
+        return Answer(ERRORS.objects_of(counts), listing=listing, values=_nothing())
     after = _after(asked)
     rows = groups.groups(
         asked.box, queue, state=state or STOPPED, suspected=None if state else True, after=after, limit=asked.limit, **given
@@ -97,7 +98,6 @@ def _read(asked: Asked) -> Answer:
     return Answer(
         GROUPS.objects_of(shown),
         listing=listing,
-        fields=_FIELDS,
         values={
             "causes": causes,
             "actions_of": _actions_of,
@@ -151,4 +151,13 @@ def _actions_of(one: ErrorCount) -> list[Action]:
             return [Action.RETRY, Action.SKIP_MESSAGE]
 
 
-PAGE = Page(("groups",), "Groups that stand still", _read, _TEMPLATE, section="Work", place=0)
+PAGE = Page(
+    ("groups",),
+    "Groups that stand still",
+    _read,
+    _TEMPLATE,
+    section="Work",
+    place=0,
+    fields=_FIELDS,
+    takes=("by", "after_queue", "after_key"),
+)

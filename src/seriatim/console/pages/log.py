@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Page
+from seriatim.console.filters import QUEUE, SINCE, UNTIL, Field, check_values
+from seriatim.console.page import Answer, Asked, Page
 from seriatim.operations import operator_log
 from seriatim.operations.tables.standing import LOG
 
@@ -15,8 +16,8 @@ _FIELDS = (
     Field("group", "Group"),
     Field("actor", "Actor"),
     Field("action", "Action", hint="skip_message"),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
+    SINCE,
+    UNTIL,
 )
 _TEMPLATE = """
 {% extends "base.html" %}
@@ -57,12 +58,16 @@ def _read(asked: Asked) -> Answer:
     before = asked.number("before")
     if asked.is_twin:
         rows = operator_log.operator_log(asked.box, before=before, limit=asked.limit, **given)
+        if not rows:
+            check_values(asked.box, (QUEUE,), given)
         return Answer(LOG.objects_of(rows))
     runs = operator_log.operator_log_runs(asked.box, before=before, limit=asked.limit, **given)
+    if not runs:  # a queue that was dropped is in the log
+        check_values(asked.box, (QUEUE,), given)
     following = None
     if runs and (len(runs) == asked.limit or runs[-1].is_cut):
         following = dict(asked.query) | {"before": str(runs[-1].first_id)}
-    return Answer(None, fields=_FIELDS, values={"runs": runs, "following": following, "kept": given})
+    return Answer(None, values={"runs": runs, "following": following, "kept": given})
 
 
-PAGE = Page(("log",), "Operator log", _read, _TEMPLATE, section="Box")
+PAGE = Page(("log",), "Operator log", _read, _TEMPLATE, section="Box", fields=_FIELDS, takes=("before",))

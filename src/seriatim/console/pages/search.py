@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import SINCE, UNTIL, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations.find import find
 from seriatim.operations.tables.faults import FAULTS
 from seriatim.operations.tables.found import FOUND, FOUND_MESSAGES
@@ -16,8 +17,8 @@ __all__ = ["PAGE"]
 _NEWEST = 100_000
 _FIELDS = (
     Field("text", "Message id, group key, or value of a property"),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
+    SINCE,
+    UNTIL,
 )
 _TEMPLATE = """
 {% extends "base.html" %}
@@ -35,7 +36,7 @@ _TEMPLATE = """
 def _read(asked: Asked) -> Answer:
     text = (asked.text("text") or "").strip()
     if not text:
-        return Answer({}, fields=_FIELDS, values={"lists": []})
+        return Answer({}, values={"lists": []})
     given: dict[str, Any] = asked.chosen("since", "until")
     found = find(asked.box, text, limit=asked.limit, newest=_NEWEST, **given)
     to_group: dict[str, Any] = {
@@ -52,7 +53,7 @@ def _read(asked: Asked) -> Answer:
         Listing(FOUND_MESSAGES, found.messages, "Messages", to_group | to_message),
         Listing(FAULTS, found.faults, "Faults", to_group | to_message),
     ]
-    return Answer(FOUND.object_of(found), fields=_FIELDS, values={"lists": lists})
+    return Answer(FOUND.object_of(found), values={"lists": lists})
 
 
-PAGE = Page(("search",), "Search", _read, _TEMPLATE, section="Work", place=2)
+PAGE = Page(("search",), "Search", _read, _TEMPLATE, section="Work", place=2, fields=_FIELDS)

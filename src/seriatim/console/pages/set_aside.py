@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import OLDER_THAN, QUEUE, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.errors import UsageError, shown
 from seriatim.operations import set_aside
 from seriatim.operations.tables.messages import SET_ASIDE
@@ -14,11 +15,11 @@ __all__ = ["PAGE"]
 
 _FILTERS = ("queue", "group", "status", "type", "older_than")
 _FIELDS = (
-    Field("queue", "Queue"),
+    QUEUE,
     Field("group", "Group"),
     Field("status", "Status", set_aside.SET_ASIDE),
     Field("type", "Type"),
-    Field("older_than", "Longer ago than", hint="7d"),
+    OLDER_THAN,
 )
 _TEMPLATE = """
 {% extends "base.html" %}
@@ -43,7 +44,6 @@ def _read(asked: Asked) -> Answer:
     )
     return Answer(
         SET_ASIDE.objects_of(rows),
-        fields=_FIELDS,
         listing=Listing(
             SET_ASIDE,
             rows,
@@ -83,4 +83,4 @@ def _text_of(place: set_aside.ListPlace) -> str:
     return ",".join([since.isoformat(), *map(str, numbers)])
 
 
-PAGE = Page(("set-aside",), "Set aside", _read, _TEMPLATE, section="Messages")
+PAGE = Page(("set-aside",), "Set aside", _read, _TEMPLATE, section="Messages", fields=_FIELDS, takes=("after",))
