@@ -299,7 +299,7 @@ def test_a_console_that_only_looks_changes_nothing_and_postgresql_sees_to_it(box
     with open_to_look(box.dsn, schema=box.schema, reads_only=True) as looking:
         client = Client(looking, reads_only=True)
         page = client.get("/groups/fulfilment/c1")
-        assert "only looks" in page.text
+        assert "read-only" in page.text
         assert "<form" not in page.text.split("<main")[1]
         for path in (
             "/",

@@ -134,7 +134,7 @@ def test_a_console_that_only_looks_has_no_buttons(box, page):
         served(looking, reads_only=True) as address,
     ):
         page.goto(f"{address}/groups/fulfilment/c1")
-        expect(page.get_by_text("This console only looks")).to_be_visible()
+        expect(page.get_by_text("This console is read-only")).to_be_visible()
         assert page.locator("main form").count() == 0
 
 

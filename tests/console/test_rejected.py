@@ -33,8 +33,8 @@ def test_a_filter_that_can_not_be_used_is_an_error_beside_it_and_in_the_twin(cli
     assert (twin.status_code, set(twin.json())) == (status, {"error", "remedy"}), twin.text
     shown = client.get(f"/{path.replace('.json', '')}")
     assert shown.status_code == status
-    label = next(one for one in shown.text.split("<label>") if unescape(one).startswith(field.label))
-    assert f'value="{value}"' in label
+    label = next(one for one in shown.text.split("<label")[1:] if field.label in unescape(one))
+    assert len(field.choices) == 1 or f'value="{value}"' in label
     assert "aria-invalid" in label
     assert twin.json()["error"] in unescape(label)
     assert "Nothing is listed" in shown.text

@@ -172,7 +172,7 @@ def _on_bulk(box: MessageBox, actor: Actor, action: str, form: Mapping[str, str]
 def _allowed(actor: Actor, role: str, form: Mapping[str, str], *, reads_only: bool) -> dict[str, str]:
     """The actor and the reason, if the actor may act."""
     if reads_only:
-        raise Refusal(403, "this console only looks", "it was started with --read-only")
+        raise Refusal(403, "this console is read-only, and nothing was done", "start one without --read-only")
     if role not in actor.roles:
         raise Refusal(403, f"{actor.name} may not do that", f"it needs the role {role}")
     reason = form.get("reason", "").strip()

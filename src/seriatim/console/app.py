@@ -377,7 +377,7 @@ class _Console:
     ) -> Response:
         what, action = query.get("what", ""), query.get("action", "")
         if self._reads_only:
-            raise Refusal(403, "this console only looks", "it was started with --read-only")
+            raise Refusal(403, "this console is read-only, and nothing was done", "start one without --read-only")
         found = acting.preview(self._box, actor, what, action, query)
         given = {name: query[name] for name in found.lot.filters if query.get(name)}
         if wants_json:

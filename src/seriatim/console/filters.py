@@ -71,7 +71,7 @@ def older_than(label: str, hint: str = "7d") -> Field:
     return Field("older_than", label, hint=hint, check=_period)
 
 
-OLDER_THAN = older_than("Longer ago than")
+OLDER_THAN = older_than("Set aside longer ago than")
 
 
 def check_values(box: MessageBox, fields: Sequence[Field], query: Mapping[str, str]) -> None:

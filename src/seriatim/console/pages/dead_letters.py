@@ -21,7 +21,7 @@ _FIELDS = (
     OLDER_THAN,
     SINCE,
     UNTIL,
-    Field("by", "Counted by", ("error",)),
+    Field("by", "Count by error", ("error",)),
 )
 _TEMPLATE = """
 {% extends "base.html" %}

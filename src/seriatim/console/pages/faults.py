@@ -20,7 +20,7 @@ _FIELDS = (
     Field("error", "Error text"),
     SINCE,
     UNTIL,
-    Field("by", "Counted by", ("error",)),
+    Field("by", "Count by error", ("error",)),
 )
 
 

@@ -30,7 +30,7 @@ _TEMPLATE = """
 <p class="about">in queue <a href="{{ url('queues', view.queue) }}">{{ view.queue | plain }}</a>{% if view.since %}, in this state for {{ view.since | age }}{% endif %}</p>
 {% if done %}<p class="done" role="status">{{ done.action | words | capitalize }} is done{% if done.details.get("after") %}: {{ done.details.get("before", "") | words }} → {{ done.details["after"] | words }}{% endif %}. It is in the operator log as number {{ done.operation_id }}.</p>{% endif %}
 <section class="why {{ view.state }}" aria-labelledby="why"><h2 id="why">Why</h2>
-<p class="why-text">{{ it.why | plain }}</p>
+<div class="why-text">{{ it.why | folded(240) }}</div>
 <dl class="facts">
 {% if it.blocks %}<div><dt>The message that blocks</dt><dd>{{ message_link(it.blocks.message_id) }}<br><small>{{ it.blocks.type | plain }}{% if it.blocks.sequence is not none %}, sequence {{ it.blocks.sequence }}{% endif %}{% if it.blocks.attempt %}, handed out {{ it.blocks.attempt | counted("time") }}{% endif %}</small></dd></div>{% endif %}
 {% if it.following %}<div><dt>Next message</dt><dd>{{ message_link(it.following.message_id) }}<br><small>{{ it.following.type | plain }}{% if it.following.sequence is not none %}, sequence {{ it.following.sequence }}{% endif %}</small></dd></div>{% endif %}
@@ -49,7 +49,7 @@ _TEMPLATE = """
 {% for action, why in refusals %}{{ refused(action, view, why) }}{% endfor %}
 </details>
 </section>
-{% elif asked.reads_only %}<p class="about">This console only looks: it was started with --read-only.</p>
+{% elif asked.reads_only %}<p class="about">This console is read-only: nothing can be changed here.</p>
 {% elif not asked.may("mend") %}<p class="about">You may look, but not act here.</p>
 {% endif %}
 <section aria-labelledby="timeline"><h2 id="timeline">Timeline</h2>

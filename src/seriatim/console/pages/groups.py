@@ -24,10 +24,10 @@ _FIELDS = (
     Field("key", "Key", hint="c*"),
     Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
-    older_than("In it for longer than", "5m"),
+    older_than("In this state for longer than", "5m"),
     SINCE,
     UNTIL,
-    Field("all", "Also young ones", ("yes",)),
+    Field("all", "With groups that have waited for less than 10 minutes", ("yes",)),
 )
 
 _TEMPLATE = """

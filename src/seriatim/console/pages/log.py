@@ -33,17 +33,17 @@ _TEMPLATE = """
 <thead><tr><th scope="col" class="n">number</th><th scope="col">when</th><th scope="col">actor</th><th scope="col">action</th><th scope="col">on</th><th scope="col">reason</th><th scope="col">role</th></tr></thead>
 <tbody>
 {% for one in runs %}<tr>
-<td class="n">{% if one.count > 1 %}{{ one.first_id }}..{% endif %}{{ one.operation_id }}</td>
-<td>{{ one.at | ago }}</td>
-<td><a href="{{ url(*at, **dict(kept, actor=one.actor)) }}">{{ one.actor | plain }}</a></td>
-<td><a href="{{ url(*at, **dict(kept, action=one.action)) }}">{{ one.action | words }}</a></td>
-<td>{% set listed = one.listed %}{% if one.count == 1 %}{% if listed %}{{ group_link(*listed[0]) }} in {% endif %}{{ (one.queues or []) | join(", ") | plain }}
+<td data-title="number" class="n">{% if one.count > 1 %}{{ one.first_id }}..{% endif %}{{ one.operation_id }}</td>
+<td data-title="when">{{ one.at | ago }}</td>
+<td data-title="actor"><a href="{{ url(*at, **dict(kept, actor=one.actor)) }}">{{ one.actor | plain }}</a></td>
+<td data-title="action"><a href="{{ url(*at, **dict(kept, action=one.action)) }}">{{ one.action | words }}</a></td>
+<td data-title="on">{% set listed = one.listed %}{% if one.count == 1 %}{% if listed %}{{ group_link(*listed[0]) }} in {% endif %}{{ (one.queues or []) | join(", ") | plain }}
 {% elif listed %}<details><summary>{% if one.is_cut %}more than {% endif %}{{ one.count | counted("group") }} in {{ one.queues | join(", ") | plain }}</summary>
 <ul class="many">{% for queue, group in listed %}<li>{{ group_link(queue, group) }}{% if one.queues | length > 1 %} in {{ queue | plain }}{% endif %}</li>{% endfor %}
 {% if one.count > listed | length %}<li>and {{ (one.count - listed | length) | number }} more: <a href="{{ url(_suffix='.json', *at, **dict(kept, actor=one.actor, action=one.action, before=one.operation_id + 1, limit=[one.count, 1000] | min)) }}">all as JSON</a></li>{% endif %}</ul></details>
 {% else %}{{ one.count | counted("time") }}{% if one.queues %} on {{ one.queues | join(", ") | plain }}{% endif %}{% endif %}</td>
-<td class="long">{{ one.reason | cell }}</td>
-<td>{{ (one.role or "") | plain }}</td>
+<td data-title="reason" class="long">{{ one.reason | folded }}</td>
+<td data-title="role">{{ (one.role or "") | plain }}</td>
 </tr>
 {% endfor %}
 </tbody></table></div>

@@ -19,7 +19,7 @@ _FIELDS = (
     Field("state", "State", tuple(map(str, GroupState))),
     Field("key", "Key", hint="c*"),
     older_than("Waits longer than", "5m"),
-    Field("all", "Also groups that hold nothing", ("yes",)),
+    Field("all", "With groups that hold nothing", ("yes",)),
 )
 _TEMPLATE = """
 {% extends "base.html" %}

@@ -42,7 +42,7 @@ _TEMPLATE = """
 {% for action, why in refusals %}{{ refused(action, view, why) }}{% endfor %}
 </details>
 </section>
-{% elif asked.reads_only %}<p class="about">This console only looks: it was started with --read-only.</p>
+{% elif asked.reads_only %}<p class="about">This console is read-only: nothing can be changed here.</p>
 {% elif not asked.may("mend") %}<p class="about">You may look, but not act here.</p>
 {% endif %}
 <section aria-labelledby="timeline"><h2 id="timeline">Events and commands</h2>
