@@ -67,6 +67,43 @@ def test_a_search_reads_the_newest_messages_and_finds_remembered_ids_among_all(b
     assert ids(find(box, "1").messages) == [first]
 
 
+def test_a_search_finds_parts_whatever_the_capital_letters_where_nothing_is_just_that(box):
+    define(box)
+    (first,) = publish(box, 1, group="Order-17")
+    publish(box, 2, group="x")
+    (newer,) = publish(box, 3, group="order-18")
+
+    def similar(text, **given):
+        found = find(box, text, similar=True, **given)
+        assert not found.is_anything
+        return [one.group or (one.message_id, one.matched) for one in found.similar]
+
+    assert find(box, "Order-17", similar=True).similar is None  # it is just that
+    assert similar("ORDER-1") == ["Order-17", "order-18"]
+    assert similar("Order-") == ["Order-17", "order-18"]
+    assert similar("o*8") == ["order-18"]
+    assert similar("*8") == []  # that would read all keys
+    assert similar(first[-12:]) == [(first, "message id")]
+    assert similar(first[-12:].upper()) == [(first, "message id")]
+    assert similar(first[-12:], newest=1) == []
+    assert similar(first[:30], newest=1) == [(first, "message id")]  # remembered ids are found by their beginning
+    assert similar(first[:30], since="2030-01-01") == []
+    assert similar("order-18".upper())[-1] == (newer, "customer")
+    assert similar("%") == similar("_") == similar("\\") == []
+
+
+def test_a_search_that_finds_nothing_says_what_is_searched(client):
+    page = client.get("/search?text=+nothing+").text
+    assert "Nothing found for “nothing”" in page
+    assert "newest 100,000 messages" in page
+    assert 'href="/faults?error=nothing"' in page
+    assert ">c1</a>" in client.get("/search?text=+c1%20").text
+    page = client.get("/search?text=C1").text
+    assert "Nothing is just “C1”" in page
+    assert ">c1</a>" in page
+    assert client.get("/search.json?text=C1").json()["similar"][0]["group"] == "c1"
+
+
 def test_a_slow_count_is_shown_with_its_age_and_not_repeated_at_once(filled, monkeypatch):
     looks = Looks(filled)
     monkeypatch.setattr("seriatim.console.live._QUICK_S", 0.0)

@@ -39,6 +39,7 @@ TWINS = {
     "/subscriptions.json": "subscriptions",
     "/schedules.json": "schedules",
     "/search.json?text=c1": "find c1",
+    "/search.json?text=C1": "find C1 --similar",
     "/faults/1.json": "faults 1",
 }
 

@@ -1,0 +1,49 @@
+-- Purpose: messages that have a text only in part, or with other capital letters, newest first: their ids begin with one of its
+-- `variants`, as far as ids are remembered; or, of the newest messages, have it anywhere (`pattern`); or a property of these is one of
+-- the variants.
+-- Caller: find.py.
+-- Locks: none.
+-- Index: message_ids_pkey for each variant, up to `above`, below which are all ids that begin with it; the newest of the spool by
+-- spool_pkey, without bodies. In an order of letters other than that of their codes ids of other kinds may be missed.
+WITH beginning AS MATERIALIZED (
+    SELECT one.message_id, one.published_at AS received_at
+    FROM unnest(%(variants)s::text[], %(above)s::text[]) AS given (variant, above)
+    CROSS JOIN LATERAL (
+        SELECT known.message_id, known.published_at FROM {schema}.message_ids AS known
+        WHERE known.message_id >= given.variant AND known.message_id <= given.above
+            AND starts_with(known.message_id, given.variant)
+        LIMIT %(limit)s
+    ) AS one
+), newest AS MATERIALIZED (
+    SELECT
+        stored.message_id, stored.received_at, stored.arrival_id, stored.position,
+        stored.message_id ILIKE %(pattern)s::text AS is_id, stored.context
+    FROM {schema}.spool AS stored
+    WHERE stored.arrival_id >= coalesce((
+            SELECT one.arrival_id FROM {schema}.spool AS one
+            ORDER BY one.arrival_id DESC, one.position DESC OFFSET %(newest)s LIMIT 1
+        ), 0)
+        AND (
+            stored.message_id ILIKE %(pattern)s::text
+            OR jsonb_path_exists(stored.context, '$.* ? (@ == $of[*])', jsonb_build_object('of', to_jsonb(%(variants)s::text[])))
+        )
+    ORDER BY stored.arrival_id + 0 DESC, stored.position DESC LIMIT %(limit)s
+), found AS (
+    SELECT
+        CASE WHEN is_id THEN 'message id' ELSE coalesce((
+            SELECT its.name FROM unnest(%(variants)s::text[]) AS one (variant)
+            CROSS JOIN LATERAL (SELECT {schema}.property_with(newest.context, one.variant) AS name) AS its
+            WHERE its.name IS NOT NULL LIMIT 1
+        ), 'property') END AS matched,
+        message_id, received_at
+    FROM newest
+    UNION ALL
+    SELECT 'message id', message_id, received_at FROM beginning
+)
+SELECT DISTINCT ON (found.received_at, found.message_id)
+    found.matched, found.message_id, NULL AS queue, NULL AS "group", found.received_at AS at
+FROM found
+WHERE found.received_at >= coalesce(%(since)s::timestamptz, clock_timestamp() - %(since_ago)s::interval, '-infinity')
+    AND found.received_at < coalesce(%(until)s::timestamptz, clock_timestamp() - %(until_ago)s::interval, 'infinity')
+ORDER BY found.received_at DESC, found.message_id, found.matched
+LIMIT %(limit)s
