@@ -6,10 +6,10 @@ import re
 
 import seriatim as sq
 from seriatim.console.live import Looks
-from seriatim.operations import groups, messages, queues
+from seriatim.operations import dead_letters, groups, messages, queues
 from seriatim.operations.find import find
 from seriatim.operations.set_aside import set_aside
-from tests.box.console import define, publish, received
+from tests.box.console import define, failing, publish, received
 from tests.console.conftest import Client
 from tests.console.test_guard import form_of
 
@@ -48,6 +48,28 @@ def test_the_console_goes_on_where_a_page_of_messages_ended(client):
     assert "after=" in address
     assert client.get(address).status_code == 200
     assert client.get("/messages?after=x").status_code == 400
+
+
+def test_pages_of_dead_letters_follow_each_other_and_say_how_far_they_have_come(box):
+    define(box)
+    for name in ("c1", "c2", "c3", "c4", "c5"):
+        publish(box, 1, group=name)
+        failing(box, group=name)
+        groups.skip_message(box, "shop", name, actor="ann", reason="r")
+    whole = [one.entry_id for one in dead_letters.dead_letters(box)]
+    found, after = [], 0
+    while after is not None:
+        page = dead_letters.page(box, limit=2, after=after, seconds=60)
+        found += [one.entry_id for one in page.rows]
+        after = page.following
+    assert found == whole
+    last = dead_letters.page(box, key="c5", limit=1, seconds=60)
+    assert [one.group for one in last.rows] == ["c5"]
+    none = dead_letters.page(box, error="nothing", limit=1, seconds=0)
+    assert (none.rows, none.read, none.following) == ([], 1, whole[0])
+    client = Client(box)
+    listed = walked(client, "/dead-letters?limit=2&error=no+such", r">(\d+)</a></td>")
+    assert sorted(set(map(int, listed))) == sorted(whole)
 
 
 def test_groups_in_all_states_are_asked_for_by_all(client, filled):

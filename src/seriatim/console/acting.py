@@ -392,12 +392,8 @@ def _group_filter(box: MessageBox, given: dict[str, Any]) -> groups.GroupFilter:
 
 def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
     where = _group_filter(box, given)
-    queue = where.queue
-    found = bulk.chosen(box, Action(action), where, limit=MOST_SEEN + 1)
-    there = {(one.queue, one.group) for one in found}
-    others = groups.groups(box, queue, limit=MOST_SEEN, **given)
-    left_out = [(one, refusal(Action(action), one.state)) for one in others if (one.queue, one.group) not in there]
-    return found, left_out
+    found, others = bulk.sorted_out(box, Action(action), where, limit=MOST_SEEN + 1, others=MOST_SEEN)
+    return found, [(one, refusal(Action(action), one.state)) for one in others]
 
 
 def _act_on_groups(box: MessageBox, action: str, found: list[Any], by: dict[str, Any]) -> list[Any]:

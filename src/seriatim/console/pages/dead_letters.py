@@ -53,7 +53,8 @@ def _read(asked: Asked) -> Answer:
             listing=Listing(ERRORS, counts, "Errors", _to_class(asked)),
             values=where,
         )
-    rows = dead_letters.dead_letters(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
+    page = dead_letters.page(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
+    rows = page.rows
     return Answer(
         DEAD_LETTERS.objects_of(rows),
         listing=Listing(
@@ -65,8 +66,10 @@ def _read(asked: Asked) -> Answer:
                 "message": lambda one: ("messages", one.message_id),
                 "group": lambda one: None if one.group is None else ("groups", one.queue, one.group),
             },
-            nothing="There are no dead letters.",
-            following=None if len(rows) < asked.limit else dict(asked.query) | {"after": str(rows[-1].entry_id)},
+            nothing="There are no dead letters."
+            if page.following is None
+            else f"None among {page.read:,} dead letters; there are more.",
+            following=None if page.following is None else dict(asked.query) | {"after": str(page.following)},
         ),
         values=where,
     )
