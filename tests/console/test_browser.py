@@ -54,7 +54,6 @@ def test_a_fault_is_seen_understood_and_mended(box, page):
         assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC · .+", title), title
         since.click()
         expect(since).to_have_text(title)
-        page.get_by_text("Edit its body first").click()
         body = page.get_by_role("textbox", name="Body of message")
         body.fill(body.input_value().replace("null", '"3011"'))
         page.get_by_label("Reason to retry").fill("the customer told us, ticket 12")

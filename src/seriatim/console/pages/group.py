@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 from seriatim.console.actions import ON_GROUPS
-from seriatim.console.html import pretty
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.errors import EnvironmentProblem
 from seriatim.kernel.states import ALLOWED, refusal
@@ -18,6 +17,8 @@ __all__ = ["PAGE"]
 
 #: A body may be edited in the page up to this size.
 _EDITABLE = 256 * 1024
+#: A body that is no longer is seen at once, and a line of it has so many characters.
+_SHORT, _WIDE = 2_000, 100
 _STEPS = 80
 _HELD = 500
 
@@ -44,7 +45,7 @@ _TEMPLATE = """
 {% if best or more %}
 <section class="acts" aria-labelledby="acts"><h2 id="acts">{{ "What helps" if best else "What can be done" }}</h2>
 {% if best %}{{ act_form(best, view, seen, body=body, is_best=true, blocks=it.blocks) }}{% endif %}
-<details{% if not best or rejected and rejected.action != best %} open{% endif %}><summary>More</summary>
+<details{% if not best or rejected and rejected.action != best %} open{% endif %}><summary>Other actions</summary>
 {% for action in more %}{{ act_form(action, view, seen, blocks=it.blocks) }}{% endfor %}
 {% for action, why in refusals %}{{ refused(action, view, why) }}{% endfor %}
 </details>
@@ -145,7 +146,8 @@ def _body(asked: Asked, it: Standing) -> dict[str, Any] | None:
         return None
     if not all(one.isprintable() or one in "\n\t" for one in text):
         return None  # a field of a form would change it
-    return {"text": text, "shown": pretty(found.body, found.content_type)["text"], "message_id": found.message_id}
+    lines = text.count("\n") + 1 + len(text) // _WIDE
+    return {"text": text, "message_id": found.message_id, "lines": min(max(lines, 2), 12), "is_short": len(text) <= _SHORT}
 
 
 PAGE = Page(("groups/{queue}/{group}", "group"), "Group", _read, _TEMPLATE)

@@ -42,7 +42,7 @@ _TEMPLATE = """
 <ul class="causes">
 {% for one, where in causes %}
 <li><a href="{{ url('groups', **dict(where, **kept)) }}"><strong>{{ one.count | counted("group") }}</strong> <span>{{ one.error | plain }}</span></a>
-{% if one.example %}<span class="example">{{ one.example | cell }}</span>{% endif %}
+{% if one.example %}<div class="example">{{ one.example | folded }}</div>{% endif %}
 {% for action in actions_of(one) %}{% if asked.may(on_groups[action].role) %}
 <a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].many }} {{ one.count | counted("group") }}…</a>
 {% endif %}{% endfor %}</li>

@@ -37,7 +37,7 @@ _TEMPLATE = """
 <section class="acts" aria-labelledby="acts"><h2 id="acts">{{ "What helps" if best else "What can be done" }}</h2>
 {% if not running %}<p class="law">The pipeline isn't running: its next run obeys.</p>{% endif %}
 {% if best %}{{ act_form(best, view, seen, is_best=true, pipeline=pipeline) }}{% endif %}
-<details{% if not best or rejected and rejected.action != best %} open{% endif %}><summary>More</summary>
+<details{% if not best or rejected and rejected.action != best %} open{% endif %}><summary>Other actions</summary>
 {% for action in more %}{{ act_form(action, view, seen, pipeline=pipeline) }}{% endfor %}
 {% for action, why in refusals %}{{ refused(action, view, why) }}{% endfor %}
 </details>
