@@ -199,6 +199,8 @@ def test_many_are_retried_by_the_filter_and_what_changed_is_left_out_and_said(sh
     assert sorted(one.group for one in operator_log(box) if one.action == "retry") == ["c1", "c3"]
     again = shopping.post("/bulk", form | {"seen": ""})
     assert "Retry: 0 groups" in again.text
+    # What is left leads on from there.
+    assert 'href="/bulk?what=groups&amp;action=retry&amp;error_class=ValueError">Retry 1 group…</a>' in again.text
 
 
 def test_groups_are_chosen_by_the_class_of_their_error_and_its_text(box):

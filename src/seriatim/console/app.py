@@ -23,6 +23,7 @@ from seriatim.box.box import MessageBox
 from seriatim.console import acting
 from seriatim.console.actions import ON_GROUPS
 from seriatim.console.bulk_work import BulkWork
+from seriatim.console.causes import actions_of, causes_of, filter_of
 from seriatim.console.filters import QUEUE, check_known, check_values
 from seriatim.console.guard import HEADERS, Refusal, Rules
 from seriatim.console.html import environment
@@ -140,6 +141,7 @@ class _Console:
                 for one in _SECTIONS
             ],
             "on_groups": ON_GROUPS,
+            "actions_of": actions_of,
             "place": self._box.access.place,
         }
         return found
@@ -312,7 +314,13 @@ class _Console:
         if wants_json:
             twin = {"done": done.done, "refused": done.refused, "changed": len(done.changed), "gone": done.gone}
             return _json(twin, 200)
-        return self._rendered("done.html", told, actor, many=done, told=told, what=what)
+        queue = form.get("queue") or None
+        causes = [] if what != "groups" else causes_of(self._box, queue)
+        at = {} if queue is None else {"queue": queue}
+        left = [(one, at | filter_of(one)) for one in causes]
+        return self._rendered(
+            "done.html", told, actor, many=done, told=told, what=what, causes=left, queue=queue, asked=None
+        )
 
     def _act(self, form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
         try:

@@ -147,7 +147,12 @@ def _body(asked: Asked, it: Standing) -> dict[str, Any] | None:
     if not all(one.isprintable() or one in "\n\t" for one in text):
         return None  # a field of a form would change it
     lines = text.count("\n") + 1 + len(text) // _WIDE
-    return {"text": text, "message_id": found.message_id, "lines": min(max(lines, 2), 12), "is_short": len(text) <= _SHORT}
+    return {
+        "text": text,
+        "message_id": found.message_id,
+        "lines": min(max(lines, 2), 12),
+        "is_short": len(text) <= _SHORT,
+    }
 
 
 PAGE = Page(("groups/{queue}/{group}", "group"), "Group", _read, _TEMPLATE)
