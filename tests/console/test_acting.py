@@ -236,6 +236,17 @@ def test_groups_are_chosen_by_the_class_of_their_error_and_its_text(box):
     assert client.get("/dead-letters.json?error_class=ValueError").json() == []
 
 
+def test_what_failed_in_several_ways_is_retried_at_once(box):
+    shop(box, faulted=2, refused=3)
+    client = Client(box)
+    assert "Retry all that failed" not in client.get("/groups?error_class=ValueError").text
+    address = "/bulk?what=groups&amp;action=retry&amp;queue=fulfilment&amp;state=faulted"
+    assert f'href="{address}">Retry all that failed…</a>' in client.get("/groups?queue=fulfilment&all=yes").text
+    preview = client.get(address.replace("&amp;", "&")).text
+    assert "Retry 3 groups?" in preview
+    assert "They failed in 2 ways" in preview
+
+
 def test_a_preview_says_what_is_left_out_and_why(shopping):
     page = shopping.get("/bulk?what=groups&action=retry").text
     assert "Retry 3 groups?" in page

@@ -23,7 +23,7 @@ from seriatim.box.box import MessageBox
 from seriatim.console import acting
 from seriatim.console.actions import ON_GROUPS
 from seriatim.console.bulk_work import BulkWork
-from seriatim.console.causes import actions_of, causes_of, filter_of
+from seriatim.console.causes import actions_of, causes_of, failures_in, filter_of
 from seriatim.console.filters import QUEUE, check_known, check_values
 from seriatim.console.guard import HEADERS, Refusal, Rules
 from seriatim.console.html import environment
@@ -142,6 +142,7 @@ class _Console:
             ],
             "on_groups": ON_GROUPS,
             "actions_of": actions_of,
+            "failures_in": failures_in,
             "place": self._box.access.place,
         }
         return found

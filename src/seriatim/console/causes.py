@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import timedelta
 
 from seriatim.box.box import MessageBox
 from seriatim.operations import groups
 from seriatim.operations.groups import STOPPED, Action, ErrorCount, GroupState
 
-__all__ = ["YOUNG", "actions_of", "causes_of", "filter_of"]
+__all__ = ["YOUNG", "actions_of", "causes_of", "failures_in", "filter_of"]
 
 #: A group that waits for a number for less isn't shown unless it is asked for: messages overtake each other all the time.
 YOUNG = timedelta(minutes=10)
@@ -26,6 +27,11 @@ def filter_of(one: ErrorCount, *, every: bool = False) -> dict[str, str]:
     if one.error == GroupState.WAITING and not every:
         return {"state": one.error, "older_than": f"{YOUNG.total_seconds():.0f}s"}
     return {"state": one.error} if one.error in list(GroupState) else {"error_class": one.error}
+
+
+def failures_in(causes: Iterable[tuple[ErrorCount, object]]) -> int:
+    """At how many errors handlers have failed, of causes with their filters."""
+    return sum(one.error not in list(GroupState) for one, _ in causes)
 
 
 def actions_of(one: ErrorCount) -> list[Action]:

@@ -38,7 +38,7 @@ _TEMPLATE = """
 {{ filters(fields, asked) }}
 {% if causes %}
 <h2>Why</h2>
-{{ causes_list(causes, kept) }}
+{{ causes_list(causes, kept, where) }}
 {% endif %}
 <h2>Groups</h2>
 {% if every and asked.may("mend") and listing.rows %}
