@@ -39,7 +39,7 @@ from seriatim.pipeline.text.counted import counted
 __all__ = ["Done", "Lot", "Many", "Preview", "act", "gather", "lot_of", "many", "preview", "role_of", "told"]
 
 _LONGEST_REASON = 4096
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d+([.:]\d+)*")
 #: So long a page waits for the answer of a pipeline; then its command is queued.
 _ANSWER_S = 5.0
 #: What an action on a group takes further, and what it is called in the form.

@@ -45,20 +45,20 @@ def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: dat
         lstrip_blocks=True,
     )
     found.filters |= {
-        "folded": _folded, "cell": lambda value: _cell(value, now), "timed": lambda text: _timed(text, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
+        "folded": _folded, "cell": lambda value, longest=_LONGEST: _cell(value, now, longest), "timed": lambda text: _timed(text, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
         "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found
 
 
-def _cell(value: object, now: Callable[[], datetime]) -> Markup | str:
+def _cell(value: object, now: Callable[[], datetime], longest: int = _LONGEST) -> Markup | str:
     """The content of a cell."""
     if isinstance(value, datetime):
         return _time(value, now)
     text = in_line(shown_value(value))
-    if len(text) <= _LONGEST:
+    if len(text) <= longest:
         return escape(text)
-    return Markup('<span title="{}">{}…</span>').format(text[:2000], text[:_LONGEST])
+    return Markup('<span title="{}">{}…</span>').format(text[:2000], text[:longest])
 
 
 def _folded(value: object, longest: int = 110) -> Markup | str:
