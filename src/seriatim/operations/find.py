@@ -15,7 +15,7 @@ __all__ = ["Found", "FoundMessage", "Similar", "find"]
 
 _MOST = 10_000
 #: Of so many messages, the newest ones, parts of ids are found.
-_NEWEST = 100_000
+_NEWEST = 20_000
 
 
 def find(
@@ -42,7 +42,7 @@ def find(
         limit: the largest number of messages, of groups and of faults; the newest messages and faults are found.
         newest: only so many of the newest messages are read for values of properties, and for ids that are forgotten; None: all.
         similar: where nothing has the text: whether groups and messages are found that have it only in part, or with other capital letters: keys that
-            begin with it (or match it: ``*`` stands for any text, ``?`` for one character), and ids that begin with it; of the newest 100,000 messages
+            begin with it (or match it: ``*`` stands for any text, ``?`` for one character), and ids that begin with it; of the newest 20,000 messages
             also those with it anywhere in their id, or as the value of a property.
 
     Raises:
@@ -58,4 +58,6 @@ def find(
         found = views.find(transaction, box.access.known.current(transaction), text, chosen, limit, newest)
         if not similar or found.is_anything:
             return found
-        return replace(found, similar=views.similar_to(transaction, text, chosen, limit, newest or _NEWEST))
+        return replace(
+            found, similar=views.similar_to(transaction, text, chosen, limit, min(newest or _NEWEST, _NEWEST))
+        )

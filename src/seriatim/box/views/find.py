@@ -133,8 +133,9 @@ def similar_to(transaction: Transaction, text: str, narrowed: Narrowed, limit: i
             continue
         for view in groups_of(transaction, GroupFilter(key=pattern), limit=limit):
             groups[view.queue, view.group] = Similar("group", None, view.queue, view.group, view.since)
+    given = {f"given{at}": variants[at % len(variants)] for at in range(4)}
     found = transaction.rows(
-        "similar_messages", Similar, variants=variants, pattern=containing(text), above=[f"{one}{_ABOVE}" for one in variants],
+        "similar_messages", Similar, variants=variants, given=json.dumps(given), pattern=containing(text), above=[f"{one}{_ABOVE}" for one in variants],
         limit=limit, newest=newest, **narrowed.parameters(),
     )  # fmt: skip
     return (*(groups[one] for one in sorted(groups)[:limit]), *found)

@@ -13,7 +13,7 @@ from seriatim.operations.tables.groups import GROUPS
 
 __all__ = ["PAGE"]
 
-#: Of so many of the newest messages the properties, and parts of ids, are read.
+#: Of so many of the newest messages the properties are read.
 _NEWEST = 100_000
 _FIELDS = (
     Field("text", "Message id, group key, or value of a property"),
@@ -31,12 +31,12 @@ _TEMPLATE = """
 {% for one in lists %}<h2>{{ one.caption }}</h2>{{ listed(one) }}{% endfor %}
 <h2>What is searched</h2>
 <ul class="searched">
-<li><strong>Ids of messages</strong>, as long as the box remembers them; parts of an id, in the newest 100,000 messages.</li>
+<li><strong>Ids of messages</strong>, as long as the box remembers them; parts of an id, such as its end, in the newest 20,000 messages.</li>
 <li><strong>Keys of groups</strong>: a whole key, or the beginning of one. With * for any text: c*-17.{% if text %} Anywhere in a key: <a href="{{ url('groups', state='all', key='*' ~ text ~ '*') }}">groups with {{ text | plain }}</a>.{% endif %}</li>
 <li><strong>Values of properties</strong>, whole ones, in the newest 100,000 messages. <code>seriatim find</code> reads all messages.</li>
 <li>Not bodies, and not error texts.{% if text %} Errors with {{ text | plain }}: <a href="{{ url('faults', error=text) }}">faults</a>, <a href="{{ url('groups', error=text) }}">groups that stand still</a>, <a href="{{ url('dead-letters', error=text) }}">dead letters</a>.{% endif %}</li>
 </ul>
-<p class="about">Spaces around the text don't count. Where nothing is found, capital letters don't count, either.</p>
+<p class="about">Spaces around the text don't count. Where nothing is found, capital letters don't count, either: in keys and ids, and in the properties of the newest 20,000 messages.</p>
 {% endblock %}
 """
 

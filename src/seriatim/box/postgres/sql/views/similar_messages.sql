@@ -17,17 +17,15 @@ WITH beginning AS MATERIALIZED (
 ), newest AS MATERIALIZED (
     SELECT
         stored.message_id, stored.received_at, stored.arrival_id, stored.position,
-        stored.message_id ILIKE %(pattern)s::text AS is_id, stored.context
-    FROM {schema}.spool AS stored
-    WHERE stored.arrival_id >= coalesce((
-            SELECT one.arrival_id FROM {schema}.spool AS one
-            ORDER BY one.arrival_id DESC, one.position DESC OFFSET %(newest)s LIMIT 1
-        ), 0)
-        AND (
-            stored.message_id ILIKE %(pattern)s::text
-            OR jsonb_path_exists(stored.context, '$.* ? (@ == $of[*])', jsonb_build_object('of', to_jsonb(%(variants)s::text[])))
-        )
-    ORDER BY stored.arrival_id + 0 DESC, stored.position DESC LIMIT %(limit)s
+        stored.message_id COLLATE "C" ILIKE %(pattern)s::text AS is_id, stored.context
+    FROM (
+        SELECT one.arrival_id, one.position, one.message_id, one.received_at, one.context FROM {schema}.spool AS one
+        ORDER BY one.arrival_id DESC, one.position DESC LIMIT %(newest)s::bigint
+    ) AS stored
+    -- In the order of letters' codes: other orders take three times as long, and ids have letters of ASCII.
+    WHERE stored.message_id COLLATE "C" ILIKE %(pattern)s::text
+        OR jsonb_path_exists(stored.context, '$.* ? (@ == $given0 || @ == $given1 || @ == $given2 || @ == $given3)', %(given)s::jsonb)
+    ORDER BY stored.arrival_id DESC, stored.position DESC LIMIT %(limit)s
 ), found AS (
     SELECT
         CASE WHEN is_id THEN 'message id' ELSE coalesce((
