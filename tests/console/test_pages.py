@@ -76,7 +76,7 @@ def test_a_group_says_why_it_stands_still_what_blocks_it_and_what_helps(client):
     assert text.index('name="action" value="retry"') < text.index('name="action" value="skip_message"')
     assert "cannot resume a group that is faulted: it has to be suspended" in text
     waits = client.get("/groups/shop/c2").text
-    assert re.search(r'which is there since <time [^>]+ UTC">\d+ s ago</time>', waits)
+    assert re.search(r'which is there since <time [^>]+ UTC">[^<]+ ago</time>', waits)
     assert "1 is missing" in waits
     assert "<strong>1</strong>" in waits
     assert "<strong>4..6</strong>" in waits

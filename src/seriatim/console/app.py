@@ -297,7 +297,7 @@ class _Console:
             try:
                 return self._act_on_many(form, actor, wants_json=wants_json)
             except (UsageError, Refusal) as error:
-                refused = _refusal_of(error, 422)
+                refused = _refusal_of(error)
                 if wants_json:
                     raise refused from None
                 return self._preview_again(form, actor, Rejected(refused, form))
@@ -341,7 +341,8 @@ class _Console:
         """The page with the form that was refused, as it is now, with the reason and with what was typed."""
         try:
             page, named, query = self._page_of(form)
-            more = {"refusal": rejected, "rejected": rejected}
+            # Its address is that of the form, at which nothing is to be loaded anew.
+            more = {"refusal": rejected, "rejected": rejected, "is_live": False}
             return self._shown(page, named, query, actor, wants_json=False, status=rejected.status, more=more)
         except (SeriatimError, Refusal):
             return self._alone(rejected, actor)

@@ -69,4 +69,4 @@ def _read(asked: Asked) -> Answer:
     return Answer(twin, values=values)
 
 
-PAGE = Page(("",), "Overview", _read, _TEMPLATE, section="Work", place=-1)
+PAGE = Page(("", "queues"), "Overview", _read, _TEMPLATE, section="Work", place=-1)
