@@ -111,6 +111,7 @@ def test_a_search_finds_parts_whatever_the_capital_letters_where_nothing_is_just
     assert similar(first[:30], newest=1) == [(first, "message id")]  # remembered ids are found by their beginning
     assert similar(first[:30], since="2030-01-01") == []
     assert similar("order-18".upper())[-1] == (newer, "customer")
+    assert similar(first[-3:]) == []
     assert similar("%") == similar("_") == similar("\\") == []
 
 

@@ -22,6 +22,14 @@ from tests.databases import box_with
 
 #: Pages only look.
 filled = box_with(fill, scope="module")
+
+
+@pytest.fixture(scope="module")
+def client(filled):
+    """One console for all: templates are made once."""
+    return Client(filled)
+
+
 MENU = [page.paths[0] for page in pages() if page.section]
 #: The commands whose JSON is that of a page.
 TWINS = {

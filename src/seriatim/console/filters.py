@@ -48,8 +48,10 @@ class Field:
 def _queue(box: MessageBox, value: str) -> None:
     known = box.definitions().queues
     if value not in known:
-        close = get_close_matches(value, known, 1) or sorted(known)[:_NAMED]
-        raise UsageError(f"there is no queue {shown(value, 60)}", remedy=f"such as {', '.join(close)}" if close else "")
+        close = get_close_matches(value, known, 1)
+        some = ", ".join(sorted(known)[:_NAMED])
+        remedy = f"did you mean {close[0]}?" if close else f"there are {some}" if some else "there are none yet"
+        raise UsageError(f"there is no queue {shown(value, 60)}", remedy=remedy)
 
 
 def _period(_: MessageBox, value: str) -> None:

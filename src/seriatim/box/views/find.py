@@ -24,6 +24,8 @@ _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 
 #: No id that begins with a text is above that text and this, in any order of letters.
 _ABOVE = "zzzz"
+#: Parts of ids have at least so many characters.
+_PART = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,7 @@ def similar_to(transaction: Transaction, text: str, narrowed: Narrowed, limit: i
     """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first.
 
     Whatever its capital letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id
-    begins with it, as far as ids are remembered; and of the `newest` messages those that have it in their id, or as the value of a
+    begins with it, as far as ids are remembered, if it has 4 characters or more; and of the `newest` messages those that have it in their id, or as the value of a
     property. It is read by indexes, and so no more than that.
     """
     variants = _variants(text)
@@ -134,9 +136,10 @@ def similar_to(transaction: Transaction, text: str, narrowed: Narrowed, limit: i
         for view in groups_of(transaction, GroupFilter(key=pattern), limit=limit):
             groups[view.queue, view.group] = Similar("group", None, view.queue, view.group, view.since)
     given = {f"given{at}": variants[at % len(variants)] for at in range(4)}
+    parts = variants if len(text) >= _PART else []  # two letters are in many ids
     found = transaction.rows(
-        "similar_messages", Similar, variants=variants, given=json.dumps(given), pattern=containing(text), above=[f"{one}{_ABOVE}" for one in variants],
-        limit=limit, newest=newest, **narrowed.parameters(),
+        "similar_messages", Similar, variants=variants, given=json.dumps(given), pattern=containing(text) if parts else None,
+        beginnings=parts, above=[f"{one}{_ABOVE}" for one in parts], limit=limit, newest=newest, **narrowed.parameters(),
     )  # fmt: skip
     return (*(groups[one] for one in sorted(groups)[:limit]), *found)
 

@@ -22,7 +22,7 @@ _TEMPLATE = """
 <caption class="unseen">Queues</caption>
 <thead><tr><th scope="col">queue</th><th scope="col">state</th><th scope="col" class="n">stand still</th>
 <th scope="col" class="n">arrived</th><th scope="col" class="n">held</th><th scope="col" class="n">queued</th><th scope="col" class="n">in hand</th>
-<th scope="col" class="n">dead letters</th><th scope="col">oldest message</th><th scope="col" class="n">processes</th>
+<th scope="col" class="n">dead letters</th><th scope="col">oldest</th><th scope="col" class="n">processes</th>
 <th scope="col">released/s</th></tr></thead>
 <tbody>
 {% for one in rows %}
@@ -36,7 +36,7 @@ _TEMPLATE = """
 <td data-title="queued" class="n">{{ one.queued | number }}</td>
 <td data-title="in hand" class="n">{{ one.in_hand | number }}</td>
 <td data-title="dead letters" class="n">{% if one.dead %}<a href="{{ url('dead-letters', queue=one.queue) }}">{{ one.dead | number }}</a>{% else %}0{% endif %}</td>
-<td data-title="oldest message">{{ one.oldest | ago }}</td>
+<td data-title="oldest">{{ one.oldest | ago }}</td>
 <td data-title="processes" class="n">{% if one.is_idle %}<strong class="alarm">nobody</strong>{% else %}{{ one.processes or "" }}{% endif %}</td>
 <td data-title="released/s">{{ sparks.get(one.queue, "") }}</td>
 </tr>

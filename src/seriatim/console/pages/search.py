@@ -31,7 +31,7 @@ _TEMPLATE = """
 {% for one in lists %}<h2>{{ one.caption }}</h2>{{ listed(one) }}{% endfor %}
 <h2>What is searched</h2>
 <ul class="searched">
-<li><strong>Ids of messages</strong>, as long as the box remembers them; parts of an id, such as its end, in the newest 20,000 messages.</li>
+<li><strong>Ids of messages</strong>, as long as the box remembers them; parts of an id of 4 characters or more, such as its end, in the newest 20,000 messages.</li>
 <li><strong>Keys of groups</strong>: a whole key, or the beginning of one. With * for any text: c*-17.{% if text %} Anywhere in a key: <a href="{{ url('groups', state='all', key='*' ~ text ~ '*') }}">groups with {{ text | plain }}</a>.{% endif %}</li>
 <li><strong>Values of properties</strong>, whole ones, in the newest 100,000 messages. <code>seriatim find</code> reads all messages.</li>
 <li>Not bodies, and not error texts.{% if text %} Errors with {{ text | plain }}: <a href="{{ url('faults', error=text) }}">faults</a>, <a href="{{ url('groups', error=text) }}">groups that stand still</a>, <a href="{{ url('dead-letters', error=text) }}">dead letters</a>.{% endif %}</li>

@@ -1,13 +1,13 @@
 -- Purpose: messages that have a text only in part, or with other capital letters, newest first: their ids begin with one of its
--- `variants`, as far as ids are remembered; or, of the newest messages, have it anywhere (`pattern`); or a property of these is one of
--- the variants.
+-- `beginnings`, as far as ids are remembered; or, of the newest messages, have it anywhere (`pattern`, if there is one); or a property of
+-- these is one of its `variants`.
 -- Caller: find.py.
 -- Locks: none.
--- Index: message_ids_pkey for each variant, up to `above`, below which are all ids that begin with it; the newest of the spool by
+-- Index: message_ids_pkey for each beginning, up to `above`, below which are all ids that begin with it; the newest of the spool by
 -- spool_pkey, without bodies. In an order of letters other than that of their codes ids of other kinds may be missed.
 WITH beginning AS MATERIALIZED (
     SELECT one.message_id, one.published_at AS received_at
-    FROM unnest(%(variants)s::text[], %(above)s::text[]) AS given (variant, above)
+    FROM unnest(%(beginnings)s::text[], %(above)s::text[]) AS given (variant, above)
     CROSS JOIN LATERAL (
         SELECT known.message_id, known.published_at FROM {schema}.message_ids AS known
         WHERE known.message_id >= given.variant AND known.message_id <= given.above
