@@ -311,9 +311,18 @@ class _Console:
             return RedirectResponse(address(self._prefix, gathered.back), 303)
         what = form.get("what", "")
         done = acting.many(self._box, actor, what, form.get("do", ""), form, reads_only=self._reads_only)
+        if done.operation is not None and done.operation.left:
+            self.bulk.wake()
         told = acting.told(done)
         if wants_json:
-            twin = {"done": done.done, "refused": done.refused, "changed": len(done.changed), "gone": done.gone}
+            twin: dict[str, Any] = {
+                "done": done.done,
+                "refused": done.refused,
+                "changed": len(done.changed),
+                "gone": done.gone,
+            }
+            if done.operation is not None:
+                twin |= {"bulk_id": done.operation.bulk_id, "left": done.operation.left}
             return _json(twin, 200)
         queue = form.get("queue") or None
         causes = [] if what != "groups" else causes_of(self._box, queue)

@@ -18,13 +18,13 @@ def _read(asked: Asked) -> Answer:
     )
     return Answer(
         BULK_OPERATIONS.objects_of(rows),
-        about="Actions on more than 1,000 groups, newest first. They go on when the page or the terminal that began them is closed.",
+        about="Actions on many groups, newest first. They go on when the page or the terminal that began them is closed.",
         listing=Listing(
             BULK_OPERATIONS,
             rows,
             "Bulk operations",
             links={"operation": lambda one: ("bulk-operations", str(one.bulk_id))},
-            nothing="There are no bulk operations. What is done to at most 1,000 groups is done at once: see the operator log.",
+            nothing="There are no bulk operations. What is done to few groups is in the operator log only.",
             following=None if len(rows) < asked.limit else dict(asked.query) | {"before": str(rows[-1].bulk_id)},
         ),
     )
