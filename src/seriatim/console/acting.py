@@ -389,7 +389,7 @@ def many(
 
 
 def _together(
-    box: MessageBox, now: Preview, same: list[Any], changed: list[Any], gone: int, by: dict[str, str], form: Mapping[str, str]
+    box: MessageBox, now: Preview, same: list[Any], changed: list[Any], gone: int, by: dict[str, Any], form: Mapping[str, str]
 ) -> Many:  # fmt: skip
     """Act on groups as a bulk operation, which does portions of them at once, and wait for its end, or for a while."""
     chosen = {name: form[name] for name in now.lot.filters if form.get(name)}
