@@ -38,7 +38,8 @@ PICTURES = (
     ("console-unrouted", "/unrouted", False, False),
     ("console-workers", "/workers", False, False),
     ("console-log", "/log", False, False),
-    ("console-search", "/search?text=c1", False, False),
+    ("console-search", "/search?text=C1", False, False),
+    ("console-refused", "/groups?queue=fulfillment", False, False),
 )
 
 

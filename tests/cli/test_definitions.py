@@ -125,7 +125,9 @@ def test_queues_and_a_queue(box, call, file):
     call("box", "apply", file)
     publish(box, 1, 2, None)
     lines = call("queues").stdout.splitlines()
-    headings = "queue policy is arrived held queued in hand stopped groups waiting groups set aside oldest age at work"
+    headings = (
+        "queue policy state arrived held queued in hand stopped groups waiting groups set aside oldest age processes"
+    )
     assert lines[0].split() == headings.split()
     assert lines[2].split()[:11] == ["fulfilment", "standard", "on", "2", *"00000", "1", "invalid"]
     assert lines[2].split()[-2] == "s"  # of late: nobody is missed yet

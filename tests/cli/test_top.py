@@ -37,7 +37,7 @@ def told(shop, *words, code=0):
 def test_what_is_piped_comes_once_and_can_do_nothing_to_a_terminal(shop):
     lines = told(shop).splitlines()
     assert "published" in lines[0]
-    assert lines[1].split()[:3] == ["queue", "is", "waiting"]
+    assert lines[1].split()[:3] == ["queue", "state", "waiting"]
     (row,) = [one for one in lines if one.startswith("shop ")]
     assert row.split()[:3] == ["shop", "on", "2"]
     assert "\x1b" not in "".join(lines)

@@ -199,6 +199,8 @@ def test_many_are_retried_by_the_filter_and_what_changed_is_left_out_and_said(sh
     assert sorted(one.group for one in operator_log(box) if one.action == "retry") == ["c1", "c3"]
     again = shopping.post("/bulk", form | {"seen": ""})
     assert "Retry: 0 groups" in again.text
+    # What is left leads on from there.
+    assert 'href="/bulk?what=groups&amp;action=retry&amp;error_class=ValueError">Retry 1 group…</a>' in again.text
 
 
 def test_groups_are_chosen_by_the_class_of_their_error_and_its_text(box):
@@ -209,7 +211,7 @@ def test_groups_are_chosen_by_the_class_of_their_error_and_its_text(box):
     groups.suspend(box, "fulfilment", "x2", actor="ann", reason="later")
     client = Client(box)
     page = client.get("/groups").text
-    assert "state=faulted" not in page
+    assert "state=faulted" not in page.partition("Retry all that failed")[0].rpartition("<a ")[0]
     # Not all that nothing chooses are shown, so that nothing is offered for all of them.
     assert "All groups that this filter finds" not in page
     assert "All groups that this filter finds" in client.get("/groups?error_class=ValueError").text
@@ -232,6 +234,17 @@ def test_groups_are_chosen_by_the_class_of_their_error_and_its_text(box):
     (letter,) = client.get("/dead-letters.json?error_class=Wrapped&error=order+4711").json()
     assert letter["group"] == "x1"
     assert client.get("/dead-letters.json?error_class=ValueError").json() == []
+
+
+def test_what_failed_in_several_ways_is_retried_at_once(box):
+    shop(box, faulted=2, refused=3)
+    client = Client(box)
+    assert "Retry all that failed" not in client.get("/groups?error_class=ValueError").text
+    address = "/bulk?what=groups&amp;action=retry&amp;queue=fulfilment&amp;state=faulted"
+    assert f'href="{address}">Retry all that failed…</a>' in client.get("/groups?queue=fulfilment&all=yes").text
+    preview = client.get(address.replace("&amp;", "&")).text
+    assert "Retry 3 groups?" in preview
+    assert "They failed in 2 ways" in preview
 
 
 def test_a_preview_says_what_is_left_out_and_why(shopping):
@@ -299,7 +312,7 @@ def test_a_console_that_only_looks_changes_nothing_and_postgresql_sees_to_it(box
     with open_to_look(box.dsn, schema=box.schema, reads_only=True) as looking:
         client = Client(looking, reads_only=True)
         page = client.get("/groups/fulfilment/c1")
-        assert "only looks" in page.text
+        assert "read-only" in page.text
         assert "<form" not in page.text.split("<main")[1]
         for path in (
             "/",

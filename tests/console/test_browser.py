@@ -54,7 +54,6 @@ def test_a_fault_is_seen_understood_and_mended(box, page):
         assert re.match(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC · .+", title), title
         since.click()
         expect(since).to_have_text(title)
-        page.get_by_text("Edit its body first").click()
         body = page.get_by_role("textbox", name="Body of message")
         body.fill(body.input_value().replace("null", '"3011"'))
         page.get_by_label("Reason to retry").fill("the customer told us, ticket 12")
@@ -134,7 +133,7 @@ def test_a_console_that_only_looks_has_no_buttons(box, page):
         served(looking, reads_only=True) as address,
     ):
         page.goto(f"{address}/groups/fulfilment/c1")
-        expect(page.get_by_text("This console only looks")).to_be_visible()
+        expect(page.get_by_text("This console is read-only")).to_be_visible()
         assert page.locator("main form").count() == 0
 
 

@@ -13,8 +13,9 @@ from seriatim.console.who import Actor
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations import groups
 from seriatim.operations.groups import Action, group_filter
+from seriatim.operations.operator_log import operator_log
 from tests.console.conftest import Client
-from tests.console.story import shop
+from tests.console.story import ADDRESS, orders, shop, stop
 
 
 @pytest.fixture
@@ -130,3 +131,39 @@ def test_work_that_is_woken_again_and_ended_leaves_no_thread(box):
     work.end()
     work.wake()
     assert not [one for one in threading.enumerate() if one.name == "seriatim-bulk" and one.is_alive()]
+
+
+def test_some_groups_are_acted_on_together_as_they_were_seen(box, monkeypatch):
+    monkeypatch.setattr("seriatim.console.acting._FEW", 2)
+    shop(box, faulted=6, refused=0)
+    client = Client(box)
+    page = client.get("/bulk?what=groups&action=retry&queue=fulfilment").text
+    seen = re.search(r'name="seen" value="([^"]+)"', page)[1]
+    groups.skip_message(box, "fulfilment", "c2", actor="bob", reason="gone")
+    orders(box, "c9", 1)
+    stop(box, "c9", ADDRESS)
+    form = {"what": "groups", "do": "retry", "queue": "fulfilment", "reason": "mended", "seen": seen}
+    done = client.post("/bulk", form)
+    assert "Retry: 5 groups" in done.text
+    assert "Left out: 1" in done.text
+    assert ">c9</a>" in done.text
+    assert {groups.group_view(box, "fulfilment", f"c{at}").state for at in (1, 3, 4, 5, 6)} == {"ready"}
+    (one,) = operations.bulk_operations(box)
+    assert (one.state, one.done, one.reason, dict(one.filter)) == (
+        "ended", 5, "mended", {"queue": "fulfilment"},
+    )  # fmt: skip
+    assert [entry.group for entry in operator_log(box) if entry.action == "retry"] == ["c6", "c5", "c4", "c3", "c1"]
+
+
+def test_what_takes_long_goes_on_without_the_page(box, monkeypatch):
+    monkeypatch.setattr("seriatim.console.acting._FEW", 2)
+    monkeypatch.setattr("seriatim.console.acting._PATIENCE_S", -1)
+    shop(box, faulted=3, refused=0)
+    client = Client(box)
+    page = client.get("/bulk?what=groups&action=retry").text
+    seen = re.search(r'name="seen" value="([^"]+)"', page)[1]
+    monkeypatch.setattr("seriatim.console.bulk_work.BulkWork.wake", lambda _: None)
+    form = {"what": "groups", "do": "retry", "reason": "mended", "seen": seen}
+    done = client.post("/bulk", form).text
+    assert "3 groups are still to be done" in done
+    assert 'href="/bulk-operations/1"' in done

@@ -6,10 +6,10 @@ import re
 
 import seriatim as sq
 from seriatim.console.live import Looks
-from seriatim.operations import groups, messages, queues
+from seriatim.operations import dead_letters, groups, messages, queues
 from seriatim.operations.find import find
 from seriatim.operations.set_aside import set_aside
-from tests.box.console import define, publish, received
+from tests.box.console import define, failing, publish, received
 from tests.console.conftest import Client
 from tests.console.test_guard import form_of
 
@@ -50,6 +50,28 @@ def test_the_console_goes_on_where_a_page_of_messages_ended(client):
     assert client.get("/messages?after=x").status_code == 400
 
 
+def test_pages_of_dead_letters_follow_each_other_and_say_how_far_they_have_come(box):
+    define(box)
+    for name in ("c1", "c2", "c3", "c4", "c5"):
+        publish(box, 1, group=name)
+        failing(box, group=name)
+        groups.skip_message(box, "shop", name, actor="ann", reason="r")
+    whole = [one.entry_id for one in dead_letters.dead_letters(box)]
+    found, after = [], 0
+    while after is not None:
+        page = dead_letters.page(box, limit=2, after=after, seconds=60)
+        found += [one.entry_id for one in page.rows]
+        after = page.following
+    assert found == whole
+    last = dead_letters.page(box, key="c5", limit=1, seconds=60)
+    assert [one.group for one in last.rows] == ["c5"]
+    none = dead_letters.page(box, error="nothing", limit=1, seconds=0)
+    assert (none.rows, none.read, none.following) == ([], 1, whole[0])
+    client = Client(box)
+    listed = walked(client, "/dead-letters?limit=2&error=no+such", r">(\d+)</a></td>")
+    assert sorted(set(map(int, listed))) == sorted(whole)
+
+
 def test_groups_in_all_states_are_asked_for_by_all(client, filled):
     page = client.get("/groups?state=all")
     assert page.status_code == 200
@@ -65,6 +87,44 @@ def test_a_search_reads_the_newest_messages_and_finds_remembered_ids_among_all(b
     assert find(box, first, newest=1).messages[0].matched == "message id"
     assert ids(find(box, "1", newest=1).messages) == []
     assert ids(find(box, "1").messages) == [first]
+
+
+def test_a_search_finds_parts_whatever_the_capital_letters_where_nothing_is_just_that(box):
+    define(box)
+    (first,) = publish(box, 1, group="Order-17")
+    publish(box, 2, group="x")
+    (newer,) = publish(box, 3, group="order-18")
+
+    def similar(text, **given):
+        found = find(box, text, similar=True, **given)
+        assert not found.is_anything
+        return [one.group or (one.message_id, one.matched) for one in found.similar]
+
+    assert find(box, "Order-17", similar=True).similar is None  # it is just that
+    assert similar("ORDER-1") == ["Order-17", "order-18"]
+    assert similar("Order-") == ["Order-17", "order-18"]
+    assert similar("o*8") == ["order-18"]
+    assert similar("*8") == []  # that would read all keys
+    assert similar(first[-12:]) == [(first, "message id")]
+    assert similar(first[-12:].upper()) == [(first, "message id")]
+    assert similar(first[-12:], newest=1) == []
+    assert similar(first[:30], newest=1) == [(first, "message id")]  # remembered ids are found by their beginning
+    assert similar(first[:30], since="2030-01-01") == []
+    assert similar("order-18".upper())[-1] == (newer, "customer")
+    assert similar(first[-3:]) == []
+    assert similar("%") == similar("_") == similar("\\") == []
+
+
+def test_a_search_that_finds_nothing_says_what_is_searched(client):
+    page = client.get("/search?text=+nothing+").text
+    assert "Nothing found for “nothing”" in page
+    assert "newest 100,000 messages" in page
+    assert 'href="/faults?error=nothing"' in page
+    assert ">c1</a>" in client.get("/search?text=+c1%20").text
+    page = client.get("/search?text=C1").text
+    assert "Nothing is just “C1”" in page
+    assert ">c1</a>" in page
+    assert client.get("/search.json?text=C1").json()["similar"][0]["group"] == "c1"
 
 
 def test_a_slow_count_is_shown_with_its_age_and_not_repeated_at_once(filled, monkeypatch):
@@ -152,7 +212,7 @@ def test_lists_of_what_was_set_aside_done_and_said_go_on_where_a_page_ended(box)
         assert sorted(listed) == sorted(aside)
         assert listed == [one.message_id for one in set_aside(box)]
         assert walked(client, f"/log?limit={limit}", r"ticket (c\d)") == ["c5", "c4", "c3"]
-        handles = walked(client, f"/dialogs?limit={limit}", r"<td>([0-9a-f-]{36})</td>")
+        handles = walked(client, f"/dialogs?limit={limit}", r">([0-9a-f-]{36})</td>")
         assert sides <= set(handles)
         assert len(handles) == len(set(handles))
     for address in (

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from uuid import uuid4
 
 import pytest
 from click.testing import CliRunner
 
+from seriatim.box.faults.faults import Fault
 from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.console.pages import pages
+from seriatim.kernel.fault import FaultKind
 from seriatim.operations import groups
-from tests.box.console import publish, rows
+from tests.box.console import define, failing, publish, rows
 from tests.console.conftest import NASTY, Client, fill
 from tests.databases import box_with
 
 #: Pages only look.
 filled = box_with(fill, scope="module")
+
+
+@pytest.fixture(scope="module")
+def client(filled):
+    """One console for all: templates are made once."""
+    return Client(filled)
+
+
 MENU = [page.paths[0] for page in pages() if page.section]
 #: The commands whose JSON is that of a page.
 TWINS = {
@@ -39,6 +50,7 @@ TWINS = {
     "/subscriptions.json": "subscriptions",
     "/schedules.json": "schedules",
     "/search.json?text=c1": "find c1",
+    "/search.json?text=C1": "find C1 --similar",
     "/faults/1.json": "faults 1",
 }
 
@@ -72,7 +84,7 @@ def test_a_group_says_why_it_stands_still_what_blocks_it_and_what_helps(client):
     assert text.index('name="action" value="retry"') < text.index('name="action" value="skip_message"')
     assert "cannot resume a group that is faulted: it has to be suspended" in text
     waits = client.get("/groups/shop/c2").text
-    assert re.search(r'which is there since <time [^>]+ UTC">\d+ s ago</time>', waits)
+    assert re.search(r'which is there since <time [^>]+ UTC">[^<]+ ago</time>', waits)
     assert "1 is missing" in waits
     assert "<strong>1</strong>" in waits
     assert "<strong>4..6</strong>" in waits
@@ -156,3 +168,34 @@ def test_a_key_that_browsers_take_for_a_step_has_an_address(client, filled):
     assert 'href="/group?queue=shop&amp;key=.."' in page
     assert client.get("/group?queue=shop&key=..").status_code == 200
     assert client.get("/group.json?queue=shop&key=..").json()["view"]["group"] == ".."
+
+
+def test_a_long_reason_is_its_first_line_with_the_rest_behind_it(box):
+    define(box)
+    publish(box, 1, group="c1")
+    publish(box, 1, group="c2")
+    text = "<b>no</b> connection: " + "address after address refused it, " * 20 + "\nHINT: <try> again"
+    failing(box, Fault(FaultKind.BUSINESS, "DatabaseError", text, "w1"), group="c1")
+    failing(box, Fault(FaultKind.BUSINESS, "ValueError", "short", "w1"), group="c2")
+    client = Client(box)
+    for address in ("/groups?all=yes", "/groups/shop/c1", "/messages?queue=shop&group=c1", "/faults/1"):
+        page = client.get(address).text
+        summary, rest = re.search(
+            r'<details class="fold"><summary>(.*?)</summary><div>(.*?)</div>', page, re.DOTALL
+        ).groups()
+        assert len(unescape(summary)) < 260, address
+        assert summary.endswith(" …")
+        assert "&lt;b&gt;no&lt;/b&gt; connection" in summary
+        assert "\nHINT: &lt;try&gt; again" in rest
+        assert "<try>" not in page
+    assert "fold" not in client.get("/groups/shop/c2").text
+
+
+def test_each_cell_says_to_which_column_it_belongs(client):
+    for address in ("/", "/groups?all=yes", "/messages", "/faults", "/log"):
+        table = client.get(address).text.split('<div class="scroll"')[1].split("</table>")[0]
+        heads = [one.strip() for one in re.findall(r"<th scope=\"col\"[^>]*>([^<]*)", table)]
+        cells = re.findall(r'<td data-title="([^"]+)"', table)
+        assert cells, address
+        assert set(cells) <= set(heads), address
+        assert table.count("<td") == len(cells), address

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["FOUND", "find"]
 
 _MESSAGES = Table.of(declared.FOUND_MESSAGES)
+_SIMILAR = Table.of(declared.SIMILAR)
 FOUND = Table.of(declared.FOUND)
 
 
@@ -36,12 +37,17 @@ FOUND = Table.of(declared.FOUND)
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Find at most this many messages."
 )
+@click.option(
+    "--similar",
+    is_flag=True,
+    help="Where nothing has TEXT, find keys and ids that have it in part or with other capital letters.",
+)
 @which_box
 @json_option("Print one JSON object.", FOUND)
 @click.pass_context
 def find(
-    context: click.Context, *, text: str, since: str | None, until: str | None, limit: int, dsn: str | None, schema: str,
-    json_: bool,
+    context: click.Context, *, text: str, since: str | None, until: str | None, limit: int, similar: bool, dsn: str | None,
+    schema: str, json_: bool,
 ) -> None:  # fmt: skip
     """Find TEXT: a message id, a group's key, or the value of any property.
 
@@ -51,12 +57,12 @@ def find(
     from seriatim.operations import find as operations  # noqa: PLC0415 -- the driver, when it is needed
 
     with opened(dsn, schema) as box:
-        found = operations.find(box, text, since=since, until=until, limit=limit)
+        found = operations.find(box, text, since=since, until=until, limit=limit, similar=similar)
     if json_:
         FOUND.print_object(found)
     else:
         _tell(found, limit)
-    if not found.is_anything:
+    if not found.is_anything and not found.similar:
         context.exit(1)
 
 
@@ -79,6 +85,10 @@ def _tell(found: Found, limit: int) -> None:
         click.echo(in_line(f"more: seriatim trace -- {shlex.quote(message.message_id)}"))
     if not found.messages:
         _tell_gone(found)
+    if found.similar is not None:
+        click.echo(f"similar: {counted(len(found.similar), 'group or message', 'groups and messages')}")
+        for line in _SIMILAR.lines(found.similar):
+            click.echo(f"  {line}")
     _tell_kept(found)
 
 

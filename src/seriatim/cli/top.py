@@ -36,7 +36,7 @@ def _period(seconds: float | None) -> str | None:
 _QUEUES: Table[QueueOverview] = Table(
     "A queue at one glance",
     Column("queue"),
-    Column("enabled", "is", shown=lambda one: "on" if one.enabled else "off"),
+    Column("enabled", "state", shown=lambda one: "on" if one.enabled else "off"),
     Column("waiting"),
     Column("ready_s", "oldest", shown=lambda one: _period(one.ready_s)),
     Column("in_hand"),
@@ -46,7 +46,7 @@ _QUEUES: Table[QueueOverview] = Table(
     Column("suspended"),
     Column("faulted"),
     Column("dead"),
-    Column("processes", "at work"),
+    Column("processes"),
     *json_only("is_estimated"),
     row="seriatim.operations.overview:QueueOverview",
     nothing="there are no queues",
@@ -175,7 +175,7 @@ def _drawn(found: Overview, before: Overview | None) -> RenderableType:
     for heading in shown.headings:
         lines.add_column(
             heading,
-            justify="left" if heading in ("queue", "is") else "right",
+            justify="left" if heading in ("queue", "state") else "right",
             overflow="ellipsis",
             no_wrap=heading == "queue",
         )

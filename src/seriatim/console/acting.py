@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +11,12 @@ from typing import Any
 
 from seriatim.box.box import MessageBox
 from seriatim.console.actions import ON_GROUPS
+from seriatim.console.filters import QUEUE, check_values
 from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
 from seriatim.console.seen import MOST_SEEN, seen_in_pipeline, seen_number, token_of, tokens_in
 from seriatim.console.who import Actor
-from seriatim.errors import UsageError, shown
+from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.states import refusal
 from seriatim.operations import (
     bulk,
@@ -28,6 +30,7 @@ from seriatim.operations import (
     set_aside,
     subscriptions,
 )
+from seriatim.operations.bulk_operations import BulkOperation
 from seriatim.operations.groups import Action
 from seriatim.operations.tables.acted import OPERATION
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
@@ -38,7 +41,9 @@ from seriatim.pipeline.text.counted import counted
 __all__ = ["Done", "Lot", "Many", "Preview", "act", "gather", "lot_of", "many", "preview", "role_of", "told"]
 
 _LONGEST_REASON = 4096
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d+([.:]\d+)*")
+#: More groups than that are acted on together, as a bulk operation; so long a page waits for its end.
+_FEW, _PATIENCE_S = 20, 20.0
 #: So long a page waits for the answer of a pipeline; then its command is queued.
 _ANSWER_S = 5.0
 #: What an action on a group takes further, and what it is called in the form.
@@ -171,7 +176,7 @@ def _on_bulk(box: MessageBox, actor: Actor, action: str, form: Mapping[str, str]
 def _allowed(actor: Actor, role: str, form: Mapping[str, str], *, reads_only: bool) -> dict[str, str]:
     """The actor and the reason, if the actor may act."""
     if reads_only:
-        raise Refusal(403, "this console only looks", "it was started with --read-only")
+        raise Refusal(403, "this console is read-only, and nothing was done", "start one without --read-only")
     if role not in actor.roles:
         raise Refusal(403, f"{actor.name} may not do that", f"it needs the role {role}")
     reason = form.get("reason", "").strip()
@@ -297,6 +302,7 @@ class Many:
         refused: those that were refused, with the reason.
         changed: those that the filter finds now, and that weren't there, or were otherwise, when the preview was made.
         gone: how many of the preview the filter doesn't find any more.
+        operation: the bulk operation that did it, or still does; None: it was done one after another.
     """
 
     preview: Preview
@@ -304,6 +310,7 @@ class Many:
     refused: list[tuple[str, str, str]]
     changed: list[Any]
     gone: int
+    operation: BulkOperation | None = None
 
 
 def lot_of(what: str, action: str) -> Lot:
@@ -353,7 +360,9 @@ def preview(box: MessageBox, actor: Actor, what: str, action: str, given: Mappin
     lot = lot_of(what, action)
     if lot.role not in actor.roles:
         raise Refusal(403, f"{actor.name} may not do that", f"it needs the role {lot.role}")
-    found, left_out = lot.find(box, action, {name: given[name] for name in lot.filters if given.get(name)})
+    chosen = {name: given[name] for name in lot.filters if given.get(name)}
+    check_values(box, [QUEUE], chosen)
+    found, left_out = lot.find(box, action, chosen)
     some = found[:MOST_SEEN]
     return Preview(lot, action, some, left_out, token_of(map(lot.seen, some)), len(found) > MOST_SEEN)
 
@@ -371,9 +380,30 @@ def many(
     now = preview(box, actor, what, action, form)
     same = [one for one in now.found if now.lot.seen(one) in seen]
     changed = [one for one in now.found if now.lot.seen(one) not in seen]
+    gone = len(seen) - len(same)
+    if what == "groups" and len(same) > _FEW:
+        return _together(box, now, same, changed, gone, by, form)
     results = now.lot.run(box, action, same, by)
     refused = [(one.queue, one.group, one.why) for one in results if isinstance(one, bulk.Refused)]
-    return Many(now, len(same) - len(refused), refused, changed, len(seen) - len(same))
+    return Many(now, len(same) - len(refused), refused, changed, gone)
+
+
+def _together(
+    box: MessageBox, now: Preview, same: list[Any], changed: list[Any], gone: int, by: dict[str, Any], form: Mapping[str, str]
+) -> Many:  # fmt: skip
+    """Act on groups as a bulk operation, which does portions of them at once, and wait for its end, or for a while."""
+    chosen = {name: form[name] for name in now.lot.filters if form.get(name)}
+    number = bulk_operations.gather(box, Action(now.action), same, chosen_by=chosen, **by).bulk_id
+    found = bulk_operations.begin(box, number)
+    ends = time.monotonic() + _PATIENCE_S
+    try:
+        for one in bulk_operations.follow(box, number, ends=lambda: time.monotonic() >= ends):
+            found = one
+    except Unavailable:  # it goes on later, as one that is left
+        found = bulk_operations.bulk_operation(box, number)
+    rows = bulk_operations.bulk_groups(box, number, result="not done", limit=MOST_SEEN)
+    refused = [(str(one.queue), one.group, str(one.why)) for one in rows]
+    return Many(now, found.done, refused, changed, gone, found)
 
 
 def _group_filter(box: MessageBox, given: dict[str, Any]) -> groups.GroupFilter:
@@ -389,12 +419,8 @@ def _group_filter(box: MessageBox, given: dict[str, Any]) -> groups.GroupFilter:
 
 def _find_groups(box: MessageBox, action: str, given: dict[str, Any]) -> tuple[list[Any], list[tuple[Any, str]]]:
     where = _group_filter(box, given)
-    queue = where.queue
-    found = bulk.chosen(box, Action(action), where, limit=MOST_SEEN + 1)
-    there = {(one.queue, one.group) for one in found}
-    others = groups.groups(box, queue, limit=MOST_SEEN, **given)
-    left_out = [(one, refusal(Action(action), one.state)) for one in others if (one.queue, one.group) not in there]
-    return found, left_out
+    found, others = bulk.sorted_out(box, Action(action), where, limit=MOST_SEEN + 1, others=MOST_SEEN)
+    return found, [(one, refusal(Action(action), one.state)) for one in others]
 
 
 def _act_on_groups(box: MessageBox, action: str, found: list[Any], by: dict[str, Any]) -> list[Any]:

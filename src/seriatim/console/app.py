@@ -23,12 +23,15 @@ from seriatim.box.box import MessageBox
 from seriatim.console import acting
 from seriatim.console.actions import ON_GROUPS
 from seriatim.console.bulk_work import BulkWork
+from seriatim.console.causes import actions_of, causes_of, failures_in, filter_of
+from seriatim.console.filters import QUEUE, check_known, check_values
 from seriatim.console.guard import HEADERS, Refusal, Rules
 from seriatim.console.html import environment
 from seriatim.console.live import Looks, Poller
 from seriatim.console.page import Answer, Asked, Page, address, matched, segments_of
 from seriatim.console.pages import pages
 from seriatim.console.pipelines import Pipelines
+from seriatim.console.rejected import Rejected
 from seriatim.console.told import Told
 from seriatim.console.who import Actor, Identify, Unknown, everybody
 from seriatim.errors import ActionRefused, EnvironmentProblem, SeriatimError, Unavailable, UsageError
@@ -138,6 +141,8 @@ class _Console:
                 for one in _SECTIONS
             ],
             "on_groups": ON_GROUPS,
+            "actions_of": actions_of,
+            "failures_in": failures_in,
             "place": self._box.access.place,
         }
         return found
@@ -218,11 +223,17 @@ class _Console:
 
     def _page(self, parts: list[str], query: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
         if parts == ["bulk"]:
+            lot = acting.lot_of(query.get("what", ""), query.get("action", ""))
+            check_known(["what", "action", *lot.filters], query)
             return self._preview(query, actor, wants_json=wants_json)
         for page in self._pages:
             for path in page.paths:
                 if (named := matched(path, parts)) is not None:
                     return self._shown(page, named, query, actor, wants_json=wants_json)
+        if len(parts) == 2 and parts[0] == "groups" and "see" in actor.roles:  # a group's address without its key
+            check_values(self._box, [QUEUE], {"queue": parts[1]})
+            suffix = ".json" if wants_json else ""
+            return RedirectResponse(address(self._prefix, ["groups"], {"queue": parts[1], **query}, suffix=suffix), 303)
         raise Refusal(404, "there is no such page", "the menu has all pages")
 
     def _shown(
@@ -234,12 +245,26 @@ class _Console:
         asked = Asked(
             self._box, actor, named, query, self._reads_only, self._looks, self.bulk, self._pipelines, wants_json
         )
-        found = page.read(asked)
+        try:
+            if page.fields:
+                check_known([*(one.name for one in page.fields), *page.takes, "limit"], query)
+                check_values(self._box, page.fields, query)
+            found = page.read(asked)
+        except (UsageError, Refusal) as error:
+            refused = _refusal_of(error)
+            if wants_json or more or not page.fields or not query:
+                raise refused from None
+            return self._unread(page, asked, refused)
         if wants_json:
             return _json(found.twin, status)
         values = self._values(page, asked, found) | dict(found.values) | dict(more or {})
         name = page.name if page.template else "list.html"
         return _html(self._templates.get_template(name).render(values), status)
+
+    def _unread(self, page: Page, asked: Asked, refused: Refusal) -> Response:
+        """A page whose filter can't be used: the filter as it was typed, and what is wrong with it."""
+        values = self._values(page, asked, Answer(None)) | {"refusal": refused, "is_live": False}
+        return _html(self._templates.get_template("unread.html").render(values), refused.status)
 
     def _values(self, page: Page, asked: Asked, found: Answer) -> dict[str, Any]:
         query = {name: value for name, value in asked.query.items() if value}
@@ -250,8 +275,8 @@ class _Console:
 
         return {
             "page": page, "at": at, "title": found.title or page.title, "asked": asked, "listing": found.listing,
-            "fields": found.fields, "about": found.about, "twin": here(suffix=".json", query=query),
-            "here": here(query=query), "actor": asked.actor, "reads_only": self._reads_only, "is_live": True,
+            "fields": page.fields, "about": found.about, "twin": here(suffix=".json", query=query),
+            "here": here(query=query), "actor": asked.actor, "reads_only": self._reads_only, "is_live": True, "refusal": None, "rejected": None,
         }  # fmt: skip
 
     @staticmethod
@@ -268,50 +293,110 @@ class _Console:
     def _posted(self, parts: list[str], form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
         if parts == ["act"]:
             return self._act(form, actor, wants_json=wants_json)
-        if parts == ["bulk"] and form.get("gather"):
+        if parts == ["bulk"]:
+            try:
+                return self._act_on_many(form, actor, wants_json=wants_json)
+            except (UsageError, Refusal) as error:
+                refused = _refusal_of(error)
+                if wants_json:
+                    raise refused from None
+                return self._preview_again(form, actor, Rejected(refused, form))
+        raise Refusal(405, "nothing is changed here")
+
+    def _act_on_many(self, form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
+        if form.get("gather"):
             gathered = acting.gather(self._box, actor, form, reads_only=self._reads_only)
             if wants_json:
                 return _json(gathered.twin, 200)
             return RedirectResponse(address(self._prefix, gathered.back), 303)
-        if parts == ["bulk"]:
-            done = acting.many(
-                self._box, actor, form.get("what", ""), form.get("do", ""), form, reads_only=self._reads_only
-            )
-            told = acting.told(done)
-            if wants_json:
-                twin = {"done": done.done, "refused": done.refused, "changed": len(done.changed), "gone": done.gone}
-                return _json(twin, 200)
-            return self._rendered("done.html", told, actor, many=done, told=told, what=form.get("what", ""))
-        raise Refusal(405, "nothing is changed here")
+        what = form.get("what", "")
+        done = acting.many(self._box, actor, what, form.get("do", ""), form, reads_only=self._reads_only)
+        if done.operation is not None and done.operation.left:
+            self.bulk.wake()
+        told = acting.told(done)
+        if wants_json:
+            twin: dict[str, Any] = {
+                "done": done.done,
+                "refused": done.refused,
+                "changed": len(done.changed),
+                "gone": done.gone,
+            }
+            if done.operation is not None:
+                twin |= {"bulk_id": done.operation.bulk_id, "left": done.operation.left}
+            return _json(twin, 200)
+        queue = form.get("queue") or None
+        causes = [] if what != "groups" else causes_of(self._box, queue)
+        at = {} if queue is None else {"queue": queue}
+        left = [(one, at | filter_of(one)) for one in causes]
+        return self._rendered(
+            "done.html", told, actor, many=done, told=told, what=what, causes=left, queue=queue, asked=None
+        )
 
     def _act(self, form: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
         try:
             done = acting.act(self._box, actor, form, pipelines=self._pipelines, reads_only=self._reads_only)
             if done.wakes:
                 self.bulk.wake()
-        except (UsageError, Refusal) as error:
-            refused = error if isinstance(error, Refusal) else Refusal(_status_of(error, 422), error.what, error.remedy)
-            if wants_json or "group" not in form or refused.status == 403:
+        except (UsageError, Unavailable, EnvironmentProblem, Refusal) as error:
+            refused = _refusal_of(error, 422)
+            if wants_json:
                 raise refused from None
-            return self._again(form, actor, refused)
+            return self._again(form, actor, Rejected(refused, form))
         if wants_json:
             return _json(done.twin if done.twin is not None else {"done": done.told}, 200)
         return RedirectResponse(address(self._prefix, done.back, done.query), 303)
 
-    def _again(self, form: dict[str, str], actor: Actor, refused: Refusal) -> Response:
-        """The page of the group as it is now, with the reason of the refusal and what was typed."""
-        of_pipeline = "pipeline" in form
-        path = "pipelines/{pipeline}/groups/{queue}/{group}" if of_pipeline else "groups/{queue}/{group}"
-        page = next(one for one in self._pages if one.paths[0] == path)
-        named = {"queue": form.get("queue", ""), "group": form["group"]}
-        named |= {"pipeline": form["pipeline"]} if of_pipeline else {}
-        more = {"refusal": refused, "typed": form}
-        return self._shown(page, named, {}, actor, wants_json=False, status=refused.status, more=more)
+    def _again(self, form: dict[str, str], actor: Actor, rejected: Rejected) -> Response:
+        """The page with the form that was refused, as it is now, with the reason and with what was typed."""
+        try:
+            page, named, query = self._page_of(form)
+            # Its address is that of the form, at which nothing is to be loaded anew.
+            more = {"refusal": rejected, "rejected": rejected, "is_live": False}
+            return self._shown(page, named, query, actor, wants_json=False, status=rejected.status, more=more)
+        except (SeriatimError, Refusal):
+            return self._alone(rejected, actor)
 
-    def _preview(self, query: dict[str, str], actor: Actor, *, wants_json: bool) -> Response:
+    def _preview_again(self, form: dict[str, str], actor: Actor, rejected: Rejected) -> Response:
+        try:
+            query = form | {"action": form.get("do", "")}
+            return self._preview(query, actor, wants_json=False, rejected=rejected)
+        except (SeriatimError, Refusal):
+            return self._alone(rejected, actor)
+
+    def _alone(self, rejected: Rejected, actor: Actor) -> Response:
+        """A form that was refused and whose page can't be shown: what was typed isn't lost with it."""
+        return self._rendered(
+            "error.html", rejected.what, actor, status=rejected.status, what=rejected.what, remedy=rejected.remedy, rejected=rejected
+        )  # fmt: skip
+
+    def _page_of(self, form: Mapping[str, str]) -> tuple[Page, dict[str, str], dict[str, str]]:
+        """The page on which a form stands, as the form says; otherwise that of its group.
+
+        Raises:
+            Refusal: it is none.
+        """
+        at = form.get("page", "")
+        if not at and "group" in form:
+            of = ("pipelines", form["pipeline"]) if "pipeline" in form else ()
+            at = address(self._prefix, (*of, "groups", form.get("queue", ""), form["group"]))
+        if not at:
+            raise Refusal(404, "there is no such page")
+        path, _, asked = at.removeprefix(self._prefix).partition("?")
+        parts, _ = segments_of(path.encode())
+        query = _pairs(asked)
+        query.pop("done", None)
+        for page in self._pages:
+            for one in page.paths:
+                if (named := matched(one, parts)) is not None:
+                    return page, named, query
+        raise Refusal(404, "there is no such page")
+
+    def _preview(
+        self, query: dict[str, str], actor: Actor, *, wants_json: bool, rejected: Rejected | None = None
+    ) -> Response:
         what, action = query.get("what", ""), query.get("action", "")
         if self._reads_only:
-            raise Refusal(403, "this console only looks", "it was started with --read-only")
+            raise Refusal(403, "this console is read-only, and nothing was done", "start one without --read-only")
         found = acting.preview(self._box, actor, what, action, query)
         given = {name: query[name] for name in found.lot.filters if query.get(name)}
         if wants_json:
@@ -319,7 +404,10 @@ class _Console:
             left_out = [[*found.lot.name(one), why] for one, why in found.left_out]
             return _json({"action": action, "found": named, "left_out": left_out, "seen": found.token}, 200)
         title = f"{action.replace('_', ' ').capitalize()} many?"
-        return self._rendered("preview.html", title, actor, it=found, what=what, given=given)
+        status, refusal = (rejected.status, rejected) if rejected else (200, None)
+        return self._rendered(
+            "preview.html", title, actor, status=status, it=found, what=what, given=given, refusal=refusal, rejected=rejected
+        )  # fmt: skip
 
     def _rendered(self, name: str, title: str, actor: Actor | None, **values: Any) -> Response:
         status = values.pop("status", 200)
@@ -330,6 +418,9 @@ class _Console:
             "reads_only": self._reads_only,
             "is_live": False,
             "twin": None,
+            "here": None,
+            "refusal": None,
+            "rejected": None,
         }
         return _html(self._templates.get_template(name).render(base | values), status)
 
@@ -362,6 +453,10 @@ def _log_failure(request: Request) -> None:
     """Log the exception that is being handled."""
     path = str(request.scope.get("raw_path"))
     _LOG.exception("a page failed: %s %s", request.method, path, extra=fields("page_failed", path=path))
+
+
+def _refusal_of(error: SeriatimError | Refusal, usual: int = 400) -> Refusal:
+    return error if isinstance(error, Refusal) else Refusal(_status_of(error, usual), error.what, error.remedy)
 
 
 def _status_of(error: SeriatimError, usual: int = 400) -> int:

@@ -30,6 +30,8 @@ _SIGNS = {
 _TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[+-]\d\d:\d\d")
 #: A cell has at most so many characters.
 _LONGEST = 300
+#: What is folded has at most so many.
+_LONGEST_FOLDED = 4_000
 
 
 def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Environment:
@@ -43,20 +45,32 @@ def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: dat
         lstrip_blocks=True,
     )
     found.filters |= {
-        "cell": lambda value: _cell(value, now), "timed": lambda text: _timed(text, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
+        "folded": _folded, "cell": lambda value, longest=_LONGEST: _cell(value, now, longest), "timed": lambda text: _timed(text, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
         "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found
 
 
-def _cell(value: object, now: Callable[[], datetime]) -> Markup | str:
+def _cell(value: object, now: Callable[[], datetime], longest: int = _LONGEST) -> Markup | str:
     """The content of a cell."""
     if isinstance(value, datetime):
         return _time(value, now)
     text = in_line(shown_value(value))
-    if len(text) <= _LONGEST:
+    if len(text) <= longest:
         return escape(text)
-    return Markup('<span title="{}">{}…</span>').format(text[:2000], text[:_LONGEST])
+    return Markup('<span title="{}">{}…</span>').format(text[:2000], text[:longest])
+
+
+def _folded(value: object, longest: int = 110) -> Markup | str:
+    """A text as a line; the whole of one that is long, or has several lines, is behind it."""
+    text = shown_value(value).strip()
+    line = in_line(text.partition("\n")[0])
+    if len(text) <= longest and line == in_line(text):
+        return escape(line)
+    if len(line) > longest:
+        line = line[:longest].rpartition(" ")[0] if " " in line[longest // 2 : longest] else line[:longest]
+    whole = in_lines(text[:_LONGEST_FOLDED]) + ("…" if len(text) > _LONGEST_FOLDED else "")
+    return Markup('<details class="fold"><summary>{} …</summary><div>{}</div></details>').format(line, whole)
 
 
 def _time(at: datetime | None, now: Callable[[], datetime], *, is_age: bool = False) -> Markup | str:

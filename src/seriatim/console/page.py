@@ -12,13 +12,14 @@ from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
 from seriatim.box.box import MessageBox
+from seriatim.console.filters import Field
 from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
 from seriatim.console.who import Actor
 from seriatim.errors import UsageError, shown
 from seriatim.operations.tables.table import Column, Table, shown_value
 
-__all__ = ["Answer", "Asked", "Field", "Listing", "Page", "address", "matched", "segments_of"]
+__all__ = ["Answer", "Asked", "Listing", "Page", "address", "matched", "segments_of"]
 
 #: So many rows a page has, unless it is asked for others, and at most.
 _ROWS, _MOST_ROWS = 50, 1000
@@ -82,23 +83,6 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
-    """A filter above a list.
-
-    Args:
-        name: its name in the query.
-        label: its label.
-        choices: the values to choose from; empty: any text.
-        hint: an example.
-    """
-
-    name: str
-    label: str
-    choices: Sequence[str] = ()
-    hint: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
     """A list: a table with its rows.
 
@@ -132,7 +116,6 @@ class Answer:
         twin: its JSON.
         title: its title; None: the page's.
         listing: its list, if it is one.
-        fields: the filters above the list.
         about: a sentence below the title.
         values: further values for its template.
     """
@@ -140,7 +123,6 @@ class Answer:
     twin: object
     title: str | None = None
     listing: Listing | None = None
-    fields: Sequence[Field] = ()
     about: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
 
@@ -155,6 +137,8 @@ class Page:
         read: what it shows.
         template: its template, as text of Jinja; empty: that of a list.
         section: the part of the menu in which it stands; empty: it isn't in the menu.
+        fields: the filters above its list.
+        takes: further names that its query may have.
         role: the role that it needs.
         place: its place in its part of the menu; those with the same place are sorted by title.
         of_pipelines: whether it is in the menu only of a console that was given pipelines.
@@ -165,6 +149,8 @@ class Page:
     read: Callable[[Asked], Answer]
     template: str = ""
     section: str = ""
+    fields: Sequence[Field] = ()
+    takes: Sequence[str] = ()
     role: str = "see"
     place: int = 1
     of_pipelines: bool = False

@@ -19,11 +19,11 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, GroupChanged, Unavailable, UsageError
-from seriatim.kernel.states import ALLOWED, RETRIED_IN, Action
+from seriatim.kernel.states import ALLOWED, RETRIED_IN, Action, GroupState
 from seriatim.operations import groups
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["BULK", "Refused", "chosen", "each", "put_back"]
+__all__ = ["BULK", "Refused", "chosen", "each", "put_back", "sorted_out"]
 
 #: What may be done to many groups at once: what needs no number of the single group.
 BULK = (Action.SUSPEND, Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE, Action.ABORT, Action.CLOSE)
@@ -63,21 +63,39 @@ def chosen(box: MessageBox, action: Action, where: GroupFilter, *, limit: int | 
     Raises:
         UsageError: the action isn't possible for many groups at once.
     """
+    return sorted_out(box, action, where, limit=limit)[0]
+
+
+def sorted_out(
+    box: MessageBox, action: Action, where: GroupFilter, *, limit: int | None = None, others: int = 0
+) -> tuple[list[GroupView], list[GroupView]]:
+    """The groups that match a filter: those whose state allows the action, the first `limit` of them, or all; and at most `others` that don't.
+
+    A group is read once, whichever it is.
+
+    Raises:
+        UsageError: the action isn't possible for many groups at once.
+    """
     if action not in BULK:
         raise UsageError(f"cannot {action} many groups at once", remedy=f"one of {', '.join(BULK)}")
     states = RETRIED_IN if action is Action.RETRY else ALLOWED[action]
-    fitting = states if where.states is None else where.states & states
-    if not fitting:
-        return []
+    wanted = frozenset(GroupState) if where.states is None else where.states
     found: list[GroupView] = []
-    after: tuple[str, str] | None = None
+    left: list[GroupView] = []
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
-        while True:
-            page = groups_of(tx.transaction, replace(where, states=fitting), after, _PAGE)
-            found += [view for view in page if view.allows(action)]
-            if len(page) < _PAGE or (limit is not None and len(found) >= limit):
-                return found[:limit]
-            after = (page[-1].queue, page[-1].group)
+        if fitting := wanted & states:
+            after: tuple[str, str] | None = None
+            most = _PAGE if limit is None else limit
+            while True:
+                page = groups_of(tx.transaction, replace(where, states=fitting), after, most)
+                for view in page:
+                    (found if view.allows(action) else left).append(view)
+                if len(page) < most or (limit is not None and len(found) >= limit):
+                    break
+                after = (page[-1].queue, page[-1].group)
+        if len(left) < others and (rest := wanted - states):
+            left += groups_of(tx.transaction, replace(where, states=rest), None, others - len(left))
+    return found[:limit], left[:others]
 
 
 def each(

@@ -8,7 +8,7 @@ from datetime import timedelta
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.operators import dead_letters as letters
-from seriatim.box.operators.dead_letters import DeadLetter, DeadLetterFilter, Requeued
+from seriatim.box.operators.dead_letters import DeadLetter, DeadLetterFilter, DeadLettersPage, Requeued
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
@@ -22,6 +22,7 @@ from seriatim.operations.period import When, narrowed
 
 __all__ = [
     "DeadLetter",
+    "DeadLettersPage",
     "ErrorCount",
     "Place",
     "Requeued",
@@ -29,6 +30,7 @@ __all__ = [
     "dead_letters_by_error",
     "delete",
     "of_message",
+    "page",
     "requeue",
     "requeue_each",
 ]
@@ -77,6 +79,31 @@ def dead_letters(
     chosen = _filter(queue, key, older_than, error, error_class, narrowed(since, until, properties), entry_ids)
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return letters.dead_letters_of(tx.transaction, chosen, after=after, limit=limit)
+
+
+def page(
+    box: MessageBox,
+    queue: str | None = None,
+    *,
+    key: str | None = None,
+    older_than: float | str | None = None,
+    error: str | None = None,
+    error_class: str | None = None,
+    since: When | None = None,
+    until: When | None = None,
+    after: int = 0,
+    limit: int = 50,
+    seconds: float = 0.4,
+) -> DeadLettersPage:
+    """A page of dead letters, ordered by their numbers, of a box of any size.
+
+    It reads at most 20,000 dead letters, and none after so many `seconds`; a page may have fewer rows than its limit therefore, and others
+    follow. The other arguments and errors are the same as for `dead_letters`; `after`: the `following` of the page before.
+    """
+    _check_limit(limit)
+    chosen = _filter(queue, key, older_than, error, error_class, narrowed(since, until))
+    with box.session() as tx, translated(place_of(box.dsn, box.schema)):
+        return letters.dead_letters_page(tx.transaction, chosen, limit, after=after, seconds=seconds)
 
 
 def of_message(box: MessageBox, message: Stored) -> list[DeadLetter]:

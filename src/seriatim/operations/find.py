@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from seriatim.box.box import MessageBox
 from seriatim.box.views import find as views
-from seriatim.box.views.find import Found, FoundMessage
+from seriatim.box.views.find import Found, FoundMessage, Similar
 from seriatim.errors import UsageError, shown
 from seriatim.operations.period import When, narrowed
 from seriatim.pipeline.text.storable import checked_text
 
-__all__ = ["Found", "FoundMessage", "find"]
+__all__ = ["Found", "FoundMessage", "Similar", "find"]
 
 _MOST = 10_000
+#: Of so many messages, the newest ones, parts of ids are found.
+_NEWEST = 20_000
 
 
 def find(
@@ -22,6 +26,7 @@ def find(
     until: When | None = None,
     limit: int = 100,
     newest: int | None = None,
+    similar: bool = False,
 ) -> Found:
     """Find what a box knows of a text: in queues, done (as far as it is kept), set aside, dead, unrouted, and in faults.
 
@@ -36,6 +41,9 @@ def find(
         until: only messages published, and faults, before this moment, likewise.
         limit: the largest number of messages, of groups and of faults; the newest messages and faults are found.
         newest: only so many of the newest messages are read for values of properties, and for ids that are forgotten; None: all.
+        similar: where nothing has the text: whether groups and messages are found that have it only in part, or with other capital letters: keys that
+            begin with it (or match it: ``*`` stands for any text, ``?`` for one character), and ids that begin with it; of the newest 20,000 messages
+            also those with it anywhere in their id, or as the value of a property.
 
     Raises:
         UsageError: the text, the limit or the range of time is invalid.
@@ -47,4 +55,9 @@ def find(
     checked_text(text, "a text to find")
     chosen = narrowed(since, until)
     with box.access.transaction() as transaction:
-        return views.find(transaction, box.access.known.current(transaction), text, chosen, limit, newest)
+        found = views.find(transaction, box.access.known.current(transaction), text, chosen, limit, newest)
+        if not similar or found.is_anything:
+            return found
+        return replace(
+            found, similar=views.similar_to(transaction, text, chosen, limit, min(newest or _NEWEST, _NEWEST))
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from seriatim.box.connection import statement_effects
 from seriatim.box.connection.statement_effects import Effect, effect_of
 
 ENDS = [
@@ -58,3 +59,11 @@ def test_what_does_nothing_to_it(text):
 )
 def test_what_goes_back_or_sets(text, effect):
     assert effect_of(text) is effect
+
+
+def test_long_texts_are_read_once():
+    text = f"SELECT set_config('x', '{'y' * 5000}', false)"
+    before = statement_effects._remembered_long.cache_info()
+    assert effect_of(text) == effect_of(text) == Effect.SETS
+    after = statement_effects._remembered_long.cache_info()
+    assert (after.misses - before.misses, after.hits - before.hits) == (1, 1)

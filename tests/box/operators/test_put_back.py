@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import pytest
 
 import seriatim as sq
@@ -53,13 +55,16 @@ def test_who_did_it_and_why_is_written_down(skipped):
     done = put_back(skipped)
     log = rows(skipped, LOG)
     assert [row[:4] for row in log] == [("ann", "shop", "c1", "ticket 4711")] * 2
-    assert sorted((row[4] for row in log), key=lambda one: one["entry_id"]) == sorted(
-        (
-            {"entry_id": one.message.entry_id, "message_id": one.message.message_id, "status": "late", "place": "end"}
-            for one in done
-        ),
-        key=lambda one: one["entry_id"],
-    )
+    said = {row[4]["entry_id"]: dict(row[4]) for row in log}
+    since = {number: datetime.fromisoformat(one.pop("since")) for number, one in said.items()}
+    assert since == {one.message.entry_id: one.message.since for one in done}
+    assert said == {
+        one.message.entry_id: {
+            "entry_id": one.message.entry_id, "message_id": one.message.message_id, "status": "late", "place": "end",
+            "why": one.message.reason,
+        }
+        for one in done
+    }  # fmt: skip
     assert len({one.operation_id for one in done}) == 2
     with pytest.raises(sq.UsageError, match="is not reason"):
         list(set_aside.requeue_each(skipped, [], actor="ann", reason=" "))

@@ -77,6 +77,11 @@ def test_set_aside_and_put_back(box):
     steps = trace.trace_message(box, first)
     assert text(steps, "operation")[-1] == "requeue by ann to the end: ticket 4711"
     assert text(steps, "released") == ["with ordinal 3, late; the time isn't kept"]
+    assert text(steps, "set_aside") == ["dead: an operator skipped the message, put back since"]
+    told = kinds(steps)
+    assert told.index("fault") < told.index("set_aside") < len(told) - 1
+    before = [(one.text, one.message_id) for one in trace.trace_group(box, "shop", "c1") if one.kind == "set_aside"]
+    assert before == [("dead: an operator skipped the message, put back since", first)]
 
 
 def test_what_a_queue_does_not_keep_is_said(box):

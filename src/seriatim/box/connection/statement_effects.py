@@ -42,8 +42,10 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 _COMMENT_ENDS = re.compile(r"/\*|\*/")
-#: Texts up to this length are remembered: an application executes the same few again and again.
+#: Texts up to this length are remembered, a thousand of them: an application executes the same few again and again.
 _REMEMBERED_CHARACTERS = 4096
+#: Of longer texts, such as those that list groups, up to this length a few are remembered: to read one takes milliseconds.
+_LONG_CHARACTERS, _LONG_TEXTS = 65_536, 64
 _CALL = re.compile("set_config", re.IGNORECASE)
 #: A call that sets something for the transaction only, and says so.
 _FOR_TRANSACTION = re.compile(r"set_config\s*\([^()]*,\s*true\s*\)", re.IGNORECASE)
@@ -55,7 +57,7 @@ def effect_of(text: str) -> Effect:
     """The effect of a text with one statement or several."""
     if len(text) <= _REMEMBERED_CHARACTERS:
         return _remembered(text)
-    return _effect_of(text)
+    return _remembered_long(text) if len(text) <= _LONG_CHARACTERS else _effect_of(text)
 
 
 def _effect_of(text: str) -> Effect:
@@ -70,6 +72,7 @@ def _effect_of(text: str) -> Effect:
 
 
 _remembered = lru_cache(maxsize=1024)(_effect_of)
+_remembered_long = lru_cache(maxsize=_LONG_TEXTS)(_effect_of)
 
 
 def _effect_of_one(words: list[str]) -> Effect:

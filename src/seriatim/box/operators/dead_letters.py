@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -20,10 +21,12 @@ from seriatim.kernel.requeue import Place
 __all__ = [
     "DeadLetter",
     "DeadLetterFilter",
+    "DeadLettersPage",
     "Requeued",
     "check_numbers",
     "dead_letters_by_error",
     "dead_letters_of",
+    "dead_letters_page",
     "delete",
     "no_dead_letter",
     "requeue",
@@ -31,6 +34,8 @@ __all__ = [
 
 _DEAD = Disposition.DEAD.word
 _LAST_ID = 2**63 - 1
+#: A page is looked for among so many.
+_MOST_READ = 20_000
 _WARNING = "something later of its group was delivered, or may have been: it goes to the end, flagged as late"
 
 
@@ -65,6 +70,21 @@ class DeadLetter:
     error: str | None
     aside_at: datetime
     received_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettersPage:
+    """A page of dead letters.
+
+    Args:
+        rows: the dead letters that fit.
+        read: how many were read at least where none, or few, fitted.
+        following: the number after which the next page begins; None: there are no others.
+    """
+
+    rows: list[DeadLetter]
+    read: int
+    following: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +135,34 @@ def dead_letters_of(
     Raises:
         UsageError: a number in the filter is invalid.
     """
-    return transaction.rows("dead_letters", DeadLetter, **_parameters(chosen), after=after, limit=limit)
+    return transaction.rows("dead_letters", DeadLetter, **_parameters(chosen), after=after, upto=None, limit=limit)
+
+
+def dead_letters_page(
+    transaction: Transaction, chosen: DeadLetterFilter, limit: int, *, after: int = 0, seconds: float
+) -> DeadLettersPage:
+    """The next dead letters that fit, at most `limit`: of the next 20,000, and none after so many `seconds`.
+
+    Raises:
+        UsageError: a number in the filter is invalid.
+    """
+    parameters, ends = _parameters(chosen), time.monotonic() + seconds
+    found: list[DeadLetter] = []
+    read, most = 0, max(limit, 1)
+    while True:
+        upto = transaction.maybe("further_dead_letter", after=after, most=most)
+        last = None if upto is None else upto.entry_id
+        found += transaction.rows(
+            "dead_letters", DeadLetter, **parameters, after=after, upto=last, limit=limit - len(found)
+        )
+        if len(found) >= limit:
+            return DeadLettersPage(found, read, found[-1].entry_id)
+        if last is None:
+            return DeadLettersPage(found, read, None)
+        after, read = last, read + most
+        if read >= _MOST_READ or time.monotonic() >= ends:
+            return DeadLettersPage(found, read, after)
+        most = min(most * 4, _MOST_READ - read)
 
 
 def numbers_of(transaction: Transaction, message_id: str, id_space: str, received_at: datetime) -> list[int]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from seriatim.box.connection.access import Transaction
@@ -51,6 +52,8 @@ class _Facts:
     undelivered: int
     forgotten: bool
     is_known: bool
+    reason: str | None
+    aside_at: datetime
 
 
 def requeue(
@@ -104,6 +107,8 @@ def requeue(
         "of_entries": [one.entry_id for one in facts],
         "its_dispositions": [one.disposition for one in facts],
         "its_places": [str(one) for one in places],
+        "its_reasons": [one.reason for one in facts],
+        "aside_times": [one.aside_at for one in facts],
     }
     who = {"its_actor": by.actor, "its_reason": by.reason, "of_queue": found.queue_id, "of_group": group}
     rows = transaction.rows("log_requeue", **said, **who)

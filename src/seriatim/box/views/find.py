@@ -13,13 +13,19 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.views.faults import FaultView
 from seriatim.box.views.filters import Narrowed
-from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
+from seriatim.box.views.groups import GroupFilter, GroupView, containing, groups_of
 from seriatim.box.views.message_places import Placed
 
-__all__ = ["Found", "FoundMessage", "find"]
+__all__ = ["Found", "FoundMessage", "Similar", "find", "similar_to"]
 
 #: Text that may stand for a number in a property. It is written without an exponent there.
 _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
+
+
+#: No id that begins with a text is above that text and this, in any order of letters.
+_ABOVE = "zzzz"
+#: Parts of ids have at least so many characters.
+_PART = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,25 @@ class FoundMessage(Placed):
 
 
 @dataclass(frozen=True, slots=True)
+class Similar:
+    """A message or a group that has a text only in part, or with other capital letters.
+
+    Args:
+        matched: what has it: ``group``, ``message id``, or the name of a property.
+        message_id: the message's id; None for a group.
+        queue: the group's queue; None for a message.
+        group: the group's key; None for a message.
+        at: when the message was published, or the time from which the group has its state.
+    """
+
+    matched: str
+    message_id: str | None
+    queue: str | None
+    group: str | None
+    at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """What a box knows of a text.
 
@@ -44,6 +69,7 @@ class Found:
         faults: the failures of handlers at messages with this id, or in groups with this key, newest first.
         published: when messages with this id were published, as long as their ids are remembered, though they may be gone.
         keeps: the queues that may have had it and keep nothing of done messages, or only those that failed, by name.
+        similar: where nothing was found, and it was asked for: what has a key or an id that is only similar.
     """
 
     text: str
@@ -52,6 +78,7 @@ class Found:
     faults: tuple[FaultView, ...]
     published: tuple[datetime, ...]
     keeps: Mapping[str, str]
+    similar: tuple[Similar, ...] | None = None
 
     @property
     def is_anything(self) -> bool:
@@ -91,6 +118,35 @@ def find(
     return Found(
         text, tuple(groups), tuple(messages), tuple(faults), tuple(one.published_at for one in published), keeps
     )
+
+
+def similar_to(transaction: Transaction, text: str, narrowed: Narrowed, limit: int, newest: int) -> tuple[Similar, ...]:
+    """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first.
+
+    Whatever its capital letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id
+    begins with it, as far as ids are remembered, if it has 4 characters or more; and of the `newest` messages those that have it in their id, or as the value of a
+    property. It is read by indexes, and so no more than that.
+    """
+    variants = _variants(text)
+    groups: dict[tuple[str, str], Similar] = {}
+    for one in variants:
+        pattern = one if re.search(r"[*?]", one) else f"{one}*"
+        if pattern[0] in "*?":  # that would read all keys
+            continue
+        for view in groups_of(transaction, GroupFilter(key=pattern), limit=limit):
+            groups[view.queue, view.group] = Similar("group", None, view.queue, view.group, view.since)
+    given = {f"given{at}": variants[at % len(variants)] for at in range(4)}
+    parts = variants if len(text) >= _PART else []  # two letters are in many ids
+    found = transaction.rows(
+        "similar_messages", Similar, variants=variants, given=json.dumps(given), pattern=containing(text) if parts else None,
+        beginnings=parts, above=[f"{one}{_ABOVE}" for one in parts], limit=limit, newest=newest, **narrowed.parameters(),
+    )  # fmt: skip
+    return (*(groups[one] for one in sorted(groups)[:limit]), *found)
+
+
+def _variants(text: str) -> list[str]:
+    """A text as it may be written: as it is, in small letters, in capitals, and with one capital at its beginning."""
+    return list(dict.fromkeys((text, text.lower(), text.upper(), text.capitalize())))
 
 
 def _keys(definitions: Definitions, text: str) -> Sequence[str]:

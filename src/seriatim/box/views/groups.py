@@ -266,7 +266,7 @@ def containing(text: str) -> str:
     return f"%{''.join(_ESCAPED.get(one, one) for one in text)}%"
 
 
-#: How many groups one statement reads; where few of them fit, the next reads four times as many.
+#: How many groups one statement reads at most; where few of them fit, the next reads up to four times as many.
 _MOST_READ = 20_000
 #: Groups that are named are all read at once.
 _ALL_NAMED = 2**31 - 1
@@ -302,11 +302,14 @@ def _views(
         after_queue, after_group = after or (None, None)
         place = {"after_queue": after_queue, "after_group": after_group, "most": most, "limit": limit - len(found)}
         rows = transaction.rows("groups", dict, **parameters, **place)
-        found += [_view(row) for row in rows if row["group"] is not None]
+        fit = [_view(row) for row in rows if row["group"] is not None]
+        found += fit
         if len(found) == limit or not rows or rows[0]["read"] < most:
             return found
         after = (rows[0]["last_queue"], rows[0]["last_group"])
-        most = min(most * 4, _MOST_READ)
+        # As many as it takes where the next ones fit as often, and a quarter more.
+        wanted = most * 4 if not fit else (limit - len(found)) * most * 5 // (len(fit) * 4) + 1
+        most = min(wanted, most * 4, _MOST_READ)
 
 
 def _view(row: Mapping[str, Any]) -> GroupView:

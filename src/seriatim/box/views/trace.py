@@ -175,7 +175,7 @@ def trace_message(
             if entry.at >= one.received_at and entry.details.get("message_id") in (None, message_id)
         ]
         mine = [fault for fault in faults if fault.queue == one.queue]
-        lines.append([*_way(one, view, skips), *map(_fault, mine), *map(_operation, said)])
+        lines.append([*_way(one, view, skips), *_before(said), *map(_fault, mine), *map(_operation, said)])
     lines.append(sent)
     missing = first.destinations - sum(one.queue is not None for one in places) - len(sent)
     if missing > 0:
@@ -250,7 +250,8 @@ def trace_group(transaction: Transaction, queue: str, group: str, limit: int = 1
     happened = events_of_group(transaction, found.queue_id, group, _MOST)
     lines += [[_event(one)] for one in reversed(happened)] + _open_hole(view, happened)
     lines.append([_fault(one) for one in reversed(faults)])
-    lines.append([_operation(one) for one in reversed(logged(transaction, LogFilter(queue, group), limit=_MOST))])
+    said = logged(transaction, LogFilter(queue, group), limit=_MOST)
+    lines.append([*_before(said), *map(_operation, reversed(said))])
     if (place := first_open_place(transaction, found.queue_id, view, lambda *_: None)) is not None:
         lines.append([Step(place.since, StepKind.WAITS, place.told, None, queue, group)])
     gone = view.ordinal - sum(one.ordinal is not None for one in places)
@@ -446,6 +447,16 @@ def _fault(one: FaultView) -> Step:
     again = f"; again {one.retry_at.isoformat(' ', 'seconds')}" if one.retry_at else ""
     text = f"attempt {one.attempt} of {one.worker}, {one.kind}: {one.error_class}: {one.error}{again}"
     return Step(one.at, StepKind.FAULT, text, one.message_id, one.queue, one.group)
+
+
+def _before(said: Sequence[Logged]) -> Iterator[Step]:
+    """Where messages were that have been put back since: that they were set aside, as the operator log has it, oldest first."""
+    for one in reversed(said):
+        since, about = one.details.get("since"), one.details.get("message_id")
+        if one.action == "requeue" and since is not None:
+            text = f"{one.details['status']}: {one.details.get('why')}, put back since"
+            about = None if about is None else str(about)
+            yield Step(datetime.fromisoformat(since), StepKind.SET_ASIDE, text, about, one.queue, one.group)
 
 
 def _operation(one: Logged) -> Step:

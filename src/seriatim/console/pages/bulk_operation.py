@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from seriatim.console.actions import ON_GROUPS
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.errors import UsageError, shown
 from seriatim.operations import bulk_operations
 from seriatim.operations.bulk_operations import RESULTS
@@ -80,10 +81,11 @@ def _read(asked: Asked) -> Answer:
     return Answer(
         BULK_OPERATIONS.object_of(one),
         title=f"Bulk operation {one.bulk_id}",
-        fields=_FIELDS,
         listing=listing,
         values={"one": one, "words": words, "may": asked.may(words.role), "heading": heading},
     )
 
 
-PAGE = Page(("bulk-operations/{id}",), "Bulk operation", _read, _TEMPLATE)
+PAGE = Page(
+    ("bulk-operations/{id}",), "Bulk operation", _read, _TEMPLATE, fields=_FIELDS, takes=("after_queue", "after_key")
+)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import bulk_operations
 from seriatim.operations.tables.bulk import BULK_OPERATIONS
 
@@ -17,17 +18,16 @@ def _read(asked: Asked) -> Answer:
     )
     return Answer(
         BULK_OPERATIONS.objects_of(rows),
-        fields=_FIELDS,
-        about="Actions on more than 1,000 groups, newest first. They go on when the page or the terminal that began them is closed.",
+        about="Actions on many groups, newest first. They go on when the page or the terminal that began them is closed.",
         listing=Listing(
             BULK_OPERATIONS,
             rows,
             "Bulk operations",
             links={"operation": lambda one: ("bulk-operations", str(one.bulk_id))},
-            nothing="There are no bulk operations. What is done to at most 1,000 groups is done at once: see the operator log.",
+            nothing="There are no bulk operations. What is done to few groups is in the operator log only.",
             following=None if len(rows) < asked.limit else dict(asked.query) | {"before": str(rows[-1].bulk_id)},
         ),
     )
 
 
-PAGE = Page(("bulk-operations",), "Bulk operations", _read, section="Work")
+PAGE = Page(("bulk-operations",), "Bulk operations", _read, section="Work", fields=_FIELDS, takes=("before",))

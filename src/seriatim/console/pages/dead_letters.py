@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import OLDER_THAN, QUEUE, SINCE, UNTIL, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import dead_letters
 from seriatim.operations.tables.dead_letters import DEAD_LETTERS
 from seriatim.operations.tables.errors import ERRORS
@@ -13,14 +14,14 @@ __all__ = ["PAGE"]
 
 _FILTERS = ("queue", "key", "error_class", "error", "older_than", "since", "until")
 _FIELDS = (
-    Field("queue", "Queue"),
+    QUEUE,
     Field("key", "Group", hint="c*"),
     Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
-    Field("older_than", "Longer ago than", hint="7d"),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
-    Field("by", "Counted by", ("error",)),
+    OLDER_THAN,
+    SINCE,
+    UNTIL,
+    Field("by", "Count by error", ("error",)),
 )
 _TEMPLATE = """
 {% extends "base.html" %}
@@ -49,14 +50,13 @@ def _read(asked: Asked) -> Answer:
         counts = dead_letters.dead_letters_by_error(asked.box, limit=asked.limit, **given)
         return Answer(
             ERRORS.objects_of(counts),
-            fields=_FIELDS,
             listing=Listing(ERRORS, counts, "Errors", _to_class(asked)),
             values=where,
         )
-    rows = dead_letters.dead_letters(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
+    page = dead_letters.page(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
+    rows = page.rows
     return Answer(
         DEAD_LETTERS.objects_of(rows),
-        fields=_FIELDS,
         listing=Listing(
             DEAD_LETTERS,
             rows,
@@ -66,11 +66,13 @@ def _read(asked: Asked) -> Answer:
                 "message": lambda one: ("messages", one.message_id),
                 "group": lambda one: None if one.group is None else ("groups", one.queue, one.group),
             },
-            nothing="There are no dead letters.",
-            following=None if len(rows) < asked.limit else dict(asked.query) | {"after": str(rows[-1].entry_id)},
+            nothing="There are no dead letters."
+            if page.following is None
+            else f"None among {page.read:,} dead letters; there are more.",
+            following=None if page.following is None else dict(asked.query) | {"after": str(page.following)},
         ),
         values=where,
     )
 
 
-PAGE = Page(("dead-letters",), "Dead letters", _read, _TEMPLATE, section="Messages")
+PAGE = Page(("dead-letters",), "Dead letters", _read, _TEMPLATE, section="Messages", fields=_FIELDS, takes=("after",))

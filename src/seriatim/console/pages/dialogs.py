@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import Field, older_than
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.dialog import DialogState
 from seriatim.operations import dialogs
@@ -18,7 +19,7 @@ __all__ = ["PAGE"]
 _FIELDS = (
     Field("service", "Service"),
     Field("state", "State", tuple(map(str, DialogState))),
-    Field("older_than", "Began longer ago than", hint="7d"),
+    older_than("Began longer ago than", "7d"),
     Field("waiting", "Only with messages that can't be delivered yet", ("yes",)),
 )
 
@@ -31,7 +32,6 @@ def _read(asked: Asked) -> Answer:
     table = DIALOGS if not any(one.waiting for one in rows) else _WITH_STATUS
     return Answer(
         DIALOGS.objects_of(rows),
-        fields=_FIELDS,
         about="Oldest first. Messages that can't be delivered yet wait in the transmission queue.",
         listing=Listing(
             table,
@@ -64,4 +64,4 @@ def _after(asked: Asked) -> tuple[datetime, UUID] | None:
 _WITH_STATUS = DIALOGS.extended("A side", text_only("why they wait", lambda one: one.transmission_status, "why"))
 
 
-PAGE = Page(("dialogs",), "Dialogs", _read, section="Box")
+PAGE = Page(("dialogs",), "Dialogs", _read, section="Box", fields=_FIELDS, takes=("handle", "after"))

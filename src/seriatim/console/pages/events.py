@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import QUEUE, SINCE, UNTIL, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.kernel.outcome import EventKind
 from seriatim.operations import events
 from seriatim.operations.tables.events import EVENTS
@@ -12,11 +13,11 @@ from seriatim.operations.tables.events import EVENTS
 __all__ = ["PAGE"]
 
 _FIELDS = (
-    Field("queue", "Queue"),
+    QUEUE,
     Field("group", "Group"),
     Field("kinds", "Event", tuple(map(str, EventKind))),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
+    SINCE,
+    UNTIL,
 )
 
 
@@ -25,7 +26,6 @@ def _read(asked: Asked) -> Answer:
     rows = events.events(asked.box, before=asked.number("before"), limit=asked.limit, **given)
     return Answer(
         EVENTS.objects_of(rows),
-        fields=_FIELDS,
         about="Newest first.",
         listing=Listing(
             EVENTS,
@@ -38,4 +38,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("events",), "Events", _read, section="Box")
+PAGE = Page(("events",), "Events", _read, section="Box", fields=_FIELDS, takes=("key", "before"))

@@ -17,7 +17,7 @@ _TEMPLATE = """
 {% from "parts.html" import mending, message_link with context %}
 {% block main %}
 <h1>Fault {{ one.fault_id }}</h1>
-<p class="why-text">{{ one.error_class | plain }}: {{ one.error | plain }}</p>
+<div class="why-text">{{ (one.error_class ~ ": " ~ one.error) | folded(240) }}</div>
 <dl class="facts">
 <div><dt>At</dt><dd>{{ one.at | ago }}</dd></div>
 <div><dt>Kind</dt><dd>{{ one.kind }}</dd></div>

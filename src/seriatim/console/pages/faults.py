@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import QUEUE, SINCE, UNTIL, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import faults
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.faults import FAULTS
@@ -12,14 +13,14 @@ from seriatim.operations.tables.faults import FAULTS
 __all__ = ["PAGE"]
 
 _FIELDS = (
-    Field("queue", "Queue"),
+    QUEUE,
     Field("group", "Group"),
     Field("kind", "Kind", tuple(map(str, faults.FaultKind))),
     Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
-    Field("by", "Counted by", ("error",)),
+    SINCE,
+    UNTIL,
+    Field("by", "Count by error", ("error",)),
 )
 
 
@@ -34,15 +35,12 @@ def _read(asked: Asked) -> Answer:
     )
     if asked.query.get("by") == "error":
         counts = faults.faults_by_error(asked.box, limit=asked.limit, **given)
-        return Answer(
-            ERRORS.objects_of(counts), fields=_FIELDS, listing=Listing(ERRORS, counts, "Errors", _to_class(asked))
-        )
+        return Answer(ERRORS.objects_of(counts), listing=Listing(ERRORS, counts, "Errors", _to_class(asked)))
     rows = faults.faults(
         asked.box, message_id=asked.text("message"), before=asked.number("before"), limit=asked.limit, **given
     )
     return Answer(
         FAULTS.objects_of(rows),
-        fields=_FIELDS,
         about="What handlers failed at, newest first.",
         listing=Listing(
             FAULTS,
@@ -59,4 +57,6 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("faults",), "Faults", _read, section="Messages")
+PAGE = Page(
+    ("faults",), "Faults", _read, section="Messages", fields=_FIELDS, takes=("key", "older_than", "message", "before")
+)

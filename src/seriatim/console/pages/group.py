@@ -6,7 +6,6 @@ from itertools import pairwise
 from typing import Any
 
 from seriatim.console.actions import ON_GROUPS
-from seriatim.console.html import pretty
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.errors import EnvironmentProblem
 from seriatim.kernel.states import ALLOWED, refusal
@@ -18,6 +17,8 @@ __all__ = ["PAGE"]
 
 #: A body may be edited in the page up to this size.
 _EDITABLE = 256 * 1024
+#: A body that is no longer is seen at once, and a line of it has so many characters.
+_SHORT, _WIDE = 2_000, 100
 _STEPS = 80
 _HELD = 500
 
@@ -30,7 +31,7 @@ _TEMPLATE = """
 <p class="about">in queue <a href="{{ url('queues', view.queue) }}">{{ view.queue | plain }}</a>{% if view.since %}, in this state for {{ view.since | age }}{% endif %}</p>
 {% if done %}<p class="done" role="status">{{ done.action | words | capitalize }} is done{% if done.details.get("after") %}: {{ done.details.get("before", "") | words }} → {{ done.details["after"] | words }}{% endif %}. It is in the operator log as number {{ done.operation_id }}.</p>{% endif %}
 <section class="why {{ view.state }}" aria-labelledby="why"><h2 id="why">Why</h2>
-<p class="why-text">{{ it.why | plain }}</p>
+<div class="why-text">{{ it.why | folded(240) }}</div>
 <dl class="facts">
 {% if it.blocks %}<div><dt>The message that blocks</dt><dd>{{ message_link(it.blocks.message_id) }}<br><small>{{ it.blocks.type | plain }}{% if it.blocks.sequence is not none %}, sequence {{ it.blocks.sequence }}{% endif %}{% if it.blocks.attempt %}, handed out {{ it.blocks.attempt | counted("time") }}{% endif %}</small></dd></div>{% endif %}
 {% if it.following %}<div><dt>Next message</dt><dd>{{ message_link(it.following.message_id) }}<br><small>{{ it.following.type | plain }}{% if it.following.sequence is not none %}, sequence {{ it.following.sequence }}{% endif %}</small></dd></div>{% endif %}
@@ -43,13 +44,13 @@ _TEMPLATE = """
 </section>
 {% if best or more %}
 <section class="acts" aria-labelledby="acts"><h2 id="acts">{{ "What helps" if best else "What can be done" }}</h2>
-{% if best %}{{ act_form(best, view, seen, body=body, is_best=true, value=typed) }}{% endif %}
-<details{% if not best or typed and typed.action != best %} open{% endif %}><summary>More</summary>
-{% for action in more %}{{ act_form(action, view, seen, value=typed) }}{% endfor %}
+{% if best %}{{ act_form(best, view, seen, body=body, is_best=true, blocks=it.blocks) }}{% endif %}
+<details{% if not best or rejected and rejected.action != best %} open{% endif %}><summary>Other actions</summary>
+{% for action in more %}{{ act_form(action, view, seen, blocks=it.blocks) }}{% endfor %}
 {% for action, why in refusals %}{{ refused(action, view, why) }}{% endfor %}
 </details>
 </section>
-{% elif asked.reads_only %}<p class="about">This console only looks: it was started with --read-only.</p>
+{% elif asked.reads_only %}<p class="about">This console is read-only: nothing can be changed here.</p>
 {% elif not asked.may("mend") %}<p class="about">You may look, but not act here.</p>
 {% endif %}
 <section aria-labelledby="timeline"><h2 id="timeline">Timeline</h2>
@@ -89,7 +90,6 @@ def _values(asked: Asked, it: Standing) -> dict[str, Any]:
         "cut": len(steps) > _STEPS,
         "body": _body(asked, it) if best is Action.RETRY else None,
         "done": next((one for one in it.operations if one.operation_id == number), None),
-        "typed": None,
     }
 
 
@@ -146,7 +146,13 @@ def _body(asked: Asked, it: Standing) -> dict[str, Any] | None:
         return None
     if not all(one.isprintable() or one in "\n\t" for one in text):
         return None  # a field of a form would change it
-    return {"text": text, "shown": pretty(found.body, found.content_type)["text"], "message_id": found.message_id}
+    lines = text.count("\n") + 1 + len(text) // _WIDE
+    return {
+        "text": text,
+        "message_id": found.message_id,
+        "lines": min(max(lines, 2), 12),
+        "is_short": len(text) <= _SHORT,
+    }
 
 
 PAGE = Page(("groups/{queue}/{group}", "group"), "Group", _read, _TEMPLATE)

@@ -2,51 +2,43 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.causes import YOUNG, causes_of, filter_of
+from seriatim.console.filters import QUEUE, SINCE, UNTIL, Field, older_than
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import groups
 from seriatim.operations.bulk import BULK
-from seriatim.operations.groups import STOPPED, Action, ErrorCount, GroupState, GroupView
+from seriatim.operations.groups import STOPPED, GroupState, GroupView
 from seriatim.operations.tables.errors import ERRORS
 from seriatim.operations.tables.groups import GROUPS
 
 __all__ = ["PAGE"]
 
-#: A group that waits for a number for less isn't shown unless it is asked for: messages overtake each other all the time.
-_YOUNG = timedelta(minutes=10)
 _FILTERS = ("queue", "key", "older_than", "error_class", "error", "since", "until")
 _FIELDS = (
-    Field("queue", "Queue"),
+    QUEUE,
     Field("state", "State", ("all", *map(str, GroupState))),
     Field("key", "Key", hint="c*"),
     Field("error_class", "Error class", hint="ValueError"),
     Field("error", "Error text"),
-    Field("older_than", "In it for longer than", hint="5m"),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
-    Field("all", "Also young ones", ("yes",)),
+    older_than("In this state for longer than", "5m"),
+    SINCE,
+    UNTIL,
+    Field("all", "With groups that have waited for less than 10 minutes", ("yes",)),
 )
 
 _TEMPLATE = """
 {% extends "base.html" %}
-{% from "parts.html" import filters, listed with context %}
+{% from "parts.html" import causes_list, filters, listed with context %}
 {% block main %}
 <h1>Groups that stand still</h1>
 <p class="about">They hand nothing out until something happens.{% if not every %} Not shown: groups that have waited for a number for less than 10 minutes.{% endif %}</p>
 {{ filters(fields, asked) }}
 {% if causes %}
 <h2>Why</h2>
-<ul class="causes">
-{% for one, where in causes %}
-<li><a href="{{ url('groups', **dict(where, **kept)) }}"><strong>{{ one.count | counted("group") }}</strong> <span>{{ one.error | plain }}</span></a>
-{% if one.example %}<span class="example">{{ one.example | cell }}</span>{% endif %}
-{% for action in actions_of(one) %}{% if asked.may(on_groups[action].role) %}
-<a class="button" href="{{ url('bulk', what='groups', action=action, **where) }}">{{ on_groups[action].many }} {{ one.count | counted("group") }}…</a>
-{% endif %}{% endfor %}</li>
-{% endfor %}
-</ul>
+{{ causes_list(causes, kept, where) }}
 {% endif %}
 <h2>Groups</h2>
 {% if every and asked.may("mend") and listing.rows %}
@@ -68,10 +60,10 @@ def _read(asked: Asked) -> Answer:
     if asked.query.get("by") == "error":
         counts = groups.groups_by_error(asked.box, queue, state=state or STOPPED, **given)
         to_groups: dict[str, Any] = {
-            "error": lambda one: ("groups", asked.chosen(*_FILTERS, "state", "all") | _where(one, every=True))
+            "error": lambda one: ("groups", asked.chosen(*_FILTERS, "state", "all") | filter_of(one, every=True))
         }
         listing = Listing(ERRORS, counts, "Causes", to_groups)
-        return Answer(ERRORS.objects_of(counts), listing=listing, fields=_FIELDS, values=_nothing())
+        return Answer(ERRORS.objects_of(counts), listing=listing, values=_nothing())
     after = _after(asked)
     rows = groups.groups(
         asked.box, queue, state=state or STOPPED, suspected=None if state else True, after=after, limit=asked.limit, **given
@@ -92,15 +84,17 @@ def _read(asked: Asked) -> Answer:
     )
     causes = []
     if after is None and (named is None or named in STOPPED):  # others may be any number
-        counts = _causes(asked, queue, given, every=every)
-        causes = [(one, asked.chosen(*_FILTERS, "state") | _where(one, every=every)) for one in counts]
+        counts = (
+            groups.groups_by_error(asked.box, queue, state=named or STOPPED, **given)
+            if every
+            else causes_of(asked.box, queue)
+        )
+        causes = [(one, asked.chosen(*_FILTERS, "state") | filter_of(one, every=every)) for one in counts]
     return Answer(
         GROUPS.objects_of(shown),
         listing=listing,
-        fields=_FIELDS,
         values={
             "causes": causes,
-            "actions_of": _actions_of,
             "bulk": BULK,
             "where": asked.chosen(*_FILTERS, "state"),
             "every": every,
@@ -110,7 +104,7 @@ def _read(asked: Asked) -> Answer:
 
 
 def _nothing() -> dict[str, Any]:
-    return {"causes": [], "actions_of": _actions_of, "bulk": [], "where": {}, "every": True, "kept": {}}
+    return {"causes": [], "bulk": [], "where": {}, "every": True, "kept": {}}
 
 
 def _after(asked: Asked) -> tuple[str, str] | None:
@@ -121,34 +115,16 @@ def _after(asked: Asked) -> tuple[str, str] | None:
 
 def _is_young(one: GroupView, now: datetime) -> bool:
     waits = one.state is GroupState.WAITING and not one.restart_suspected
-    return waits and one.since is not None and now - one.since < _YOUNG
+    return waits and one.since is not None and now - one.since < YOUNG
 
 
-def _causes(asked: Asked, queue: str | None, given: dict[str, Any], *, every: bool) -> list[ErrorCount]:
-    """The causes of the groups that are shown."""
-    if every:
-        return groups.groups_by_error(asked.box, queue, state=asked.text("state") or STOPPED, **given)
-    others = groups.groups_by_error(asked.box, queue, state=STOPPED - {GroupState.WAITING})
-    old = groups.groups_by_error(asked.box, queue, state=GroupState.WAITING, older_than=_YOUNG.total_seconds())
-    return sorted([*others, *old], key=lambda one: (-one.count, one.error))
-
-
-def _where(one: ErrorCount, *, every: bool) -> dict[str, str]:
-    """The filter for the groups of a cause."""
-    if one.error == GroupState.WAITING and not every:
-        return {"state": one.error, "older_than": f"{_YOUNG.total_seconds():.0f}s"}
-    return {"state": one.error} if one.error in list(GroupState) else {"error_class": one.error}
-
-
-def _actions_of(one: ErrorCount) -> list[Action]:
-    """What usually helps groups that stand still for a cause."""
-    match one.error:
-        case GroupState.SUSPENDED:
-            return [Action.RESUME]
-        case GroupState.TIMED_OUT | GroupState.WAITING:
-            return [Action.SKIP_HOLE]
-        case _:
-            return [Action.RETRY, Action.SKIP_MESSAGE]
-
-
-PAGE = Page(("groups",), "Groups that stand still", _read, _TEMPLATE, section="Work", place=0)
+PAGE = Page(
+    ("groups",),
+    "Groups that stand still",
+    _read,
+    _TEMPLATE,
+    section="Work",
+    place=0,
+    fields=_FIELDS,
+    takes=("by", "after_queue", "after_key"),
+)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import QUEUE, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import instances
 from seriatim.operations.tables.instances import INSTANCES
 
 __all__ = ["PAGE"]
 
 _FIELDS = (
-    Field("queue", "Queue"),
+    QUEUE,
     Field("group", "Group"),
     Field("status", "Status", tuple(map(str, instances.InstanceStatus))),
 )
@@ -24,7 +25,7 @@ _TEMPLATE = """
 {{ listed(listing) }}
 {% if listing.rows | length == 1 %}{% set one = listing.rows[0] %}
 {% if asked.may("mend") %}{{ switch_form("instance.resume" if one.status == "suspended" else "instance.suspend", one.instance_id, ("Resume" if one.status == "suspended" else "Suspend") ~ " instance " ~ one.instance_id) }}{% endif %}
-{% if asked.may("discard") %}{{ switch_form("instance.terminate", one.instance_id, "Terminate instance " ~ one.instance_id) }}{% endif %}
+{% if asked.may("discard") %}{{ switch_form("instance.terminate", one.instance_id, "Terminate instance " ~ one.instance_id, "The instance ends. Messages that were led to it become dead letters; the others that wait are matched with the starting subscriptions again.") }}{% endif %}
 {% endif %}
 {% endblock %}
 """
@@ -39,7 +40,6 @@ def _read(asked: Asked) -> Answer:
         rows = [instances.instance_view(asked.box, int(number) if number.isdecimal() and len(number) < 19 else 0)]
     return Answer(
         INSTANCES.objects_of(rows),
-        fields=_FIELDS,
         listing=Listing(
             INSTANCES,
             rows,
@@ -54,4 +54,12 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("instances", "instances/{instance}"), "Instances", _read, _TEMPLATE, section="Box")
+PAGE = Page(
+    ("instances", "instances/{instance}"),
+    "Instances",
+    _read,
+    _TEMPLATE,
+    section="Box",
+    fields=_FIELDS,
+    takes=("after",),
+)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Page
+from seriatim.console.filters import QUEUE, SINCE, UNTIL, Field, check_values
+from seriatim.console.page import Answer, Asked, Page
 from seriatim.operations import operator_log
 from seriatim.operations.tables.standing import LOG
 
@@ -15,8 +16,8 @@ _FIELDS = (
     Field("group", "Group"),
     Field("actor", "Actor"),
     Field("action", "Action", hint="skip_message"),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
+    SINCE,
+    UNTIL,
 )
 _TEMPLATE = """
 {% extends "base.html" %}
@@ -32,17 +33,17 @@ _TEMPLATE = """
 <thead><tr><th scope="col" class="n">number</th><th scope="col">when</th><th scope="col">actor</th><th scope="col">action</th><th scope="col">on</th><th scope="col">reason</th><th scope="col">role</th></tr></thead>
 <tbody>
 {% for one in runs %}<tr>
-<td class="n">{% if one.count > 1 %}{{ one.first_id }}..{% endif %}{{ one.operation_id }}</td>
-<td>{{ one.at | ago }}</td>
-<td><a href="{{ url(*at, **dict(kept, actor=one.actor)) }}">{{ one.actor | plain }}</a></td>
-<td><a href="{{ url(*at, **dict(kept, action=one.action)) }}">{{ one.action | words }}</a></td>
-<td>{% set listed = one.listed %}{% if one.count == 1 %}{% if listed %}{{ group_link(*listed[0]) }} in {% endif %}{{ (one.queues or []) | join(", ") | plain }}
+<td data-title="number" class="n">{% if one.count > 1 %}{{ one.first_id }}..{% endif %}{{ one.operation_id }}</td>
+<td data-title="when">{{ one.at | ago }}</td>
+<td data-title="actor"><a href="{{ url(*at, **dict(kept, actor=one.actor)) }}">{{ one.actor | plain }}</a></td>
+<td data-title="action"><a href="{{ url(*at, **dict(kept, action=one.action)) }}">{{ one.action | words }}</a></td>
+<td data-title="on">{% set listed = one.listed %}{% if one.count == 1 %}{% if listed %}{{ group_link(*listed[0]) }} in {% endif %}{{ (one.queues or []) | join(", ") | plain }}
 {% elif listed %}<details><summary>{% if one.is_cut %}more than {% endif %}{{ one.count | counted("group") }} in {{ one.queues | join(", ") | plain }}</summary>
 <ul class="many">{% for queue, group in listed %}<li>{{ group_link(queue, group) }}{% if one.queues | length > 1 %} in {{ queue | plain }}{% endif %}</li>{% endfor %}
 {% if one.count > listed | length %}<li>and {{ (one.count - listed | length) | number }} more: <a href="{{ url(_suffix='.json', *at, **dict(kept, actor=one.actor, action=one.action, before=one.operation_id + 1, limit=[one.count, 1000] | min)) }}">all as JSON</a></li>{% endif %}</ul></details>
 {% else %}{{ one.count | counted("time") }}{% if one.queues %} on {{ one.queues | join(", ") | plain }}{% endif %}{% endif %}</td>
-<td class="long">{{ one.reason | cell }}</td>
-<td>{{ (one.role or "") | plain }}</td>
+<td data-title="reason" class="long">{{ one.reason | folded }}</td>
+<td data-title="role">{{ (one.role or "") | plain }}</td>
 </tr>
 {% endfor %}
 </tbody></table></div>
@@ -57,12 +58,16 @@ def _read(asked: Asked) -> Answer:
     before = asked.number("before")
     if asked.is_twin:
         rows = operator_log.operator_log(asked.box, before=before, limit=asked.limit, **given)
+        if not rows:
+            check_values(asked.box, (QUEUE,), given)
         return Answer(LOG.objects_of(rows))
     runs = operator_log.operator_log_runs(asked.box, before=before, limit=asked.limit, **given)
+    if not runs:  # a queue that was dropped is in the log
+        check_values(asked.box, (QUEUE,), given)
     following = None
     if runs and (len(runs) == asked.limit or runs[-1].is_cut):
         following = dict(asked.query) | {"before": str(runs[-1].first_id)}
-    return Answer(None, fields=_FIELDS, values={"runs": runs, "following": following, "kept": given})
+    return Answer(None, values={"runs": runs, "following": following, "kept": given})
 
 
-PAGE = Page(("log",), "Operator log", _read, _TEMPLATE, section="Box")
+PAGE = Page(("log",), "Operator log", _read, _TEMPLATE, section="Box", fields=_FIELDS, takes=("before",))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import QUEUE, SINCE, UNTIL, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import messages
 from seriatim.operations.tables.messages import MESSAGES
 
@@ -15,13 +17,13 @@ _STATUSES = (
     *("late", "duplicate", "invalid", "rejected", "dead", "done", "unrouted"),
 )
 _FIELDS = (
-    Field("queue", "Queue"),
+    QUEUE,
     Field("group", "Group"),
     Field("status", "Status", _STATUSES),
     Field("type", "Type"),
     Field("error", "Error text"),
-    Field("since", "Published since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
+    replace(SINCE, label="Published since"),
+    UNTIL,
 )
 
 
@@ -44,7 +46,6 @@ def _read(asked: Asked) -> Answer:
     return Answer(
         MESSAGES.objects_of(rows),
         about="Oldest first. A message has a line for each queue that has it.",
-        fields=_FIELDS,
         listing=Listing(
             MESSAGES,
             rows,
@@ -60,4 +61,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("messages",), "Messages", _read, section="Messages")
+PAGE = Page(("messages",), "Messages", _read, section="Messages", fields=_FIELDS, takes=("after", "at"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import Field, older_than
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.errors import ActionRefused
 from seriatim.kernel.states import STOPPED, GroupState
 from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, GROUP
@@ -17,8 +18,8 @@ _FIELDS = (
     Field("queue", "Destination"),
     Field("state", "State", tuple(map(str, GroupState))),
     Field("key", "Key", hint="c*"),
-    Field("older_than", "Waits longer than", hint="5m"),
-    Field("all", "Also groups that hold nothing", ("yes",)),
+    older_than("Waits longer than", "5m"),
+    Field("all", "With groups that hold nothing", ("yes",)),
 )
 _TEMPLATE = """
 {% extends "base.html" %}
@@ -70,7 +71,6 @@ def _read(asked: Asked) -> Answer:
     return Answer(
         COUNTS.object_of(one),
         title=f"Pipeline {one.pipeline}",
-        fields=_FIELDS,
         listing=Listing(GROUP, rows, "Groups", links, nothing="No group stands still."),
         values={
             "one": one,
@@ -84,4 +84,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("pipelines/{pipeline}",), "Pipeline", _read, _TEMPLATE)
+PAGE = Page(("pipelines/{pipeline}",), "Pipeline", _read, _TEMPLATE, fields=_FIELDS)

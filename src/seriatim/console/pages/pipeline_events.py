@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import SINCE, UNTIL, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.kernel.outcome import EventKind
 from seriatim.operations.tables.pipelines import EVENTS
 
@@ -14,8 +15,8 @@ _FIELDS = (
     Field("queue", "Destination"),
     Field("group", "Group"),
     Field("kinds", "Event", tuple(one.word for one in EventKind)),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
+    SINCE,
+    UNTIL,
 )
 
 
@@ -29,7 +30,6 @@ def _read(asked: Asked) -> Answer:
     return Answer(
         EVENTS.objects_of(rows),
         title=f"Events of pipeline {found.name}",
-        fields=_FIELDS,
         about="Newest first.",
         listing=Listing(
             EVENTS,
@@ -42,4 +42,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("pipelines/{pipeline}/events",), "Events of a pipeline", _read)
+PAGE = Page(("pipelines/{pipeline}/events",), "Events of a pipeline", _read, fields=_FIELDS, takes=("key", "before"))

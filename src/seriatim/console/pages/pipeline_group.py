@@ -36,13 +36,13 @@ _TEMPLATE = """
 {% if best or more %}
 <section class="acts" aria-labelledby="acts"><h2 id="acts">{{ "What helps" if best else "What can be done" }}</h2>
 {% if not running %}<p class="law">The pipeline isn't running: its next run obeys.</p>{% endif %}
-{% if best %}{{ act_form(best, view, seen, is_best=true, value=typed, pipeline=pipeline) }}{% endif %}
-<details{% if not best or typed and typed.action != best %} open{% endif %}><summary>More</summary>
-{% for action in more %}{{ act_form(action, view, seen, value=typed, pipeline=pipeline) }}{% endfor %}
+{% if best %}{{ act_form(best, view, seen, is_best=true, pipeline=pipeline) }}{% endif %}
+<details{% if not best or rejected and rejected.action != best %} open{% endif %}><summary>Other actions</summary>
+{% for action in more %}{{ act_form(action, view, seen, pipeline=pipeline) }}{% endfor %}
 {% for action, why in refusals %}{{ refused(action, view, why) }}{% endfor %}
 </details>
 </section>
-{% elif asked.reads_only %}<p class="about">This console only looks: it was started with --read-only.</p>
+{% elif asked.reads_only %}<p class="about">This console is read-only: nothing can be changed here.</p>
 {% elif not asked.may("mend") %}<p class="about">You may look, but not act here.</p>
 {% endif %}
 <section aria-labelledby="timeline"><h2 id="timeline">Events and commands</h2>
@@ -86,7 +86,6 @@ def _read(asked: Asked) -> Answer:
         "seen": seen_in_pipeline(view),
         "steps": _steps(told, log),
         "done": next((one for one in log if one.operation_id == asked.query.get("done")), None),
-        "typed": None,
         # What asks the run has a batch made of that, after which a live page would ask again.
         "is_live": reported is not None,
     }  # fmt: skip

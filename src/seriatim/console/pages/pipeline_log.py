@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import SINCE, UNTIL, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations.tables.pipelines import LOGGED
 
 __all__ = ["PAGE"]
@@ -14,8 +15,8 @@ _FIELDS = (
     Field("group", "Group"),
     Field("actor", "Actor"),
     Field("action", "Action", hint="skip_message"),
-    Field("since", "Since", hint="2h, or 2026-03-01 14:30"),
-    Field("until", "Until"),
+    SINCE,
+    UNTIL,
 )
 
 
@@ -29,7 +30,6 @@ def _read(asked: Asked) -> Answer:
     return Answer(
         LOGGED.objects_of(rows),
         title=f"Operator log of pipeline {found.name}",
-        fields=_FIELDS,
         about="Newest first. A command that the pipeline hasn't obeyed yet is queued.",
         listing=Listing(
             LOGGED.without("pipeline"), rows, "Operator log", links, nothing="No operator has done anything."
@@ -37,4 +37,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("pipelines/{pipeline}/log",), "Operator log of a pipeline", _read)
+PAGE = Page(("pipelines/{pipeline}/log",), "Operator log of a pipeline", _read, fields=_FIELDS)

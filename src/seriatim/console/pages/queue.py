@@ -26,7 +26,7 @@ _TEMPLATE = """
 {% if asked.may("switch") %}
 {{ switch_form("queue.off" if enabled else "queue.on", name, "Turn " ~ ("off" if enabled else "on") ~ " queue " ~ name) }}
 {% endif %}
-<h2>At work</h2>
+<h2>Processes</h2>
 {{ listed(at_work) }}
 {% endblock %}
 """
@@ -41,7 +41,7 @@ def _read(asked: Asked) -> Answer:
     if known is None or (one is None and not is_new):  # a role sees some queues, and knows the names of all
         raise UsageError(f"there is no queue {shown(name)}", remedy="the overview has all queues")
     at_work = Listing(
-        WORKER.without("longest"), workers.workers(asked.box, name), "At work", nothing="No process works on it."
+        WORKER.without("longest"), workers.workers(asked.box, name), "Processes", nothing="No process works on it."
     )
     twin = {"queue": name, "enabled": known.enabled} if one is None else COUNTS.object_of(one)
     values = {

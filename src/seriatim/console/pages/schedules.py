@@ -14,7 +14,7 @@ _TEMPLATE = """
 {% block main %}
 <h1>Schedules</h1>
 {{ listed(listing) }}
-{% if asked.may("switch") and listing.rows %}<details><summary>Pause or resume one</summary>
+{% if asked.may("switch") and listing.rows %}<details{% if rejected %} open{% endif %}><summary>Pause or resume one</summary>
 {% for one in listing.rows %}{{ switch_form("schedule.resume" if one.paused_at else "schedule.pause", one.schedule, ("Resume" if one.paused_at else "Pause") ~ " schedule " ~ one.schedule) }}{% endfor %}
 </details>{% endif %}
 {% endblock %}

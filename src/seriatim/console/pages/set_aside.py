@@ -1,11 +1,12 @@
-"""Messages that were set aside as late, duplicate, invalid or rejected, and unrouted ones."""
+"""Messages that were set aside as late, duplicate, invalid or rejected, and unrouted ones: all but dead letters."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import OLDER_THAN, QUEUE, Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.errors import UsageError, shown
 from seriatim.operations import set_aside
 from seriatim.operations.tables.messages import SET_ASIDE
@@ -14,18 +15,18 @@ __all__ = ["PAGE"]
 
 _FILTERS = ("queue", "group", "status", "type", "older_than")
 _FIELDS = (
-    Field("queue", "Queue"),
+    QUEUE,
     Field("group", "Group"),
     Field("status", "Status", set_aside.SET_ASIDE),
     Field("type", "Type"),
-    Field("older_than", "Longer ago than", hint="7d"),
+    OLDER_THAN,
 )
 _TEMPLATE = """
 {% extends "base.html" %}
 {% from "parts.html" import filters, listed with context %}
 {% block main %}
-<h1>Set aside</h1>
-<p class="about">Messages that came late, twice, or that no queue could take. Dead letters have <a href="{{ url('dead-letters') }}">a page of their own</a>.</p>
+<h1>Late or invalid</h1>
+<p class="about">Messages that the rules of their queue set aside as late, duplicate, invalid or rejected, and unrouted ones. What was set aside because its handler failed, or an operator gave it up, is a <a href="{{ url('dead-letters') }}">dead letter</a>.</p>
 {{ filters(fields, asked) }}
 {% if listing.rows %}<p class="bulk">All messages that this filter finds:
 {% if asked.may("mend") and listing.rows | selectattr("status", "in", ("late", "duplicate", "rejected")) | list %}<a class="button" href="{{ url('bulk', what='set-aside', action='requeue', **where) }}">Requeue…</a>{% endif %}
@@ -43,18 +44,17 @@ def _read(asked: Asked) -> Answer:
     )
     return Answer(
         SET_ASIDE.objects_of(rows),
-        fields=_FIELDS,
         listing=Listing(
             SET_ASIDE,
             rows,
-            "Set aside",
+            "Late or invalid messages",
             links={
                 "message": lambda one: ("messages", one.message_id),
                 "group": lambda one: (
                     None if one.group is None or one.queue is None else ("groups", one.queue, one.group)
                 ),
             },
-            nothing="Nothing was set aside.",
+            nothing="No message is late or invalid.",
             following=None if len(rows) < asked.limit else dict(asked.query) | {"after": _text_of(rows[-1].place)},
         ),
         values={"where": asked.chosen(*_FILTERS)},
@@ -83,4 +83,4 @@ def _text_of(place: set_aside.ListPlace) -> str:
     return ",".join([since.isoformat(), *map(str, numbers)])
 
 
-PAGE = Page(("set-aside",), "Set aside", _read, _TEMPLATE, section="Messages")
+PAGE = Page(("set-aside",), "Late or invalid", _read, _TEMPLATE, section="Messages", fields=_FIELDS, takes=("after",))

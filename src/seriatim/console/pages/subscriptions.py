@@ -13,7 +13,7 @@ _TEMPLATE = """
 {% block main %}
 <h1>Subscriptions</h1>
 {{ listed(listing) }}
-{% if asked.may("switch") and listing.rows %}<details><summary>Start or stop one</summary>
+{% if asked.may("switch") and listing.rows %}<details{% if rejected %} open{% endif %}><summary>Start or stop one</summary>
 {% for one in listing.rows %}{{ switch_form("subscription.stop" if one.state == "started" else "subscription.start", one.declared.name, ("Stop" if one.state == "started" else "Start") ~ " subscription " ~ one.declared.name) }}{% endfor %}
 </details>{% endif %}
 {% endblock %}

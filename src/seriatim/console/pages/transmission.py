@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import Field
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import links
 from seriatim.operations.tables.links import STREAMS
 
@@ -21,7 +22,6 @@ def _read(asked: Asked) -> Answer:
         following = dict(asked.query) | {"limit": str(min(asked.limit * 4, _MOST))}
     return Answer(
         STREAMS.objects_of(rows),
-        fields=_FIELDS,
         about="The streams over links: those that wait first. What waits in dialogs of this box is in the list of dialogs.",
         listing=Listing(
             STREAMS,
@@ -34,4 +34,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("transmission",), "Transmission", _read, section="Box")
+PAGE = Page(("transmission",), "Transmission", _read, section="Box", fields=_FIELDS)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from seriatim.console.page import Answer, Asked, Field, Listing, Page
+from seriatim.console.filters import QUEUE
+from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import workers
 from seriatim.operations.tables.table import Column, Table
 from seriatim.operations.tables.workers import WORKER
 
 __all__ = ["PAGE"]
 
-_FIELDS = (Field("queue", "Queue"),)
+_FIELDS = (QUEUE,)
 _IN_HAND: Table[tuple[workers.WorkerView, workers.WorkView]] = Table(
     "A message in hand",
     Column("queue", value=lambda one: one[0].queue),
@@ -47,7 +48,6 @@ def _read(asked: Asked) -> Answer:
     }
     return Answer(
         WORKER.objects_of(rows),
-        fields=_FIELDS,
         listing=Listing(WORKER.without("longest"), rows, "Workers", nothing="No process works on a queue."),
         values={
             "idle": [one.queue for one in workers.idle_queues(asked.box)],
@@ -56,4 +56,4 @@ def _read(asked: Asked) -> Answer:
     )
 
 
-PAGE = Page(("workers",), "Workers", _read, _TEMPLATE, section="Work")
+PAGE = Page(("workers",), "Workers", _read, _TEMPLATE, section="Work", fields=_FIELDS)

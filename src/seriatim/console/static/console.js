@@ -53,7 +53,7 @@
     const pause = button();
     if (pause) {
       pause.hidden = false;
-      pause.textContent = paused ? "Go on" : "Pause";
+      pause.textContent = paused ? "Resume" : "Pause";
     }
   };
   // A page isn't changed under the hands of somebody who types, selects, or has the page in the background.

@@ -10,15 +10,24 @@ from seriatim.operations.tables.messages import MESSAGES
 from seriatim.operations.tables.table import Column, Table, json_only
 
 if TYPE_CHECKING:
-    from seriatim.box.views.find import Found, FoundMessage
+    from seriatim.box.views.find import Found, FoundMessage, Similar
 
-__all__ = ["FOUND", "FOUND_MESSAGES"]
+__all__ = ["FOUND", "FOUND_MESSAGES", "SIMILAR"]
 
 FOUND_MESSAGES: Table[FoundMessage] = Table(
     "A found message",
     *cast("tuple[Column[FoundMessage], ...]", MESSAGES.columns),
     Column("matched", after="reason"),
     row="seriatim.box.views.find:FoundMessage",
+)
+SIMILAR: Table[Similar] = Table(
+    "A message or group that has a text in part",
+    Column("matched"),
+    Column("message_id", "message"),
+    Column("queue"),
+    Column("group"),
+    Column("at"),
+    row="seriatim.box.views.find:Similar",
 )
 FOUND: Table[Found] = Table(
     "What a box knows of a text",
@@ -27,5 +36,6 @@ FOUND: Table[Found] = Table(
     Column("messages", None, rows=FOUND_MESSAGES),
     Column("faults", None, rows=FAULTS),
     *json_only("published", "keeps"),
+    Column("similar", None, rows=SIMILAR, optional=True),
     row="seriatim.box.views.find:Found",
 )

@@ -84,7 +84,7 @@ COUNTS: Table[PipelineCounts] = Table(
     "The counts of a pipeline",
     Column("pipeline"),
     *json_only("checkpoint"),
-    Column("running", "is", shown=lambda one: "running" if one.running else "stopped"),
+    Column("running", "state", shown=lambda one: "running" if one.running else "stopped"),
     Column("batch"),
     Column("batch_at", "at"),
     Column("behind"),

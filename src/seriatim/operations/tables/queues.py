@@ -22,7 +22,7 @@ def _stopped(counts: QueueCounts) -> str:
 COUNTS: Table[QueueCounts] = Table(
     "The counts of a queue",
     *columns("queue", "policy"),
-    Column("enabled", "is", shown=lambda one: f"{'on' if one.enabled else 'off'}{', full' if one.is_full else ''}"),
+    Column("enabled", "state", shown=lambda one: f"{'on' if one.enabled else 'off'}{', full' if one.is_full else ''}"),
     *json_only("owner"),
     *columns("arrived", "held", "queued", "in_hand"),
     text_only("set aside", set_aside_counts, "the messages that were set aside, by disposition"),
@@ -32,7 +32,7 @@ COUNTS: Table[QueueCounts] = Table(
     Column("stopped", "stopped groups", shown=_stopped, after="in hand"),
     Column("waiting_groups", after="stopped groups"),
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s)),
-    Column("processes", "at work", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
+    Column("processes", shown=lambda one: "nobody" if one.is_idle else one.processes or None),
     *json_only("faulted", "is_idle"),
     Column("open_places", after="waiting groups", optional=True),
     Column("oldest_open", after="open places", optional=True),

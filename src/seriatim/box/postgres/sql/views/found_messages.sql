@@ -28,18 +28,21 @@ WITH of_group AS MATERIALIZED (
     ) AS one
 ), of_message AS MATERIALIZED (
     SELECT stored.arrival_id, stored.position, stored.message_id = %(text)s::text AS is_id, stored.context
-    FROM {schema}.spool AS stored
-    WHERE stored.arrival_id >= coalesce((
-            SELECT one.arrival_id FROM {schema}.spool AS one
-            WHERE %(newest)s::bigint IS NOT NULL ORDER BY one.arrival_id DESC, one.position DESC OFFSET %(newest)s LIMIT 1
-        ), 0)
-        AND stored.received_at >= coalesce(%(since)s::timestamptz, clock_timestamp() - %(since_ago)s::interval, '-infinity')
+    FROM (
+        SELECT arrival_id, position, message_id, received_at, context FROM {schema}.spool WHERE %(newest)s::bigint IS NULL
+        UNION ALL
+        (
+            SELECT arrival_id, position, message_id, received_at, context FROM {schema}.spool
+            WHERE %(newest)s::bigint IS NOT NULL ORDER BY arrival_id DESC, position DESC LIMIT %(newest)s::bigint
+        )
+    ) AS stored
+    WHERE stored.received_at >= coalesce(%(since)s::timestamptz, clock_timestamp() - %(since_ago)s::interval, '-infinity')
         AND stored.received_at < coalesce(%(until)s::timestamptz, clock_timestamp() - %(until_ago)s::interval, 'infinity')
         AND (
             stored.message_id = %(text)s::text
             OR jsonb_path_exists(stored.context, '$.* ? (@ == $text || @ == $number || @ == $truth)', %(given)s::jsonb)
         )
-    -- Not by the index: to read the table as it lies is several times as fast as row by row in that order.
+    -- All are not read by the index: to read the table as it lies is several times as fast as row by row in that order.
     ORDER BY stored.arrival_id + 0 DESC, stored.position DESC LIMIT %(limit)s
 ), matching AS MATERIALIZED (
     SELECT arrival_id, position, min(matched) AS matched FROM (

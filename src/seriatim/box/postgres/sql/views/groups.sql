@@ -61,7 +61,7 @@ WITH place AS MATERIALIZED (
         END AS next,
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
         -- A clock that begins in the future began while that of the database was ahead; or with a delayed message.
-        CASE WHEN known.since > {schema}.now_us() AND NOT EXISTS (
+        CASE WHEN known.due_at IS NOT NULL AND known.since > {schema}.now_us() AND NOT EXISTS (
             SELECT FROM {schema}.entries AS delayed
             WHERE delayed.queue_id = known.queue_id AND delayed.group_key = known.group_key
                 AND delayed.visible_at > clock_timestamp()

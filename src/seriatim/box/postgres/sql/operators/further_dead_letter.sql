@@ -1,0 +1,7 @@
+-- Purpose: the number of the dead letter that comes so many after a number; none if there are fewer.
+-- Caller: dead_letters.py.
+-- Locks: none.
+-- Index: aside_dead.
+SELECT one.entry_id FROM {schema}.aside AS one
+WHERE one.disposition = 'dead' AND one.entry_id > %(after)s::bigint
+ORDER BY one.entry_id OFFSET %(most)s::integer - 1 LIMIT 1

@@ -1,0 +1,45 @@
+"""Why groups stand still, counted by cause, each with what usually helps and the filter that finds its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+
+from seriatim.box.box import MessageBox
+from seriatim.operations import groups
+from seriatim.operations.groups import STOPPED, Action, ErrorCount, GroupState
+
+__all__ = ["YOUNG", "actions_of", "causes_of", "failures_in", "filter_of"]
+
+#: A group that waits for a number for less isn't shown unless it is asked for: messages overtake each other all the time.
+YOUNG = timedelta(minutes=10)
+
+
+def causes_of(box: MessageBox, queue: str | None = None) -> list[ErrorCount]:
+    """The causes for which groups stand still, of a queue or of all, the most frequent first, without those that have waited for a moment."""
+    others = groups.groups_by_error(box, queue, state=STOPPED - {GroupState.WAITING})
+    old = groups.groups_by_error(box, queue, state=GroupState.WAITING, older_than=YOUNG.total_seconds())
+    return sorted([*others, *old], key=lambda one: (-one.count, one.error))
+
+
+def filter_of(one: ErrorCount, *, every: bool = False) -> dict[str, str]:
+    """The filter for the groups of a cause; `every`: also of those that have waited for a moment."""
+    if one.error == GroupState.WAITING and not every:
+        return {"state": one.error, "older_than": f"{YOUNG.total_seconds():.0f}s"}
+    return {"state": one.error} if one.error in list(GroupState) else {"error_class": one.error}
+
+
+def failures_in(causes: Iterable[tuple[ErrorCount, object]]) -> int:
+    """At how many errors handlers have failed, of causes with their filters."""
+    return sum(one.error not in list(GroupState) for one, _ in causes)
+
+
+def actions_of(one: ErrorCount) -> list[Action]:
+    """What usually helps groups that stand still for a cause."""
+    match one.error:
+        case GroupState.SUSPENDED:
+            return [Action.RESUME]
+        case GroupState.TIMED_OUT | GroupState.WAITING:
+            return [Action.SKIP_HOLE]
+        case _:
+            return [Action.RETRY, Action.SKIP_MESSAGE]

@@ -1,0 +1,108 @@
+"""The filters above lists: their fields, and what is wrong with a value, before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from seriatim.box.box import MessageBox
+from seriatim.console.guard import Refusal
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.time import micros
+from seriatim.operations.period import time_range
+
+__all__ = ["OLDER_THAN", "QUEUE", "SINCE", "UNTIL", "Field", "WrongValue", "check_known", "check_values", "older_than"]
+
+#: A message of an error names at most so many values.
+_NAMED = 12
+
+
+class WrongValue(Refusal):
+    """A filter has a value that it can't have; `field`: the name of the filter."""
+
+    def __init__(self, field: str, status: int, what: str, remedy: str = "") -> None:
+        super().__init__(status, what, remedy)
+        self.field = field
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A filter above a list.
+
+    Args:
+        name: its name in the query.
+        label: its label.
+        choices: the values to choose from, with the words for each; empty: any text.
+        hint: an example.
+        check: refuses values that the filter can't have.
+    """
+
+    name: str
+    label: str
+    choices: Sequence[str] = ()
+    hint: str = ""
+    check: Callable[[MessageBox, str], None] | None = None
+
+
+def _queue(box: MessageBox, value: str) -> None:
+    known = box.definitions().queues
+    if value not in known:
+        close = get_close_matches(value, known, 1)
+        some = ", ".join(sorted(known)[:_NAMED])
+        remedy = f"did you mean {close[0]}?" if close else f"there are {some}" if some else "there are none yet"
+        raise UsageError(f"there is no queue {shown(value, 60)}", remedy=remedy)
+
+
+def _period(_: MessageBox, value: str) -> None:
+    if micros(value) < 0:
+        raise UsageError(f"a period can't be {shown(value, 60)}", remedy="write it without a sign")
+
+
+QUEUE = Field("queue", "Queue", check=_queue)
+SINCE = Field("since", "Since", hint="2h, or 2026-03-01 14:30", check=lambda _, value: _moment(value))
+UNTIL = Field("until", "Until", hint="30m, or 2026-03-01 15:00", check=lambda _, value: _moment(value, is_end=True))
+
+
+def _moment(value: str, *, is_end: bool = False) -> None:
+    time_range(None, value) if is_end else time_range(value)
+
+
+def older_than(label: str, hint: str = "7d") -> Field:
+    """The filter for what is older than a period, under a label."""
+    return Field("older_than", label, hint=hint, check=_period)
+
+
+OLDER_THAN = older_than("Set aside longer ago than")
+
+
+def check_values(box: MessageBox, fields: Sequence[Field], query: Mapping[str, str]) -> None:
+    """Check the values of filters.
+
+    Raises:
+        WrongValue: the first one that the filter can't have.
+    """
+    for one in fields:
+        value = query.get(one.name)
+        if not value:
+            continue
+        if one.choices and value not in one.choices:
+            what = f"{shown(value, 60)} is none of the values of “{one.label}”"
+            raise WrongValue(one.name, 400, what, f"one of {', '.join(one.choices)}")
+        if one.check is not None:
+            try:
+                one.check(box, value)
+            except UsageError as error:
+                is_missing = error.what.startswith("there is no ")
+                raise WrongValue(one.name, 404 if is_missing else 400, error.what, error.remedy) from None
+
+
+def check_known(names: Sequence[str], query: Mapping[str, str]) -> None:
+    """Check that a query has no other names: a filter with a wrong name would find everything.
+
+    Raises:
+        Refusal: it has one.
+    """
+    for name in query:
+        if name not in names:
+            raise Refusal(400, f"this page has no filter {shown(name, 60)}", f"it has {', '.join(sorted(names))}")
