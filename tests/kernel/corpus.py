@@ -22,6 +22,7 @@ SCRIPTS = 400
 REPLAYS = 150
 WEIGHTS = 100
 STAYS = 250
+MERGES = 80
 
 
 def policy_of(dice: random.Random) -> Policy:
@@ -137,6 +138,33 @@ def stays_of(dice: random.Random) -> dict[str, Any]:
     return found
 
 
+def merged(dice: random.Random, policy: Policy) -> dict[str, Any]:
+    """What says the region and the id of a message."""
+    found: dict[str, Any] = {"region": "region", "message_id": "id"}
+    return found | {"horizon": dice.choice([1, 3, 8])} if isinstance(policy, Fifo) else found
+
+
+def with_regions(dice: random.Random, items: list[Any]) -> list[Any]:
+    """The messages, each from one of two regions; most of a number have one id."""
+    found = []
+    for group, sequence, value, *time in items:
+        says: Any = value
+        if value is not VOID:
+            number = dice.choice([f"{sequence}", f"{sequence}", f"{sequence}", "other", None if dice.random() < 0.1 else "x"])
+            says = {"region": dice.choice("aabb" if dice.random() < 0.98 else "c"), "id": number}
+            says |= {"content": value["content"]} if "content" in value and dice.random() < 0.2 else {}
+        found.append((group, sequence, says, *time))
+    return found
+
+
+def merges_of(dice: random.Random, script: list[Call]) -> list[Call]:
+    """A script whose messages two regions send."""
+    return [
+        Call(call.name, (with_regions(dice, call.arguments[0]),), call.keywords) if call.name == "offer" else call
+        for call in script
+    ]
+
+
 def replay_of(dice: random.Random) -> list[tuple[list[Any], float | None]]:
     """History in a few parts."""
     return [
@@ -155,6 +183,11 @@ def play(seed: int) -> None:
         check_script(policy_of(dice), script_of(dice), {})
     for _ in range(STAYS):
         check_script(policy_with_stays(dice), script_of(dice), {}, stays_of(dice))
+    for _ in range(MERGES):
+        policy = policy_with_stays(dice)
+        check_script(policy, merges_of(dice, script_of(dice)), {}, merged(dice, policy))
+        parts = [(with_regions(dice, items), watermark) for items, watermark in replay_of(dice)]
+        check_replay(policy, parts, merged(dice, policy))
     for _ in range(REPLAYS):
         policy = policy_of(dice)
         if not (isinstance(policy, BestEffort) and policy.window is None):
