@@ -506,7 +506,9 @@ class StandardGroup(Group):
         self.suspect: int | None = None  # the last of these
         self.back: list[Message] = []  # those that are held because of that
         self.remembered: list[tuple[int, Any]] = []  # numbers and contents of the last that left
-        self.shown: dict[int, set[str]] = {}  # of numbers that were taken in, the regions that have shown them; missing: both
+        self.shown: dict[
+            int, set[str]
+        ] = {}  # of numbers that were taken in, the regions that have shown them; missing: both
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
         if not self.is_copy(message) and self.suspects_restart(message, out):

@@ -25,7 +25,19 @@ from seriatim.kernel.policy import FifoMerged, Standard
 from seriatim.kernel.state import Sights, State
 from seriatim.kernel.time import micros
 
-__all__ = ["REGIONS", "BOTH", "are_copies", "come_from_regions", "by_identity", "by_number", "known_again", "region_bit", "regions_of", "within_horizon", "without_old"]
+__all__ = [
+    "REGIONS",
+    "BOTH",
+    "are_copies",
+    "come_from_regions",
+    "by_identity",
+    "by_number",
+    "known_again",
+    "region_bit",
+    "regions_of",
+    "within_horizon",
+    "without_old",
+]
 
 #: The names of two regions.
 REGIONS = ("a", "b")
@@ -63,7 +75,7 @@ def known_again(state: State, arrivals: Arrivals, first: Ints, held: Bools) -> B
     """
     group, sequence = arrivals.group, arrivals.sequence
     gone = state.skipped.contain(group, sequence)
-    again: Bools = np.where(sequence < state.groups.next[group], ~gone, gone | held)
+    again: Bools = (sequence < state.groups.next[group]) | gone | held
     return again & (sequence >= first) & (regions_of(arrivals.bits) > 0)
 
 
