@@ -59,6 +59,8 @@ def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a box; None: it does."""
     if case.has_voids:
         return "no message of a box is a void yet"
+    if case.regions:
+        return "the messages of a box come from one region"
     if not case.plain:
         return "its keys, sequences or sizes have no type of a property in common"
     if isinstance(case.policy, Unordered):

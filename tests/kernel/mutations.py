@@ -139,8 +139,8 @@ _STANDARD = (
     Mutation(
         "64 ranges and no more",
         "state.py",
-        "ends[group] - np.arange(len(behind)) <= self.KEPT",
-        "ends[group] - np.arange(len(behind)) <= self.KEPT + 1",
+        "ends[group] - np.arange(len(behind)) <= table.KEPT",
+        "ends[group] - np.arange(len(behind)) <= table.KEPT + 1",
     ),
     Mutation(
         "a late message of a suspended group is held, not delivered",
@@ -922,8 +922,8 @@ _RESTARTS = (
     Mutation(
         "what a restart brings back is judged in order of arrival",
         "actions.py",
-        'back = state.held.take(np.argsort(state.held.ref, kind="stable"))\n    size',
-        "back = state.held\n    size",
+        'back = state.held.take(np.argsort(state.held.ref, kind="stable"))\n    time',
+        "back = state.held\n    time",
     ),
     Mutation(
         "a void that a restart brings back isn't counted again",

@@ -15,7 +15,7 @@ from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.columns import Ints, empty_ints, search_within, spans
 from seriatim.kernel.holes import Taken
 from seriatim.kernel.outcome import Decided, EventKind, Events
-from seriatim.kernel.state import Held, State
+from seriatim.kernel.state import Held, Sights, State
 
 __all__ = ["Likeness", "compared", "conflicts", "rows_of"]
 
@@ -125,7 +125,7 @@ def conflicts(arrivals: Arrivals, rows: Ints) -> Events:
     return told.merged(EventKind.CONFLICT)
 
 
-def rows_of(table: Held | Taken, groups: int, group: Ints, sequence: Ints) -> Ints:
+def rows_of(table: Held | Taken | Sights, groups: int, group: Ints, sequence: Ints) -> Ints:
     """The rows with these numbers, -1 where there is none; of equal ones the first. The table is sorted by group and number."""
     starts, ends = spans(table.group, groups)
     at = search_within(table.sequence, starts[group], ends[group], sequence)

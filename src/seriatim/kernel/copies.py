@@ -26,12 +26,12 @@ from seriatim.kernel.state import Sights, State
 from seriatim.kernel.time import micros
 
 __all__ = [
-    "REGIONS",
     "BOTH",
+    "REGIONS",
     "are_copies",
-    "come_from_regions",
     "by_identity",
     "by_number",
+    "come_from_regions",
     "known_again",
     "region_bit",
     "regions_of",

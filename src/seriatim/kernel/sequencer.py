@@ -443,19 +443,21 @@ class Sequencer:
         number = 0 if isinstance(self.policy, Fifo) else self._position(sequence)
         if isinstance(number, Reason):
             return number, 0, 0
-        if self._region is not None and value is not VOID:
-            bit = region_bit(_property(self._region, value))
-            if not bit:
-                return Reason.REGION_UNKNOWN, 0, 0
-            return Reason.ID_MISSING if _property(self._message_id, value) is None else reason, number, bit
         if not isinstance(self.policy, UnitOfWork):
-            return reason, number, self._bits_of(value)
+            bits = self._bits_of(value)
+            return (bits, 0, 0) if isinstance(bits, Reason) else (reason, number, bits)
         size = _size(self.policy, number, value)
         return (size, 0, 0) if isinstance(size, Reason) else (reason, number, size)
 
-    def _bits_of(self, value: Any) -> int:
-        """Whether a message opens its group, and closes it."""
-        if not self._bits or value is VOID:
+    def _bits_of(self, value: Any) -> int | Reason:
+        """Whether a message opens its group, and closes it; or which region it comes from, or why that isn't known."""
+        if value is VOID:
+            return NOT_SAID
+        if self._region is not None:
+            bit = region_bit(_property(self._region, value))
+            missing = _property(self._message_id, value) is None
+            return (Reason.ID_MISSING if missing else bit) if bit else Reason.REGION_UNKNOWN
+        if not self._bits:
             return NOT_SAID
         return sum(bit for bit, says in self._bits if says(value))
 

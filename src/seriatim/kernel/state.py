@@ -175,14 +175,7 @@ class Ranges(Columns):
 
     def kept(self, following: Ints) -> Ranges:
         """The last ranges of each group below its next number, and all above it."""
-        behind = np.flatnonzero(self.first < following[self.group])
-        if len(behind) <= self.KEPT:
-            return self
-        group = self.group[behind]
-        _, ends = spans(group, int(group[-1]) + 1)
-        kept = np.ones(len(self), np.bool_)
-        kept[behind] = ends[group] - np.arange(len(behind)) <= self.KEPT
-        return self.take(kept)
+        return _last_of(self, np.flatnonzero(self.first < following[self.group]))
 
     def put_back(self, numbers: Ints, step: int) -> Ranges:
         """The ranges of the only group without some numbers, which are on the step; however many ranges that makes."""
@@ -344,17 +337,11 @@ class Sights(Columns):
 
     def kept(self, following: Ints) -> Sights:
         """The last runs of each group below its next number, and all above it."""
-        behind = np.flatnonzero(self.last < following[self.group])
-        if len(behind) <= self.KEPT:
-            return self
-        group = self.group[behind]
-        _, ends = spans(group, int(group[-1]) + 1)
-        kept = np.ones(len(self), np.bool_)
-        kept[behind] = ends[group] - np.arange(len(behind)) <= self.KEPT
-        return self.take(kept)
+        return _last_of(self, np.flatnonzero(self.last < following[self.group]))
 
 
 Rows = TypeVar("Rows", Held, Ranges, Remembered, Sights)
+Runs = TypeVar("Runs", Ranges, Sights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,6 +489,17 @@ class State:
             )
             for row in range(count)
         ]
+
+
+def _last_of(table: Runs, behind: Ints) -> Runs:
+    """The table with the last `KEPT` of each group among some rows, which ascend, and all others."""
+    if len(behind) <= table.KEPT:
+        return table
+    group = table.group[behind]
+    _, ends = spans(group, int(group[-1]) + 1)
+    kept = np.ones(len(table), np.bool_)
+    kept[behind] = ends[group] - np.arange(len(behind)) <= table.KEPT
+    return table.take(kept)
 
 
 def _alone(table: Rows, start: int, end: int) -> Rows:
