@@ -32,9 +32,7 @@ from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
 from tests.conformance import on_spark
 from tests.conformance.case import REPORTS, Act, Arrive, Case, Fate, Message, Result, positions
 
-_USER = pa.schema(
-    [("message", pa.int64()), ("key", pa.string()), ("message_id", pa.string()), ("region", pa.string())]
-)
+_USER = pa.schema([("message", pa.int64()), ("key", pa.string()), ("message_id", pa.string()), ("region", pa.string())])
 
 
 class OnBucket:

@@ -236,7 +236,14 @@ def _write_steps(cases: Sequence[Case], end: float, folder: Path) -> None:
         mark = {"destination": _STEP, "key": "step", "region": "a", "id": str(number)}
         rows.append(blank | mark | {"at": _moment(0), "message": 0, "number": number})
         _write(folder, number, rows)
-    last = blank | {"destination": _END, "key": "end", "region": "a", "id": "end", "at": _moment(end + _FAR_BEHIND_S), "message": 0}
+    last = blank | {
+        "destination": _END,
+        "key": "end",
+        "region": "a",
+        "id": "end",
+        "at": _moment(end + _FAR_BEHIND_S),
+        "message": 0,
+    }
     _write(folder, max(map(len, steps)), [last])
 
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
-from seriatim.kernel.policy import Fifo, Policy, Standard, remembering, with_regions
+from seriatim.kernel.policy import Fifo, Policy, Standard, Unordered, remembering, with_regions
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
@@ -31,7 +31,7 @@ from seriatim.spark.frames.columns import (
 )
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.commands import in_buckets
-from seriatim.spark.resequence.decided_packets import NOWHERE, operator_schema
+from seriatim.spark.resequence.decided_packets import operator_schema
 from seriatim.spark.resequence.first_numbers import first_numbers
 from seriatim.spark.resequence.input_columns import BODY, Merge, arrival_of, compared, prepared
 from seriatim.spark.resequence.left_out import LeftOut, counting
@@ -163,6 +163,9 @@ def resequence(
     _check_order(chosen, order, merged=merge is not None)
     if horizon is not None and not any(isinstance(queue.policy, Fifo) for queue in chosen):
         with_regions(chosen[0].policy_of(None), horizon)  # which says that it's for Fifo
+    if merge is not None and not packed:
+        for queue in chosen:
+            with_regions(queue.policy_of(None))
     judged = tuple(judged_here(queue, merged=merge is not None, horizon=horizon) for queue in chosen)
     if merge is None:
         _check_content(chosen, df)
@@ -235,7 +238,7 @@ def judged_here(queue: Queue, *, merged: bool = False, horizon: float | str | No
     Which messages these are, and what is compared of them, is in their rows already. `merged`: two regions send them.
     """
     policy = queue.policy_of(None)
-    if merged and queue != NOWHERE:
+    if merged and not isinstance(policy, Unordered):
         # The horizon is for those queues that have no numbers.
         policy = with_regions(policy, None if isinstance(policy, Standard) else horizon)
     policy = remembering(policy, 0)
