@@ -205,9 +205,9 @@ def play(seed: int, first: str = "") -> None:
     check_cases("singly")
 
 
-def check_merges(dice: random.Random) -> None:
+def check_merges(dice: random.Random, scripts: int = MERGES) -> None:
     """What two regions send."""
-    for _ in range(MERGES):
+    for _ in range(scripts):
         policy = policy_with_stays(dice)
         check_script(policy, merges_of(dice, script_of(dice)), {}, merged(dice, policy))
         parts = [(with_regions(dice, items), watermark) for items, watermark in replay_of(dice)]
