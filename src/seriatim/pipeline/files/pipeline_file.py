@@ -94,7 +94,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
     trigger_s = section.duration_s("trigger")
     clock = _clock(section, properties)
     buckets = section.whole("buckets", 1, MOST_BUCKETS)
-    horizon_s = _merging(section, received, routed)
+    horizon_s = _merging(section, received, routed, whole=properties.whole)
     spark, place = _spark(section), read_place(section)
     section.finish(LATER, _OF_A_BOX)
     if name is None or checkpoint is None:
@@ -157,11 +157,16 @@ def _clock(section: Section, properties: Properties) -> _Clock:
     return _Clock("processing", None, 0.0, arrival)
 
 
-def _merging(section: Section, received: Sequence[Receive], routed: Sequence[Destination]) -> float | None:
-    """For how long ids are remembered; reports destinations that can't order what two regions send."""
+def _merging(
+    section: Section, received: Sequence[Receive], routed: Sequence[Destination], *, whole: bool
+) -> float | None:
+    """For how long ids are remembered; reports destinations that can't order what two regions send.
+
+    `whole`: no location was left out because of a fault.
+    """
     horizon_s = section.duration_s("horizon")
     if not any(entry.region is not None for entry in received):
-        if section.has("horizon"):
+        if section.has("horizon") and whole:
             what = "horizon is for messages of two regions, and no location has any"
             section.fault("horizon", what, "leave it out, or say region: a and b under receive")
         return None
