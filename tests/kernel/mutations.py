@@ -967,20 +967,20 @@ _CONFLICTS = (
     Mutation(
         "only the last that left are compared",
         "conflicts.py",
-        "if place >= count - self._remember else 0",
-        "if place >= 0 else 0",
+        "found[found] = self._rank[entry[found]] >= count[which[found]] - self._remember",
+        "pass",
     ),
     Mutation(
         "what leaves in the same call, but later, makes nobody forget",
         "conflicts.py",
-        "count = bisect_left(causes, before)",
-        "count = len(causes)",
+        "group * self._width + before + 1)",
+        "group * self._width + self._width - 1)",
     ),
     Mutation(
         "what has left in the same call is compared as long as it is remembered",
         "conflicts.py",
-        "return causes[places[ref]] < before",
-        "return causes[places[ref]] < -1",
+        "(self._left.cause[at] < before)",
+        "(self._left.cause[at] < -1)",
     ),
     Mutation(
         "conflicts of a group and a call are one event",
