@@ -1307,7 +1307,7 @@ _COPIES = (
         _REGIONS,
     ),
     Mutation(
-        "and in the same call",
+        "and in one call",
         "copies.py",
         "((known[run] | _earlier(run, its)) & its == 0)",
         "(known[run] & its == 0)",
