@@ -26,7 +26,7 @@ def frame(spark: SparkSession, *rows: tuple[str, int]) -> DataFrame:
 def fates(decided: DataFrame) -> dict[str, list[tuple[Any, ...]]]:
     """By session what left, in order, and what else became of which number of which region."""
     found: dict[str, list[tuple[Any, ...]]] = {}
-    for row in sorted(decided.collect(), key=lambda row: (row.ordinal or 99, row.number, row.region)):
+    for row in sorted(decided.collect(), key=lambda row: (row.ordinal or 99, row.number, row.disposition)):
         told = row.ordinal if row.disposition == "released" else row.disposition
         found.setdefault(row.session, []).append((row.number, told))
     return found
@@ -38,7 +38,7 @@ def test_each_message_once_and_in_order_whichever_region_has_it(spark: SparkSess
     decided = merge(a, b, session="session", message_id="id", number="number", output="all", buckets=2)
     assert decided.columns == [*a.columns, "region", "ordinal", "late", "disposition", "reason"]
     assert fates(decided) == {
-        "g": [(1, 1), (2, 2), (3, 3), (1, "copy"), (3, "duplicate"), (3, "copy")],
+        "g": [(1, 1), (2, 2), (3, 3), (1, "copy"), (3, "copy"), (3, "duplicate")],
         "h": [(1, 1), (2, 2)],
         "i": [(1, 1)],
         "k": [(2, "held")],
