@@ -33,11 +33,11 @@ class _PipelineFiles(CodeBlockParser):
         if not text.startswith("name:"):
             return None
         with _folder() as folder:
-            for inbox in ("inbox", "export"):
+            for inbox in ("inbox", "export", "region-a", "region-b"):
                 (folder / inbox).mkdir()
             (folder / "first_numbers.csv").write_text("group,next\nc1,7\n")
             (folder / "pipeline.yaml").write_text(text)
-            faults = pipeline_file.check(folder / "pipeline.yaml", {"OUT": "out"})
+            faults = pipeline_file.check(folder / "pipeline.yaml", {"OUT": "out", "BOX_A": "postgresql://a/db", "BOX_B": "postgresql://b/db"})
         return "\n".join(map(str, faults)) or None
 
 

@@ -42,8 +42,13 @@ class Oracle:
         opens: Any = None,
         closes: Any = None,
         unopened_timeout: float | None = None,
+        region: str | None = None,
+        message_id: str | None = None,
+        horizon: float | None = None,
     ) -> None:
         self.policy = policy
+        self.region, self.message_id = region, message_id
+        self.horizon = micros(3600.0 if horizon is None else horizon)
         if isinstance(policy, Standard) and policy.remember is None:
             self.policy = replace(policy, remember=64)
         self.compare = compare
@@ -52,7 +57,7 @@ class Oracle:
         self.groups: dict[Hashable, Group] = {key_bytes(key): self.new_group(key) for key in start_from or {}}
         self.now = 0
         self.arrivals = 0
-        words = ("in", "released", "late", "duplicate", "invalid", "rejected", "dead", "void")
+        words = ("in", "released", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy")
         self.tally = dict.fromkeys(words, 0)
 
     # Messages.
@@ -107,6 +112,14 @@ class Oracle:
             return None
         message.number = number
         message.content = self.content(message)
+        if self.region is not None and not message.void:
+            message.region = message.value.get(self.region)
+            message.identity = message.value.get(self.message_id)
+            if message.region not in ("a", "b") or message.identity is None:
+                out.invalid.append(message)
+                return None
+            other = [] if self.compare is None else [message.value.get(self.compare)]
+            message.content = None if any(isinstance(one, complex) for one in other) else [message.identity, *other]
         if raw not in self.groups:
             self.groups[raw] = self.new_group(message.group)
         return self.groups[raw]
@@ -155,7 +168,7 @@ class Oracle:
             case UnitOfWork():
                 return UnitOfWorkGroup(key, self.policy)
             case Fifo():
-                return FifoGroup(key, self.policy)
+                return FifoGroup(key, self.policy, self.horizon)
             case Unordered():
                 raise ActionRefused("Unordered has no groups")
 
@@ -242,6 +255,7 @@ class Oracle:
         self.tally["rejected"] += len(out.rejected)
         self.tally["dead"] += len(out.dead)
         self.tally["void"] += len(out.void)
+        self.tally["copy"] += len(out.copies)
         return out
 
     def counts(self) -> dict[str, int]:

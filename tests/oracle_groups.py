@@ -33,6 +33,8 @@ class Message:
     time: int = 0  # when it arrived; never earlier than an earlier arrival of its group
     waits: bool = False  # BestEffort: came after its round was fixed
     content: Any = None  # what is compared; None: nothing
+    region: str | None = None  # which of two regions has sent it, "a" or "b"
+    identity: Any = None  # its id there
 
     @property
     def void(self) -> bool:
@@ -51,6 +53,7 @@ class Outcome:
     rejected: list[Message] = field(default_factory=list)
     dead: list[Message] = field(default_factory=list)
     void: list[Message] = field(default_factory=list)
+    copies: list[Message] = field(default_factory=list)
     events: list[tuple[str, Any, int | None, int | None]] = field(default_factory=list)
     moments: list[int] = field(default_factory=list)
 
@@ -454,9 +457,21 @@ class Group:
 
 
 class FifoGroup(Group):
-    """By arrival."""
+    """By arrival. Of two regions' messages each leaves once within the horizon."""
+
+    def __init__(self, key: Any, policy: Fifo, horizon: int) -> None:
+        super().__init__(key, policy)
+        self.horizon = horizon
+        self.seen: dict[Any, tuple[int, set[str]]] = {}  # by id: when it was first seen, and by which regions
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
+        first, regions = self.seen.get(message.identity, (-END_OF_TIME, set()))
+        if message.region is not None and now - first <= self.horizon:
+            (out.duplicates if message.region in regions else out.copies).append(message)
+            regions.add(message.region)
+            return
+        if message.region is not None and not self.turns_away(message.number):
+            self.seen[message.identity] = (now, {message.region})
         if self.turns_away(message.number):
             out.late.append(message)
         elif message.void:
@@ -491,15 +506,39 @@ class StandardGroup(Group):
         self.suspect: int | None = None  # the last of these
         self.back: list[Message] = []  # those that are held because of that
         self.remembered: list[tuple[int, Any]] = []  # numbers and contents of the last that left
+        self.shown: dict[
+            int, set[str]
+        ] = {}  # of numbers that were taken in, the regions that have shown them; missing: both
 
     def arrive(self, message: Message, now: int, out: Outcome) -> None:
-        if self.suspects_restart(message, out):
+        if not self.is_copy(message) and self.suspects_restart(message, out):
             self.hold_back(message, now, out)
             return
+        self.judge_number(message, now, out)
+        aside = (out.late, out.duplicates, out.copies, out.invalid, out.rejected)
+        if not any(message is one for some in aside for one in some):
+            self.shown[message.number] = {message.region} if message.region else {"a", "b"}
+
+    def is_copy(self, message: Message) -> bool:
+        """Whether it repeats a number of another region, as far as its content is known."""
+        if message.region is None or not self.was_taken(message.number) or self.likeness(message) is False:
+            return False
+        return message.region not in self.shown.get(message.number, {"a", "b"})
+
+    def was_taken(self, number: int) -> bool:
+        if self.next is None or self.first is None or number < self.first:
+            return False
+        if number < self.next:
+            return not any(low <= number <= high for low, high in self.ranges)
+        return number in self.taken_out or any(other.number == number for other in self.held)
+
+    def judge_number(self, message: Message, now: int, out: Outcome) -> None:
         number = message.number
         overflows = number > INT64_MAX - self.policy.increment
         if overflows or (self.first is not None and (number - self.first) % self.policy.increment != 0):
             out.invalid.append(message)
+        elif message.region is not None and self.was_taken(number):
+            self.repeat(message, out)
         elif self.turns_away(number):
             out.late.append(message)
         elif self.first is None or self.next is None:
@@ -518,6 +557,11 @@ class StandardGroup(Group):
             self.repeat(message, out)
 
     def repeat(self, message: Message, out: Outcome) -> None:
+        regions = self.shown.get(message.number, {"a", "b"})
+        if message.region is not None and message.region not in regions and self.likeness(message) is not False:
+            regions.add(message.region)
+            out.copies.append(message)
+            return
         out.duplicates.append(message)
         if self.likeness(message) is False:
             out.events.append(("conflict", self.key, message.number, message.number))
@@ -580,6 +624,7 @@ class StandardGroup(Group):
         self.ranges, self.taken_out = [], set()
         self.since, self.hole_at, self.timed_out = None, None, False
         self.suspects, self.suspect, self.back, self.remembered = 0, None, [], []
+        self.shown = {}
 
     def misses(self, number: int) -> bool:
         if not self.messages() or self.next is None:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 from seriatim.kernel.policy import BestEffort, Policy, Unordered
 
-DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void")
+DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy")
 
 #: Event kinds that a clock or an action brings about: the same however messages are cut into calls.
 REPORTS = (
@@ -95,7 +95,7 @@ class Case:
     counts for `released` only. A disposition without an expectation must not occur. `conflicts`: the first of each group and
     step, by its number. `unwatched`: nobody looks
     before all has arrived; then there is one look, at the latest message's time. `opens`, `closes`: whether messages with the property
-    of that name open their group, or close it.
+    of that name open their group, or close it. `regions`: two regions send the messages, see `by`; `horizon`: for how long `Fifo` knows their ids.
     """
 
     name: str
@@ -113,6 +113,7 @@ class Case:
     rejected: Mapping[Any, list[Any]] = field(default_factory=dict)
     dead: Mapping[Any, list[Any]] = field(default_factory=dict)
     void: Mapping[Any, list[Any]] = field(default_factory=dict)
+    copy: Mapping[Any, list[Any]] = field(default_factory=dict)
     labels: Mapping[Any, list[str]] = field(default_factory=dict)
     reports: tuple[tuple[str, str, int | None, int | None], ...] | None = None
     conflicts: tuple[tuple[str, int], ...] | None = None
@@ -121,6 +122,14 @@ class Case:
     opens: bool = False
     closes: bool = False
     unopened_timeout: float | None = None
+    regions: bool = False
+    horizon: float | None = None
+
+    @property
+    def merging(self) -> dict[str, Any]:
+        """What says the region and the id of a message, in memory: the properties of these names."""
+        horizon = {} if self.horizon is None else {"horizon": self.horizon}
+        return {"region": "region", "message_id": "id", **horizon}
 
     @property
     def stays(self) -> dict[str, Any]:
@@ -227,6 +236,11 @@ def at(time: float, group: Any, *sequences: Any, leaves: Mapping[str, list[Any]]
 def of(sequence: Any, label: str = "", **properties: Any) -> Message:
     """A sequence with a label or properties, for `at`."""
     return Message("", sequence, 0.0, label, properties)
+
+
+def by(region: Any, *sequences: Any, id: Any = None) -> tuple[Message, ...]:  # noqa: A002 - the word of the case
+    """Sequences that a region sends, for `at`; without an id of its own each has its number as id."""
+    return tuple(of(one, region=region, id=str(one) if id is None else id) for one in sequences)
 
 
 def void(sequence: Any) -> Message:

@@ -6,6 +6,7 @@ from tests.conformance.actions import ACTIONS
 from tests.conformance.classic import CLASSIC
 from tests.conformance.closings import CLOSINGS
 from tests.conformance.conflicts import CONFLICTS
+from tests.conformance.copies import COPIES
 from tests.conformance.recorded import LATER, RECORDED
 from tests.conformance.restarts import RESTARTS
 from tests.conformance.rules import RULES
@@ -14,4 +15,4 @@ from tests.conformance.voids import VOIDS
 
 __all__ = ["CASES", "LATER", "RECORDED"]
 
-CASES = CLASSIC + RECORDED + RULES + ACTIONS + CLOSINGS + STAYS + VOIDS + RESTARTS + CONFLICTS
+CASES = CLASSIC + RECORDED + RULES + ACTIONS + CLOSINGS + STAYS + VOIDS + RESTARTS + CONFLICTS + COPIES

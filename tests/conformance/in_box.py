@@ -59,6 +59,8 @@ def cannot_run(case: Case) -> str | None:
     """Why a case doesn't apply to a box; None: it does."""
     if case.has_voids:
         return "no message of a box is a void yet"
+    if case.regions:
+        return "the messages of a box come from one region"
     if not case.plain:
         return "its keys, sequences or sizes have no type of a property in common"
     if isinstance(case.policy, Unordered):
@@ -369,7 +371,7 @@ class _Run:
         decided: Ints = np.array([row[1] for row in rows], np.int64).reshape(-1, Disposition.VOID).sum(axis=0)
         taken = sum(row[2] for row in rows)
         at_the_door = len(fates) - taken
-        for disposition in (one for one in Disposition if one is not Disposition.VOID):
+        for disposition in (one for one in Disposition if one not in (Disposition.VOID, Disposition.COPY)):
             expected = counts[disposition.word] - at_the_door * (disposition is Disposition.INVALID)
             same(
                 f"groups' {disposition.word}", int(decided[disposition]), 0 if disposition.word == "held" else expected

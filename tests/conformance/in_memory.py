@@ -43,7 +43,7 @@ class InMemory:
 def beginning(case: Case) -> dict[str, Any]:
     """The arguments of a sequencer: first numbers, what is compared of the values, and what opens and closes groups."""
     start_from = {"start_from": dict(case.start_from)} if case.start_from else {}
-    return start_from | comparing(case.policy) | case.stays
+    return start_from | (case.merging if case.regions else comparing(case.policy)) | case.stays
 
 
 def comparing(policy: Policy) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def result_of(case: Case, sequencer: Any, outcomes: list[tuple[Any, ...]], *, by
     counts = sequencer.counts()
     assert counts["held"] == len(held), "what is held is what was not decided"
     assert counts["in"] == len(case.messages)
-    for disposition in ("released", "late", "duplicate", "invalid", "rejected", "dead", "void"):
+    for disposition in ("released", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy"):
         assert counts[disposition] == sum(fate.disposition == disposition for fate in fates)
     fates += [Fate(n, "held") for n in sorted(held)]
     reports = tuple(event for step in outcomes for one in step for event in map(tuple_of_event, one.events))
@@ -136,6 +136,7 @@ def dispositions(outcome: Any) -> list[tuple[str, Any]]:
         ("rejected", outcome.rejected),
         ("dead", outcome.dead),
         ("void", outcome.void),
+        ("copy", outcome.copies),
     ]
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from seriatim.kernel.copies import region_bit
 from seriatim.kernel.fingerprint import of_value
 from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
 from seriatim.kernel.stays import CLOSES, OPENS
@@ -31,7 +32,7 @@ from seriatim.spark.state.held_bodies import Bodies, MemoryChunks
 from tests.conformance import on_spark
 from tests.conformance.case import REPORTS, Act, Arrive, Case, Fate, Message, Result, positions
 
-_USER = pa.schema([("message", pa.int64()), ("key", pa.string()), ("message_id", pa.string())])
+_USER = pa.schema([("message", pa.int64()), ("key", pa.string()), ("message_id", pa.string()), ("region", pa.string())])
 
 
 class OnBucket:
@@ -45,7 +46,7 @@ class OnBucket:
     def __init__(self, case: Case, *, rests: bool = False) -> None:
         self._case = case
         self._rests = rests
-        queue = judged_here(on_spark.queue_of(case))
+        queue = judged_here(on_spark.queue_of(case), merged=case.regions, horizon=case.horizon)
         self.plan = Plan(
             queues=(replace(queue, expire_after=1e-6) if rests else queue,),
             destination=None,
@@ -57,6 +58,7 @@ class OnBucket:
             reports=True,
             fingerprint="of this test",
             buckets=1,
+            region="region" if case.regions else None,
         )
         index = Index(self.plan.fingerprint)
         if case.start_from:
@@ -164,12 +166,13 @@ def _packet(case: Case, numbers: range) -> pa.Table:
         "message": pa.array([n for n, _ in some], pa.int64()),
         "key": pa.array([one.group for _, one in some], pa.string()),
         "message_id": pa.array([str(n) for n, _ in some], pa.string()),
+        "region": pa.array([one.properties.get("region") for _, one in some], pa.string()),
         names.KEY: pa.array([None if one.group is None else one.group.encode() for _, one in some], pa.binary()),
         names.SEQUENCE: pa.array([_number(case, one) for _, one in some], pa.int64()),
         names.TIME: pa.array([micros(one.at) for _, one in some], pa.int64()),
         names.SIZE: pa.array([_size(case, one) for _, one in some], pa.int64()),
         names.VOID: pa.array([one.is_void or None for _, one in some], pa.bool_()),
-        names.FINGERPRINT: pa.array([of_value({"content": one.label}) for _, one in some], pa.int64()),
+        names.FINGERPRINT: pa.array([_fingerprint(case, one) for _, one in some], pa.int64()),
     }
     return pa.table(columns)
 
@@ -181,7 +184,15 @@ def _number(case: Case, one: Message) -> int | None:
     return micros(one.sequence) if by_time else int(one.sequence)
 
 
+def _fingerprint(case: Case, one: Message) -> int | None:
+    if not case.regions:
+        return of_value({"content": one.label})
+    return None if one.properties.get("id") is None else of_value(one.properties["id"])
+
+
 def _size(case: Case, one: Message) -> int | None:
+    if case.regions:
+        return region_bit(one.properties.get("region"))
     if case.opens or case.closes:
         says = ((OPENS, case.opens, "opens"), (CLOSES, case.closes, "closes"))
         return sum(bit for bit, may, name in says if may and one.properties.get(name))

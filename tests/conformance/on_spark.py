@@ -40,6 +40,8 @@ SCHEMA = pa.schema(
         ("closes", pa.bool_()),
         ("void", pa.bool_()),
         ("content", pa.string()),
+        ("region", pa.string()),
+        ("id", pa.string()),
     ]
 )
 
@@ -62,7 +64,7 @@ def queue_of(case: Case) -> Queue:
         case.policy,
         group="key",
         sequence="moment" if by_time else "number",
-        compare="content" if isinstance(case.policy, Standard) else None,
+        compare="content" if isinstance(case.policy, Standard) and not case.regions else None,
         opens="opens" if case.opens else None,
         closes="closes" if case.closes else None,
         unopened_timeout=case.unopened_timeout,
@@ -78,8 +80,8 @@ def conflicts_in(case: Case, rows: Iterable[Mapping[str, Any]]) -> list[tuple[st
     return list(found.items())
 
 
-def run_static(spark: SparkSession, cases: Sequence[Case]) -> dict[str, Result]:
-    """All cases in one frame that ends."""
+def run_static(spark: SparkSession, cases: Sequence[Case], **regions: Any) -> dict[str, Result]:
+    """All cases in one frame that ends; `regions`: what says the regions of messages, if two send them."""
     end = max(case.last_time for case in cases)
     rows = [row for case in cases for number in range(len(case.messages)) for row in [_row(case, number, end)]]
     frame = spark.createDataFrame(pa.Table.from_pylist(rows, SCHEMA))
@@ -93,19 +95,20 @@ def run_static(spark: SparkSession, cases: Sequence[Case]) -> dict[str, Result]:
         output="all",
         void="void",
         buckets=4,
+        **regions,
     ).toArrow()
     fates = _fates(decided.to_pylist())
     return {case.name: Result(tuple(_in_order(case, fates.get(case.name, [])))) for case in cases}
 
 
-def run_streaming(spark: SparkSession, cases: Sequence[Case], folder: Path) -> dict[str, Result]:
-    """All cases in one query, a step of each a micro-batch; what is in no batch is held."""
+def run_streaming(spark: SparkSession, cases: Sequence[Case], folder: Path, **regions: Any) -> dict[str, Result]:
+    """All cases in one query, a step of each a micro-batch; what is in no batch is held. `regions`: as for `run_static`."""
     end = max(case.last_time for case in cases)
     _write_steps(cases, end, folder / "in")
     source = spark.readStream.schema(_spark_schema(spark)).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
     decided = resequence(
         source,
-        queues=[*map(queue_of, cases), Queue(_STEP, Unordered()), Queue(_END, Fifo(), group="key")],
+        queues=[*map(queue_of, cases), Queue(_STEP, Fifo(), group="key"), Queue(_END, Fifo(), group="key")],
         arrival="message",
         clock="event",
         time="at",
@@ -114,6 +117,7 @@ def run_streaming(spark: SparkSession, cases: Sequence[Case], folder: Path) -> d
         output="all",
         void="void",
         buckets=4,
+        **regions,
     )
     batches = _Batches()
     query = (
@@ -213,6 +217,8 @@ def _row(case: Case, number: int, end: float) -> dict[str, Any]:
         "closes": message.properties.get("closes"),
         "void": message.is_void or None,
         "content": message.label,
+        "region": message.properties.get("region"),
+        "id": message.properties.get("id"),
     }
 
 
@@ -227,9 +233,17 @@ def _write_steps(cases: Sequence[Case], end: float, folder: Path) -> None:
     blank = dict.fromkeys(SCHEMA.names)
     for number in range(max(map(len, steps))):
         rows = [row for of_case in steps for row in (of_case[number] if number < len(of_case) else [])]
-        rows.append(blank | {"destination": _STEP, "at": _moment(0), "message": 0, "number": number})
+        mark = {"destination": _STEP, "key": "step", "region": "a", "id": str(number)}
+        rows.append(blank | mark | {"at": _moment(0), "message": 0, "number": number})
         _write(folder, number, rows)
-    last = blank | {"destination": _END, "key": "end", "at": _moment(end + _FAR_BEHIND_S), "message": 0}
+    last = blank | {
+        "destination": _END,
+        "key": "end",
+        "region": "a",
+        "id": "end",
+        "at": _moment(end + _FAR_BEHIND_S),
+        "message": 0,
+    }
     _write(folder, max(map(len, steps)), [last])
 
 

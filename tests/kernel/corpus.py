@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import random
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from seriatim import VOID, BestEffort, Fifo, Policy, Sequencer, Standard, UnitOfWork
-from tests.conformance.case import check
+from tests.conformance.case import Case, check
 from tests.conformance.cases import CASES
+from tests.conformance.copies import COPIES
 from tests.conformance.in_memory import InMemory
 from tests.kernel.arrival_times import check_falling_times, check_settled
 from tests.kernel.comparison import Call, check_replay, check_script
@@ -22,6 +24,7 @@ SCRIPTS = 400
 REPLAYS = 150
 WEIGHTS = 100
 STAYS = 250
+MERGES = 80
 
 
 def policy_of(dice: random.Random) -> Policy:
@@ -137,6 +140,35 @@ def stays_of(dice: random.Random) -> dict[str, Any]:
     return found
 
 
+def merged(dice: random.Random, policy: Policy) -> dict[str, Any]:
+    """What says the region and the id of a message."""
+    found: dict[str, Any] = {"region": "region", "message_id": "id"}
+    return found | {"horizon": dice.choice([1, 3, 8])} if isinstance(policy, Fifo) else found
+
+
+def with_regions(dice: random.Random, items: list[Any]) -> list[Any]:
+    """The messages, each from one of two regions; most of a number have one id."""
+    found = []
+    for group, sequence, value, *time in items:
+        says: Any = value
+        if value is not VOID:
+            number = dice.choice(
+                [f"{sequence}", f"{sequence}", f"{sequence}", "other", None if dice.random() < 0.1 else "x"]
+            )
+            says = {"region": dice.choice("aabb" if dice.random() < 0.98 else "c"), "id": number}
+            says |= {"content": value["content"]} if "content" in value and dice.random() < 0.2 else {}
+        found.append((group, sequence, says, *time))
+    return found
+
+
+def merges_of(dice: random.Random, script: list[Call]) -> list[Call]:
+    """A script whose messages two regions send."""
+    return [
+        Call(call.name, (with_regions(dice, call.arguments[0]),), call.keywords) if call.name == "offer" else call
+        for call in script
+    ]
+
+
 def replay_of(dice: random.Random) -> list[tuple[list[Any], float | None]]:
     """History in a few parts."""
     return [
@@ -145,16 +177,23 @@ def replay_of(dice: random.Random) -> list[tuple[list[Any], float | None]]:
     ]
 
 
-def play(seed: int) -> None:
-    """Raises where the kernel fails a case, or differs from the oracle; the cheapest first, so that most fail soon."""
+def play(seed: int, first: str = "") -> None:
+    """Raises where the kernel fails a case, or differs from the oracle; the cheapest first, so that most fail soon.
+
+    `first`: ``"regions"``: what is about two regions comes before all else.
+    """
+    dice = random.Random(seed)
+    if first == "regions":
+        check_cases("steps", "whole", "singly", cases=COPIES)
+        check_merges(dice)
     check_falling_times()
     check_settled()
     check_cases("steps", "whole")
-    dice = random.Random(seed)
     for _ in range(SCRIPTS):
         check_script(policy_of(dice), script_of(dice), {})
     for _ in range(STAYS):
         check_script(policy_with_stays(dice), script_of(dice), {}, stays_of(dice))
+    check_merges(dice)
     for _ in range(REPLAYS):
         policy = policy_of(dice)
         if not (isinstance(policy, BestEffort) and policy.window is None):
@@ -166,18 +205,27 @@ def play(seed: int) -> None:
     check_cases("singly")
 
 
-def check_cases(*cuttings: str) -> None:
-    """Every conformance case, cut in each of these ways."""
+def check_merges(dice: random.Random, scripts: int = MERGES) -> None:
+    """What two regions send."""
+    for _ in range(scripts):
+        policy = policy_with_stays(dice)
+        check_script(policy, merges_of(dice, script_of(dice)), {}, merged(dice, policy))
+        parts = [(with_regions(dice, items), watermark) for items, watermark in replay_of(dice)]
+        check_replay(policy, parts, merged(dice, policy))
+
+
+def check_cases(*cuttings: str, cases: Sequence[Case] = CASES) -> None:
+    """Every conformance case, or some, cut in each of these ways."""
     for cutting in cuttings:
         engine = InMemory(Sequencer, cutting)
-        for case in CASES:
+        for case in cases:
             if engine.cannot_run(case) is None:
                 check(case, engine.run(case))
 
 
 if __name__ == "__main__":
     try:
-        play(seed=2)
+        play(2, *sys.argv[1:2])
     except Exception as failure:  # noqa: BLE001 - a mutation may break the kernel in any way
         sys.stderr.write(f"{type(failure).__name__}: {str(failure)[:300]}\n")
         sys.exit(CAUGHT)

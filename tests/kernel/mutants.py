@@ -40,11 +40,11 @@ class Mutants:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._process.communicate(timeout=300)
 
-    def play(self, module: str = "", text: str = "") -> tuple[int, str]:
-        """The exit code of the corpus, and what it wrote, where the source of `module` is `text`."""
+    def play(self, module: str = "", text: str = "", first: str = "") -> tuple[int, str]:
+        """The exit code of the corpus, and what it wrote, where the source of `module` is `text`; `first`: see `Mutation`."""
         assert self._process.stdin
         assert self._process.stdout
-        self._process.stdin.write(json.dumps({"module": module, "text": text}) + "\n")
+        self._process.stdin.write(json.dumps({"module": module, "text": text, "first": first}) + "\n")
         self._process.stdin.flush()
         code, told = json.loads(self._process.stdout.readline())
         return code, told
@@ -92,6 +92,7 @@ def _end_with_the_corpus(mutation: dict[str, Any]) -> None:
     try:
         if mutation["module"]:
             sys.meta_path.insert(0, _Mutation(mutation["module"], mutation["text"]))
+        sys.argv = ["corpus", mutation["first"]]
         runpy.run_module("tests.kernel.corpus", run_name="__main__")
         code = 0
     except SystemExit as ended:

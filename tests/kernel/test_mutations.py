@@ -32,5 +32,5 @@ def test_is_caught(mutants: Mutants, mutation: Mutation) -> None:
     assert text.count(mutation.old) == 1, "the mutation's text must occur exactly once; bring it up to date"
     mutated = text.replace(mutation.old, mutation.new)
     compile(mutated, mutation.file, "exec")
-    code, told = mutants.play(f"seriatim.kernel.{mutation.file.removesuffix('.py')}", mutated)
+    code, told = mutants.play(f"seriatim.kernel.{mutation.file.removesuffix('.py')}", mutated, mutation.first)
     assert code == CAUGHT, f"survived: {mutation.rule}\n{told}"

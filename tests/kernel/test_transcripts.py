@@ -14,6 +14,7 @@ from seriatim import (
     BestEffort,
     Event,
     Fifo,
+    Policy,
     PolicyError,
     Released,
     Sequencer,
@@ -280,6 +281,7 @@ def test_conservation_in_numbers() -> None:
         "rejected": 1,
         "dead": 0,
         "void": 0,
+        "copy": 0,
     }
     s.abort("g", now=12.0)
     assert (s.counts()["held"], s.counts()["dead"]) == (0, 1)
@@ -411,3 +413,51 @@ def test_what_cannot_be_compared_in_memory_is_refused() -> None:
             Standard(remember=remember)  # type: ignore[arg-type]
     with pytest.raises(PolicyError, match='on_restart="suspend" requires a restart_after'):
         Standard(restart_after=0, on_restart="suspend")
+
+
+def of(region: object, *numbers: int, **more: object) -> list[tuple[str, int, dict[str, object]]]:
+    return [("g", number, {"region": region, "id": str(number), **more}) for number in numbers]
+
+
+def test_what_two_regions_send_in_memory() -> None:
+    s = Sequencer(Standard(), region="region", message_id=lambda value: value["id"])
+    out = s.offer([*of("a", 1, 2), *of("b", 2, 3), *of("eu", 4), *of("b", 4, id=None)], now=0)
+    assert numbers(out) == [1, 2, 3]
+    assert [(item.sequence, item.reason) for item in out.copies] == [(2, "the other region has shown it before")]
+    assert [item.reason for item in out.invalid] == ["its region is neither a nor b", "its message id is missing"]
+    assert (s.counts()["copy"], s.counts()["invalid"]) == (1, 2)
+
+
+def test_of_which_content_a_copy_has_to_be_in_memory() -> None:
+    s = Sequencer(Standard(), region="region", message_id="id", compare="text")
+    out = s.offer([*of("a", 1, 2, text="x"), *of("b", 1, text="x"), *of("b", 2, text="y")], now=0)
+    assert ([item.sequence for item in out.copies], [item.sequence for item in out.duplicates]) == ([1], [2])
+
+
+def test_how_many_runs_are_known_that_one_region_only_has_shown() -> None:
+    s = Sequencer(Standard(remember=0, restart_after=0), region="region", message_id="id")
+    last = 2 * 1024 + 4
+    s.offer(of("a", *range(1, last + 1)), now=0)
+    s.offer(of("b", *range(2, last + 1, 2)), now=1)
+    out = s.offer(of("b", *range(1, last + 1, 2)), now=2)
+    assert [item.sequence for item in out.duplicates] == [1, 3]
+    assert len(out.copies) == 1024
+
+
+@pytest.mark.parametrize(
+    ("policy", "given", "error", "what"),
+    [
+        (Standard(), {"region": "region"}, UsageError, "region and message_id belong together"),
+        (Fifo(), {"horizon": 1}, UsageError, "region and message_id belong together"),
+        (BestEffort(), {}, PolicyError, "ordered by Standard or Fifo, not by BestEffort"),
+        (Standard(), {"opens": bool}, PolicyError, "can't open or close groups"),
+        (Standard(), {"horizon": "1h"}, PolicyError, "horizon is for Fifo"),
+        (Fifo(), {"horizon": 0}, PolicyError, "horizon must be above 0"),
+    ],
+)
+def test_what_can_not_come_from_two_regions_is_refused(
+    policy: Policy, given: dict[str, Any], error: type[Exception], what: str
+) -> None:
+    both = {"region": "region", "message_id": "id"} if error is PolicyError else {}
+    with pytest.raises(error, match=what):
+        Sequencer(policy, **both, **given)

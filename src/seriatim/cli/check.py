@@ -139,7 +139,7 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
     for received in pipeline.receive:
         origin = received.source
         place = f" files in {origin.path}" if origin.path is not None else ""
-        click.echo(f"  receive  {received.location}: {_named(origin.format, origin)}{place}")
+        click.echo(f"  receive  {received.title}: {_named(origin.format, origin)}{place}")
     if pipeline.process is not None:
         click.echo(f"  process  {pipeline.process.function}")
     for destination, port in zip(pipeline.route, _ports(pipeline), strict=True):

@@ -9,7 +9,7 @@ import numpy as np
 
 from seriatim.errors import ActionRefused, UsageError, shown
 from seriatim.kernel import holes
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.columns import Bools, Ints, empty_ints
 from seriatim.kernel.incarnation import begun_anew
 from seriatim.kernel.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
@@ -111,10 +111,9 @@ def restart(policy: Policy, state: State, now: int, group: str) -> Outcome:
     flags = fresh.groups.flags | (state.groups.flags & Flag.FAULTED)
     fresh = fresh.with_groups(flags=flags, mark=state.groups.mark if isinstance(policy, Stays) else fresh.groups.mark)
     back = state.held.take(np.argsort(state.held.ref, kind="stable"))
-    size = back.bits if isinstance(policy, Stays) else np.full(len(back), NOT_SAID, np.int64)
     time = np.broadcast_to(clock, len(back))
     outcome = offer(
-        policy, fresh, Arrivals(back.group, back.sequence, back.ref, time, size, back.weight, back.fingerprint)
+        policy, fresh, Arrivals(back.group, back.sequence, back.ref, time, back.bits, back.weight, back.fingerprint)
     )
     # A void counts as one from the moment it came.
     decided = outcome.decided.take(~np.isin(outcome.decided.ref, back.ref[back.weight == 0]))

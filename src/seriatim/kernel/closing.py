@@ -77,7 +77,14 @@ def shut_out(state: State, arrivals: Arrivals, first: Ints) -> Bools:
     return over & ~missing
 
 
-def late_repeats(state: State, arrivals: Arrivals, twice: Ints, disposition: Ints, reason: Ints) -> None:
-    """Mark arrivals that repeat a number of a closing group as late: the number isn't missing, so they are as all others."""
+def late_repeats(
+    state: State, arrivals: Arrivals, twice: Ints, disposition: Ints, reason: Ints, known: Bools | None = None
+) -> None:
+    """Mark arrivals that repeat a number of a closing group as late: the number isn't missing, so they are as all others.
+
+    `known`: those that aren't late, because regions send a message twice.
+    """
     twice = twice[state.groups.has(Flag.CLOSING)[arrivals.group[twice]]]
+    if known is not None:
+        twice = twice[~known[twice]]
     disposition[twice], reason[twice] = Disposition.LATE, Reason.GROUP_CLOSED

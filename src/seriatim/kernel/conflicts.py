@@ -6,16 +6,23 @@ A batch without a message that comes again costs nothing.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from enum import IntEnum
 
 import numpy as np
 
 from seriatim.kernel.arrivals import Arrivals
-from seriatim.kernel.columns import Ints, empty_ints, search_within, spans
+from seriatim.kernel.columns import (
+    Bools,
+    Ints,
+    empty_ints,
+    order_by_group,
+    rank_in_group,
+    search_within,
+    spans,
+)
 from seriatim.kernel.holes import Taken
 from seriatim.kernel.outcome import Decided, EventKind, Events
-from seriatim.kernel.state import Held, State
+from seriatim.kernel.state import Held, Sights, State
 
 __all__ = ["Likeness", "compared", "conflicts", "rows_of"]
 
@@ -47,24 +54,19 @@ def compared(state: State, held: Held, left: Decided, arrivals: Arrivals, rows: 
     left = left.with_columns(cause=_places(arrivals.ref, left.cause))
     own = arrivals.fingerprint[rows]
     other = empty_ints(len(rows))
-    gone = set(left.ref.tolist())
-    released = _Released(state, left, remember or 0)
+    released = _Released(state, left, group, len(arrivals), remember or 0)
+    ask, was_late = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
     for late in (True, False):  # what is held in its turn before what is held as late: no group has both for one number
         its = held.take((held.late == late) & ~held.suspected)
         at = rows_of(its, len(state), group, sequence)
         came = _places(arrivals.ref, its.ref)
         holds = (at >= 0) & (came[at] < rows) if len(its) else np.zeros(len(rows), np.bool_)
         other[holds] = its.fingerprint[at[holds]]
-        for row in np.flatnonzero(holds).tolist():
-            if int(its.ref[at[row]]) in gone and released.has_left(
-                int(group[row]), int(its.ref[at[row]]), int(rows[row])
-            ):
-                other[row] = released.fingerprint(int(group[row]), int(sequence[row]), int(rows[row]))
+        ask[holds] = released.have_left(its.ref[at[holds]], rows[holds])
         if late:
             was_late = holds
-    rest = np.flatnonzero(~(holds | was_late))
-    for row in rest.tolist():
-        other[row] = released.fingerprint(int(group[row]), int(sequence[row]), int(rows[row]))
+    ask |= ~(holds | was_late)
+    other[ask] = released.fingerprints(group[ask], sequence[ask], rows[ask])
     known = (own != 0) & (other != 0)
     found[known] = np.where(own[known] == other[known], Likeness.EQUAL, Likeness.DIFFERENT)
     return found
@@ -78,42 +80,57 @@ def _places(refs: Ints, wanted: Ints) -> Ints:
 
 
 class _Released:
-    """The messages that have left of some groups, before and in this call, looked at group by group when one is asked for.
+    """The messages that have left of some groups, before and in this call, in the order in which they did.
 
-    The cause of each that leaves is the place of an arrival.
+    The cause of each that leaves is the place of an arrival; of those that left before it is -1.
     """
 
-    def __init__(self, state: State, left: Decided, remember: int) -> None:
-        self._state, self._left, self._remember = state, left, remember
-        self._groups: dict[int, tuple[list[int], dict[int, list[int]], list[int], dict[int, int]]] = {}
+    def __init__(self, state: State, left: Decided, groups: Ints, arrivals: int, remember: int) -> None:
+        wanted = np.zeros(len(state), np.bool_)
+        wanted[groups] = True
+        earlier, now = state.remembered.take(wanted[state.remembered.group]), left.take(wanted[left.group])
+        self._remember, self._width = remember, arrivals + 2
+        self._refs = np.argsort(now.ref, kind="stable")
+        self._left = now
+        group = np.concatenate([earlier.group, now.group])
+        order = order_by_group(group)
+        self._group = group[order]
+        self._sequence = np.concatenate([earlier.sequence, now.sequence])[order]
+        self._fingerprint = np.concatenate([earlier.fingerprint, now.fingerprint])[order]
+        self._rank = rank_in_group(self._group)
+        cause = np.concatenate([np.full(len(earlier), -1, np.int64), now.cause])[order]
+        self._moments = self._group * self._width + cause + 1  # ascending
+        self._starts, _ = spans(self._group, len(state))
 
-    def has_left(self, group: int, ref: int, before: int) -> bool:
-        """Whether the message `ref` has left before the arrival at a place."""
-        causes, _, _, places = self._of(group)
-        return causes[places[ref]] < before
+    def have_left(self, refs: Ints, before: Ints) -> Bools:
+        """Whether each message has left in this call before the arrival at a place."""
+        if not len(self._left):
+            return np.zeros(len(refs), np.bool_)
+        own = self._left.ref
+        at = self._refs[np.minimum(np.searchsorted(own, refs, sorter=self._refs), len(own) - 1)]
+        found: Bools = (own[at] == refs) & (self._left.cause[at] < before)
+        return found
 
-    def fingerprint(self, group: int, sequence: int, before: int) -> int:
-        """The fingerprint of the message with this number that is remembered before the arrival at a place; 0: there is none."""
-        causes, numbers, fingerprints, _ = self._of(group)
-        count = bisect_left(causes, before)
-        for place in reversed(numbers.get(sequence, ())):
-            if place < count:
-                return fingerprints[place] if place >= count - self._remember else 0
-        return 0
-
-    def _of(self, group: int) -> tuple[list[int], dict[int, list[int]], list[int], dict[int, int]]:
-        if (known := self._groups.get(group)) is None:
-            earlier = self._state.remembered
-            earlier = earlier.take(earlier.group == group)
-            now = self._left.take(self._left.group == group)
-            causes = [-1] * len(earlier) + now.cause.tolist()
-            numbers: dict[int, list[int]] = {}
-            for place, number in enumerate([*earlier.sequence.tolist(), *now.sequence.tolist()]):
-                numbers.setdefault(number, []).append(place)
-            places = {ref: len(earlier) + place for place, ref in enumerate(now.ref.tolist())}
-            known = causes, numbers, [*earlier.fingerprint.tolist(), *now.fingerprint.tolist()], places
-            self._groups[group] = known
-        return known
+    def fingerprints(self, group: Ints, sequence: Ints, before: Ints) -> Ints:
+        """For each number the fingerprint of the message with it that is remembered before the arrival at a place; 0: there is none."""
+        count = np.searchsorted(self._moments, group * self._width + before + 1) - self._starts[group]
+        # Entries and questions in one order: before each question is the last entry that it may find.
+        entries = len(self._group)
+        kind = np.concatenate([np.ones(entries, np.int64), np.zeros(len(group), np.int64)])
+        place = np.concatenate([self._rank, count])
+        number = np.concatenate([self._sequence, sequence])
+        order = np.lexsort((kind, place, number, np.concatenate([self._group, group])))
+        last = np.maximum.accumulate(np.where(order < entries, np.arange(len(order)), -1))
+        asked = np.flatnonzero(order >= entries)
+        which, entry = order[asked] - entries, order[np.maximum(last[asked], 0)]
+        found = last[asked] >= 0
+        found[found] = (self._group[entry[found]] == group[which[found]]) & (
+            self._sequence[entry[found]] == sequence[which[found]]
+        )
+        found[found] = self._rank[entry[found]] >= count[which[found]] - self._remember
+        fingerprints = empty_ints(len(group))
+        fingerprints[which[found]] = self._fingerprint[entry[found]]
+        return fingerprints
 
 
 def conflicts(arrivals: Arrivals, rows: Ints) -> Events:
@@ -125,7 +142,7 @@ def conflicts(arrivals: Arrivals, rows: Ints) -> Events:
     return told.merged(EventKind.CONFLICT)
 
 
-def rows_of(table: Held | Taken, groups: int, group: Ints, sequence: Ints) -> Ints:
+def rows_of(table: Held | Taken | Sights, groups: int, group: Ints, sequence: Ints) -> Ints:
     """The rows with these numbers, -1 where there is none; of equal ones the first. The table is sorted by group and number."""
     starts, ends = spans(table.group, groups)
     at = search_within(table.sequence, starts[group], ends[group], sequence)

@@ -24,6 +24,7 @@ class Counts(Mapping[str, int]):
     rejected: int = 0
     dead: int = 0
     void: int = 0
+    copy: int = 0
 
     def __getitem__(self, word: str) -> int:
         if word == "in":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel.columns import Ints
-from seriatim.kernel.policy import Policy
+from seriatim.kernel.policy import FifoMerged, Policy
 from seriatim.kernel.resequence import due
 from seriatim.kernel.state import NOTHING, Flag, Remembered, State
 from seriatim.kernel.time import FOREVER, NEVER
@@ -35,6 +35,8 @@ def expired(policy: Policy, state: State, now: int, after: int) -> Ints:
         return np.zeros(0, np.int64)
     old &= ~groups.has(Flag.SUSPENDED | Flag.FAULTED | Flag.CLOSING | Flag.LEAVING)
     old[state.held.group] = False
+    if isinstance(policy, FifoMerged):  # as long as ids are remembered, copies may come
+        old[state.sights.group] = False
     old &= due(policy, state) == FOREVER
     # A group that has its first number and no message yet hasn't begun to be idle.
     old &= groups.clock != NEVER
@@ -46,4 +48,4 @@ def tombstones(state: State) -> State:
     count = len(state)
     none = np.zeros(count, np.int64)
     kept = state.with_groups(reports=none, suspects=none, suspect=np.full(count, NOTHING, np.int64))
-    return State(kept.groups, kept.held, kept.skipped, Remembered.empty())
+    return State(kept.groups, kept.held, kept.skipped, Remembered.empty(), kept.sights)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from seriatim.kernel import copies
 from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.closing import OVER
 from seriatim.kernel.columns import Bools, Ints, last_per_group, order_by_group, sum_before, sum_per_group
 from seriatim.kernel.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Fifo, Unordered
+from seriatim.kernel.policy import Fifo, FifoMerged, Unordered
 from seriatim.kernel.state import Flag, Held, State
 from seriatim.kernel.time import FOREVER
 
@@ -16,15 +17,24 @@ __all__ = ["due", "fire", "quiet", "settle", "take"]
 
 
 def quiet(policy: Fifo | Unordered, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
-    """All arrivals: there are no timers."""
+    """All arrivals: there are no timers. Where regions send them, as many as the horizon lets."""
+    if isinstance(policy, FifoMerged):
+        return copies.within_horizon(policy, arrivals)
     return np.ones(len(arrivals), np.bool_)
 
 
 def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
     """Release all arrivals of groups that aren't stopped."""
+    known = np.zeros(len(arrivals), np.bool_)
+    decided: list[Decided] = []
+    if isinstance(policy, FifoMerged):
+        state, disposition, reason = copies.by_identity(policy, state, arrivals)
+        known = disposition != Disposition.HELD
+        again = arrivals.take(known)
+        decided.append(Decided.of(again.group, again.sequence, again.ref, disposition[known], reason[known], again.ref))
     groups, group = state.groups, arrivals.group
-    closed = groups.has(OVER)[group]
-    aside = closed | (arrivals.weight == 0)
+    closed = groups.has(OVER)[group] & ~known
+    aside = known | closed | (arrivals.weight == 0)
     stopped = state.stopped()[group] & ~aside
     goes = np.flatnonzero(~(aside | stopped))
     state, released = _leave(state, arrivals.take(goes), arrivals.ref[goes], timed=False)
@@ -41,12 +51,12 @@ def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[St
     flags[group] |= Flag.BEGUN
     clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
     late = arrivals.take(closed)
-    decided = [
+    decided += [
         released,
         Decided.of(late.group, late.sequence, late.ref, Disposition.LATE, Reason.GROUP_CLOSED, late.ref),
     ]
     if not arrivals.weight.all():
-        none = arrivals.take(aside & ~closed)
+        none = arrivals.take(aside & ~closed & ~known)
         decided.append(
             Decided.of(none.group, none.sequence, none.ref, Disposition.VOID, Reason.LEAVES_NOTHING, none.ref)
         )

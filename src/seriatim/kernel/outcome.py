@@ -38,6 +38,7 @@ class Disposition(IntEnum):
     REJECTED = 5
     DEAD = 6
     VOID = 7
+    COPY = 8
 
     @property
     def word(self) -> str:
@@ -83,6 +84,7 @@ class Reason(IntEnum):
     SET_COMPLETE = 31
     TAKEN_FOR_REPEATED = 32
     CONFLICTS = 33
+    SEEN_BEFORE = 34
     # rejected
     CAPACITY = 40
     # dead
@@ -100,6 +102,11 @@ class Reason(IntEnum):
     PLACE_OPEN = 66
     # void
     LEAVES_NOTHING = 70
+    # copy
+    COPIED = 80
+    # invalid, where messages come from two regions
+    REGION_UNKNOWN = 90
+    ID_MISSING = 91
 
 
 #: The reason as people read it.
@@ -148,6 +155,10 @@ REASONS: dict[Reason, str] = {
     Reason.RESTART_SUSPECTED: "its producer seems to have begun anew, and it waits for an operator",
     Reason.UNOPENED: "waits for a message that opens its group",
     Reason.LEAVES_NOTHING: "a void: its number passes without a message",
+    Reason.COPIED: "the other region has shown it before",
+    Reason.SEEN_BEFORE: "its region has shown it before",
+    Reason.REGION_UNKNOWN: "its region is neither a nor b",
+    Reason.ID_MISSING: "its message id is missing",
 }
 
 

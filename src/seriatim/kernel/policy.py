@@ -14,10 +14,12 @@ from seriatim.errors import PolicyError, UsageError, shown
 from seriatim.kernel.time import micros, seconds
 
 __all__ = [
+    "HORIZON",
     "MOST_REMEMBERED",
     "REMEMBERED",
     "BestEffort",
     "Fifo",
+    "FifoMerged",
     "FifoStays",
     "Policy",
     "Standard",
@@ -29,6 +31,7 @@ __all__ = [
     "period_of",
     "policy_from",
     "remembering",
+    "with_regions",
     "with_stays",
 ]
 
@@ -39,6 +42,8 @@ _SMALL = 2**62
 #: The most released messages of a group that are compared with messages that come again; and how many by default.
 MOST_REMEMBERED = 1024
 REMEMBERED = 64
+#: For how many seconds the ids of messages that two regions send are remembered by default, where messages have no numbers.
+HORIZON = 3600.0
 
 
 def _whole(policy: str, name: str, value: object, least: int, most: int = _SMALL) -> None:
@@ -229,6 +234,13 @@ class FifoStays(Fifo):
 
 
 @dataclass(frozen=True, slots=True)
+class FifoMerged(Fifo):
+    """`Fifo`, with messages that two regions send: each is released once within `horizon` (seconds), see ``copies.py``."""
+
+    horizon: float = HORIZON
+
+
+@dataclass(frozen=True, slots=True)
 class StandardStays(Standard):
     """`Standard`, with messages that open groups, or close them, or both."""
 
@@ -285,6 +297,35 @@ def with_stays(policy: Policy, *, opens: bool, closes: bool, unopened_timeout: D
     its = {one.name: getattr(policy, one.name) for one in fields(policy)}
     kind = FifoStays if isinstance(policy, Fifo) else StandardStays
     return kind(**its, opens=opens, closes=closes, unopened_timeout=period)
+
+
+def with_regions(policy: Policy, horizon: Duration | None = None) -> Policy:
+    """The policy for messages that two regions send; `horizon`: for how long `Fifo` remembers their ids, None: an hour.
+
+    Raises:
+        PolicyError: the policy is neither `Fifo` nor `Standard`, messages open or close its groups, or the horizon is wrong.
+    """
+    if isinstance(policy, FifoStays | StandardStays):
+        raise PolicyError(
+            "messages of two regions can't open or close groups: a copy would open its group again",
+            remedy="leave out opens and closes",
+        )
+    if type(policy) not in (Fifo, Standard):
+        raise PolicyError(
+            f"messages of two regions are ordered by Standard or Fifo, not by {type(policy).__name__}",
+            remedy="number them and take Standard, or take Fifo",
+        )
+    if isinstance(policy, Standard):
+        if horizon is not None:
+            raise PolicyError(
+                "horizon is for Fifo: Standard knows copies by their numbers",
+                remedy="leave out horizon; Standard(remember=…) is how many ids of a group are compared",
+            )
+        return remembering(policy)
+    period = HORIZON if horizon is None else period_of("Fifo", "horizon", horizon)
+    if period is None:
+        raise PolicyError("Fifo: horizon must be above 0", remedy='such as "1h": by how much one region may lag')
+    return FifoMerged(horizon=period)
 
 
 def has_clock(policy: Policy) -> bool:

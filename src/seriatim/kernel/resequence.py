@@ -30,6 +30,7 @@ from seriatim.kernel.outcome import Decided, EventKind, Events, Reason, no_event
 from seriatim.kernel.policy import (
     BestEffort,
     Fifo,
+    FifoMerged,
     FifoStays,
     Policy,
     Standard,
@@ -48,6 +49,7 @@ _RULES: dict[type[Any], ModuleType] = {
     Standard: standard,
     BestEffort: best_effort,
     UnitOfWork: unit_of_work,
+    FifoMerged: fifo,
     FifoStays: stays,
     StandardStays: stays,
 }

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from seriatim.kernel.arrivals import Arrivals
+from seriatim.kernel.closing import OVER
 from seriatim.kernel.columns import (
     Bools,
     Columns,
@@ -22,6 +23,7 @@ from seriatim.kernel.columns import (
     running_latest,
 )
 from seriatim.kernel.conflicts import Likeness, compared, rows_of
+from seriatim.kernel.copies import are_copies
 from seriatim.kernel.holes import Taken
 from seriatim.kernel.outcome import Disposition, EventKind, Events, Reason, no_events, no_messages
 from seriatim.kernel.policy import Standard
@@ -98,6 +100,8 @@ def held_back(policy: Standard, state: State, arrivals: Arrivals, disposition: I
     if not (holding.any() or near.any()):
         return np.zeros(len(arrivals), np.bool_)
     below = (arrivals.sequence < groups.next[group]) & (disposition != Disposition.HELD) & _is_below(reason)
+    below &= ~groups.has(OVER)[group]
+    below &= ~are_copies(policy, state, arrivals, below & (reason == Reason.TAKEN_BEFORE))
     back: Bools = below & holding[group]
     rows = np.flatnonzero(first_per_group(group) & near[group] & below)
     if len(rows):
@@ -132,6 +136,8 @@ def count(
     rows = np.flatnonzero((judged.disposition == Disposition.DUPLICATE) | (judged.reason != Reason.NONE))
     if len(rows):
         rows = rows[(judged.disposition[rows] == Disposition.DUPLICATE) | _is_below(judged.reason[rows])]
+        rows = rows[judged.disposition[rows] != Disposition.COPY]
+        rows = rows[~before.groups.has(OVER)[arrivals.group[rows]]]
     if not len(rows):
         return after.calmed(passage.at.group[leaves]), counted, no_events()
     group, sequence = arrivals.group[rows], arrivals.sequence[rows]

@@ -16,17 +16,20 @@ from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.conservation import Counts
+from seriatim.kernel.copies import region_bit
 from seriatim.kernel.fingerprint import of_value
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason
 from seriatim.kernel.policy import (
     BestEffort,
     Duration,
     Fifo,
+    FifoMerged,
     Policy,
     Standard,
     UnitOfWork,
     Unordered,
     remembering,
+    with_regions,
     with_stays,
 )
 from seriatim.kernel.reading import of_size, whole_number
@@ -99,6 +102,7 @@ class Outcome:
     rejected: list[Item] = field(default_factory=list)
     dead: list[Item] = field(default_factory=list)
     void: list[Item] = field(default_factory=list)
+    copies: list[Item] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
     def among(self, disposition: Disposition) -> list[Any]:
@@ -111,6 +115,7 @@ class Outcome:
             Disposition.REJECTED: self.rejected,
             Disposition.DEAD: self.dead,
             Disposition.VOID: self.void,
+            Disposition.COPY: self.copies,
         }
         return lists[disposition]
 
@@ -153,11 +158,15 @@ class Sequencer:
             holds its messages, and no clock runs.
         closes: likewise: whether the message closes its group. It does so when it is released.
         unopened_timeout: seconds after which messages that wait for the opening of their group are late; None: they wait for ever.
+        region: for `Fifo` and `Standard`: a key of the value, or a function of it, that says which of two regions, ``"a"`` or ``"b"``, has sent
+            the message. Each region sends every message: the second sight of one is a copy.
+        message_id: likewise: the id that a message has in both regions.
+        horizon: with `region`, for `Fifo`: seconds (or ``"1h"``, as by default) for which ids are remembered, from the first sight on.
 
     Raises:
         UsageError: `policy` isn't a policy, a first number isn't a whole number, or `compare` is none of these, or not for
             this policy.
-        PolicyError: `opens` or `closes` is given with another policy; or the time-out is wrong.
+        PolicyError: `opens`, `closes` or `region` is given with another policy; or a time-out, or the horizon, is wrong.
 
     Times are seconds. Time never goes back: an earlier `now` counts as the latest one, and None keeps it unchanged.
     Not thread-safe. A group costs a few hundred bytes for as long as the sequencer lives.
@@ -172,6 +181,9 @@ class Sequencer:
         opens: Callable[[Any], bool] | None = None,
         closes: Callable[[Any], bool] | None = None,
         unopened_timeout: Duration | None = None,
+        region: str | Callable[[Any], Any] | None = None,
+        message_id: str | Callable[[Any], Any] | None = None,
+        horizon: Duration | None = None,
     ) -> None:
         if not isinstance(policy, Policy):
             raise UsageError(f"{shown(policy)} is not a policy", remedy="such as Fifo() or Standard(hole_timeout=100)")
@@ -183,6 +195,11 @@ class Sequencer:
         self.policy = policy = with_stays(
             remembering(policy), opens=opens is not None, closes=closes is not None, unopened_timeout=unopened_timeout
         )
+        if (region is None) != (message_id is None) or (horizon is not None and region is None):
+            raise UsageError("region and message_id belong together", remedy="give both, or neither (and no horizon)")
+        self._region, self._message_id = region, message_id
+        if region is not None:
+            self.policy = policy = with_regions(policy, horizon)
         self._position = position_reader(policy)
         self._groups: dict[Key, State] = {}
         self._due: dict[Key, int] = {}
@@ -409,9 +426,12 @@ class Sequencer:
 
     def _fingerprint(self, value: Any) -> int:
         """The fingerprint of a value's content; 0 where nothing is compared."""
-        if value is VOID or not isinstance(self.policy, Standard):
+        if value is VOID or not isinstance(self.policy, Standard | FifoMerged):
             return 0
-        return of_value(value if self._content is None else self._content(value))
+        if self._message_id is None:
+            return of_value(value if self._content is None else self._content(value))
+        identity = _property(self._message_id, value)
+        return of_value(identity if self._content is None else [identity, self._content(value)])
 
     def _read(self, key: Key, sequence: Any, value: Any) -> tuple[Reason, int, int]:
         """The problem with a message, its number, and the size of its set if the message contains it."""
@@ -424,13 +444,20 @@ class Sequencer:
         if isinstance(number, Reason):
             return number, 0, 0
         if not isinstance(self.policy, UnitOfWork):
-            return reason, number, self._bits_of(value)
+            bits = self._bits_of(value)
+            return (bits, 0, 0) if isinstance(bits, Reason) else (reason, number, bits)
         size = _size(self.policy, number, value)
         return (size, 0, 0) if isinstance(size, Reason) else (reason, number, size)
 
-    def _bits_of(self, value: Any) -> int:
-        """Whether a message opens its group, and closes it."""
-        if not self._bits or value is VOID:
+    def _bits_of(self, value: Any) -> int | Reason:
+        """Whether a message opens its group, and closes it; or which region it comes from, or why that isn't known."""
+        if value is VOID:
+            return NOT_SAID
+        if self._region is not None:
+            bit = region_bit(_property(self._region, value))
+            missing = _property(self._message_id, value) is None
+            return (Reason.ID_MISSING if missing else bit) if bit else Reason.REGION_UNKNOWN
+        if not self._bits:
             return NOT_SAID
         return sum(bit for bit, says in self._bits if says(value))
 

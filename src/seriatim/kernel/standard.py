@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from seriatim.kernel import restarts
+from seriatim.kernel import copies, restarts
 from seriatim.kernel.arrivals import Arrivals
 from seriatim.kernel.closing import OVER, late_repeats, shut_out
 from seriatim.kernel.columns import (
@@ -112,7 +112,8 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     pending = np.flatnonzero(disposition == Disposition.HELD)
     taken = arrivals.take(pending)
     late = late_held[pending] | back[pending]
-    bits = taken.bits if isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
+    merged = copies.come_from_regions(arrivals)
+    bits = taken.bits if merged or isinstance(policy, StandardStays) else np.zeros(len(pending), np.int64)
     added = Held(
         taken.group, taken.sequence, taken.ref, late, back[pending], taken.time, taken.weight, taken.fingerprint, bits
     )
@@ -123,7 +124,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     again = _repeats(held)
     twice = position[again]
     disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
-    late_repeats(state, arrivals, twice, disposition, reason)
+    late_repeats(state, arrivals, twice, disposition, reason, copies.regions_of(arrivals.bits) > 0 if merged else None)
     held, position = held.take(~again), position[~again]
     if not arrivals.weight.all():
         _late_voids(state, arrivals, disposition, reason, held, position)
@@ -140,10 +141,12 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
         policy, before, position, arrivals, delivered=leaving, why=reason[leaving], cut=cut
     )
     after = after.remembering(released.group, released.sequence, released.fingerprint, policy.remember)
+    of_arrivals = restarts.Judgement(disposition, judged, back, empty_ints(len(arrivals)))
+    told = _compare(policy, state, held, released, arrivals, of_arrivals, reason) if reason.any() else no_events()
+    if merged:
+        after = copies.by_number(policy, after, arrivals, disposition, reason, of_arrivals.likeness, back)
     if not reason.any():  # as nearly always: nothing but messages that are simply taken in
         return after.calmed(released.group), released, _voids(policy, passage, arrivals)
-    of_arrivals = restarts.Judgement(disposition, judged, back, empty_ints(len(arrivals)))
-    told = _compare(policy, state, held, released, arrivals, of_arrivals, reason)
     after, counted, suspected = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
     aside = np.flatnonzero((disposition != Disposition.HELD) & (disposition != Disposition.RELEASED))
     others = arrivals.take(aside)
@@ -220,7 +223,10 @@ def _judge(policy: Standard, state: State, arrivals: Arrivals) -> tuple[Ints, In
     if step > 1:
         mark(sequence % step != first % step, Disposition.INVALID, Reason.OFF_STEP)
     if groups.has(OVER).any():
-        mark(shut_out(state, arrivals, groups.next[group]), Disposition.LATE, Reason.GROUP_CLOSED)
+        shut = shut_out(state, arrivals, groups.next[group])
+        if copies.come_from_regions(arrivals):
+            shut &= ~copies.known_again(state, arrivals, first, restarts.is_held(state, group, sequence))
+        mark(shut, Disposition.LATE, Reason.GROUP_CLOSED)
     below = sequence < first
     if below.any():
         if policy.start == "first":

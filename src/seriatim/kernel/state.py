@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntFlag
 from operator import itemgetter
 from typing import ClassVar, TypeVar
@@ -18,7 +18,7 @@ import numpy as np
 from seriatim.kernel.columns import Bools, Columns, Ints, empty_ints, order_by, order_by_group, search_within, spans
 from seriatim.kernel.time import FOREVER, NEVER
 
-__all__ = ["NOTHING", "STOPPING", "Flag", "Groups", "Held", "Ranges", "Remembered", "State"]
+__all__ = ["NOTHING", "STOPPING", "Flag", "Groups", "Held", "Ranges", "Remembered", "Sights", "State"]
 
 #: No number yet: below every sequence.
 NOTHING = -(2**63)
@@ -96,7 +96,7 @@ class Held(Columns):
     have begun anew, if it is late, too (`Standard`, see `suspected`); or it waits for the opening of its group (see `aside`). `time`:
     when it arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
     many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count. `fingerprint`: that
-    of its content, 0: unknown. `bits`: whether it opens its group, or closes it, see ``stays.py``.
+    of its content, 0: unknown. `bits`: whether it opens its group, or closes it, see ``stays.py``; and its region, see ``copies.py``.
     """
 
     group: Ints
@@ -175,14 +175,7 @@ class Ranges(Columns):
 
     def kept(self, following: Ints) -> Ranges:
         """The last ranges of each group below its next number, and all above it."""
-        behind = np.flatnonzero(self.first < following[self.group])
-        if len(behind) <= self.KEPT:
-            return self
-        group = self.group[behind]
-        _, ends = spans(group, int(group[-1]) + 1)
-        kept = np.ones(len(self), np.bool_)
-        kept[behind] = ends[group] - np.arange(len(behind)) <= self.KEPT
-        return self.take(kept)
+        return _last_of(self, np.flatnonzero(self.first < following[self.group]))
 
     def put_back(self, numbers: Ints, step: int) -> Ranges:
         """The ranges of the only group without some numbers, which are on the step; however many ranges that makes."""
@@ -265,17 +258,101 @@ class Remembered(Columns):
         return both.take(ends[both.group] - np.arange(len(both)) <= count)
 
 
-Rows = TypeVar("Rows", Held, Ranges, Remembered)
+@dataclass(frozen=True, slots=True)
+class Sights(Columns):
+    """What regions have shown of the groups, sorted by group and number; see ``copies.py``.
+
+    `Standard`: runs of numbers, `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't here both
+    have shown, or nothing is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight. `regions`: as
+    bits.
+    """
+
+    group: Ints
+    first: Ints
+    last: Ints
+    regions: Ints
+    time: Ints
+
+    #: How many runs below `next` are known of each group.
+    KEPT: ClassVar[int] = 1024
+
+    @property
+    def sequence(self) -> Ints:
+        """By what a run is found."""
+        return self.first
+
+    @classmethod
+    def empty(cls) -> Sights:
+        """Nothing."""
+        none = empty_ints()
+        return cls(none, none, none, none, none)
+
+    @classmethod
+    def of_numbers(cls, group: Ints, number: Ints, regions: Ints) -> Sights:
+        """Single numbers."""
+        return cls(group, number, number, regions, empty_ints(len(group)))
+
+    @classmethod
+    def of_identities(cls, group: Ints, identity: Ints, regions: Ints, time: Ints) -> Sights:
+        """Ids."""
+        return cls(group, identity, identity, regions, time)
+
+    def place_of(self, groups: int, group: Ints, number: Ints) -> Ints:
+        """The row of the run that has each number, -1 if none has it."""
+        if not len(self) or not len(group):
+            return np.full(len(group), -1, np.int64)
+        starts, ends = spans(self.group, groups)
+        at = search_within(self.last, starts[group], ends[group], number)
+        found = at < ends[group]
+        found[found] = self.first[at[found]] <= number[found]
+        return np.where(found, at, -1)
+
+    def without(self, groups: int, group: Ints, number: Ints, step: int) -> Sights:
+        """Take numbers out of their runs; they are sorted, each once."""
+        at = self.place_of(groups, group, number)
+        hit = at >= 0
+        if not hit.any():
+            return self
+        row, number = at[hit], number[hit]
+        rows = np.arange(len(self))
+        begin, whose = np.concatenate([self.first, number + step]), np.concatenate([rows, row])
+        end = np.concatenate([self.last, number - step])
+        # Of a run the pieces' begins and ends, each in order, belong together.
+        order = np.lexsort((begin, whose))
+        pieces = self.take(whose[order]).with_columns(first=begin[order], last=end[np.lexsort((end, whose))])
+        return pieces.take(pieces.first <= pieces.last)
+
+    def joined(self, more: Sights, step: int) -> Sights:
+        """Add runs of other numbers; such as follow on one another become one."""
+        if not len(more):
+            return self
+        both = Sights.concat([self, more])
+        both = both.take(order_by(both.group, both.first))
+        begins = np.ones(len(both), np.bool_)
+        begins[1:] = (both.group[1:] != both.group[:-1]) | (both.regions[1:] != both.regions[:-1])
+        begins[1:] |= both.first[1:] != both.last[:-1] + step
+        starts = np.flatnonzero(begins)
+        ends = np.append(starts[1:], len(both)) - 1
+        return both.take(starts).with_columns(last=both.last[ends])
+
+    def kept(self, following: Ints) -> Sights:
+        """The last runs of each group below its next number, and all above it."""
+        return _last_of(self, np.flatnonzero(self.last < following[self.group]))
+
+
+Rows = TypeVar("Rows", Held, Ranges, Remembered, Sights)
+Runs = TypeVar("Runs", Ranges, Sights)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The groups of one queue, their held messages, their skipped numbers, and the last messages that left."""
+    """The groups of one queue, their held messages, their skipped numbers, the last messages that left, and what regions have shown."""
 
     groups: Groups
     held: Held
     skipped: Ranges
     remembered: Remembered
+    sights: Sights = field(default_factory=Sights.empty)
 
     @classmethod
     def new(cls, groups: int, *, first: Ints | int = 0, size: int = 0, flags: int = 0) -> State:
@@ -306,7 +383,7 @@ class State:
 
     def with_groups(self, **columns: Ints) -> State:
         """The same state with some columns of its groups replaced."""
-        return State(self.groups.with_columns(**columns), self.held, self.skipped, self.remembered)
+        return State(self.groups.with_columns(**columns), self.held, self.skipped, self.remembered, self.sights)
 
     def having(self, groups: Groups | None = None, held: Held | None = None, skipped: Ranges | None = None) -> State:
         """The same state with some of its tables replaced."""
@@ -315,16 +392,24 @@ class State:
             self.held if held is None else held,
             self.skipped if skipped is None else skipped,
             self.remembered,
+            self.sights,
         )
 
     def remembering(self, group: Ints, sequence: Ints, fingerprint: Ints, count: int | None) -> State:
         """The state after messages have left, in this order; `count`: how many of each group are remembered."""
         if not count:
-            return self if not len(self.remembered) else State(self.groups, self.held, self.skipped, Remembered.empty())
+            if not len(self.remembered):
+                return self
+            return State(self.groups, self.held, self.skipped, Remembered.empty(), self.sights)
         if not len(group):
             return self
         more = Remembered(group, sequence, fingerprint)
-        return State(self.groups, self.held, self.skipped, self.remembered.and_last(more, count, len(self)))
+        last = self.remembered.and_last(more, count, len(self))
+        return State(self.groups, self.held, self.skipped, last, self.sights)
+
+    def with_sights(self, sights: Sights) -> State:
+        """The same state with what regions have shown."""
+        return State(self.groups, self.held, self.skipped, self.remembered, sights)
 
     def calmed(self, left: Ints) -> State:
         """The state after messages of the groups `left` have left in their turn: no producer has begun anew."""
@@ -343,11 +428,13 @@ class State:
         new = np.full(len(self.groups), -1, np.int64)
         new[rows] = np.arange(len(rows))
         held, skipped, remembered = new[self.held.group], new[self.skipped.group], new[self.remembered.group]
+        seen = new[self.sights.group]
         return State(
             self.groups.take(rows),
             self.held.with_columns(group=held).take(held >= 0),
             self.skipped.with_columns(group=skipped).take(skipped >= 0),
             self.remembered.with_columns(group=remembered).take(remembered >= 0),
+            self.sights.with_columns(group=seen).take(seen >= 0),
         )
 
     def replace(self, rows: Ints, part: State) -> State:
@@ -359,6 +446,7 @@ class State:
             _merge(self.held, gone, part.held, rows),
             _merge(self.skipped, gone, part.skipped, rows),
             _merge(self.remembered, gone, part.remembered, rows),
+            _merge(self.sights, gone, part.sights, rows),
         )
 
     def append(self, more: State) -> State:
@@ -381,22 +469,37 @@ class State:
                     for p, at in zip(parts, offsets, strict=False)
                 ]
             ),
+            Sights.concat(
+                [p.sights.with_columns(group=p.sights.group + at) for p, at in zip(parts, offsets, strict=False)]
+            ),
         )
 
     def split(self) -> list[State]:
         """A state for each group."""
         count = len(self)
         held, skipped = spans(self.held.group, count), spans(self.skipped.group, count)
-        remembered = spans(self.remembered.group, count)
+        remembered, seen = spans(self.remembered.group, count), spans(self.sights.group, count)
         return [
             State(
                 self.groups.take(np.arange(row, row + 1)),
                 _alone(self.held, held[0][row], held[1][row]),
                 _alone(self.skipped, skipped[0][row], skipped[1][row]),
                 _alone(self.remembered, remembered[0][row], remembered[1][row]),
+                _alone(self.sights, seen[0][row], seen[1][row]),
             )
             for row in range(count)
         ]
+
+
+def _last_of(table: Runs, behind: Ints) -> Runs:
+    """The table with the last `KEPT` of each group among some rows, which ascend, and all others."""
+    if len(behind) <= table.KEPT:
+        return table
+    group = table.group[behind]
+    _, ends = spans(group, int(group[-1]) + 1)
+    kept = np.ones(len(table), np.bool_)
+    kept[behind] = ends[group] - np.arange(len(behind)) <= table.KEPT
+    return table.take(kept)
 
 
 def _alone(table: Rows, start: int, end: int) -> Rows:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # it imports Spark
 
 __all__ = ["RunWatch"]
 
-_DISPOSITIONS = ("arrived", "released", "late", "duplicate", "invalid", "rejected", "dead")
+_DISPOSITIONS = ("arrived", "released", "late", "duplicate", "invalid", "rejected", "dead", "copy")
 
 
 class RunWatch:

@@ -20,13 +20,14 @@ need("spark")
 
 if TYPE_CHECKING:
     from seriatim.spark.resequence.held import held as held
+    from seriatim.spark.resequence.merge import merge as merge
     from seriatim.spark.resequence.stage import resequence as resequence
     from seriatim.spark.route.stage import route as route
     from seriatim.spark.stamp.stage import stamp as stamp
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
-__all__ = ["held", "resequence", "route", "stamp"]
+__all__ = ["held", "merge", "resequence", "route", "stamp"]
 
 
 class _Later:
@@ -44,6 +45,7 @@ class _Later:
 
 class _Package(ModuleType):
     held = _Later("seriatim.spark.resequence.held", "held")
+    merge = _Later("seriatim.spark.resequence.merge", "merge")
     resequence = _Later("seriatim.spark.resequence.stage", "resequence")
     route = _Later("seriatim.spark.route.stage", "route")
     stamp = _Later("seriatim.spark.stamp.stage", "stamp")

@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import UsageError
-from seriatim.pipeline.declared.pipeline import Destination, Pipeline, StartFrom
+from seriatim.kernel.policy import Fifo
+from seriatim.pipeline.declared.pipeline import REGION, Destination, Pipeline, StartFrom
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.control.clock import control_offset, rows_of
 from seriatim.spark.control.log import FINISH, WAKE, ControlLog
 from seriatim.spark.process.stage import process
-from seriatim.spark.receive.stage import ARRIVAL, arrival, receive
+from seriatim.spark.receive.stage import ARRIVAL, arrival, identity, receive
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.decided_packets import NOWHERE
 from seriatim.spark.resequence.first_numbers import first_numbers, keep_first_numbers
@@ -93,6 +94,11 @@ def decided(
     order = _arrival(pipeline)
     # What only told the order of arrival needn't travel on and be held where tickets tell it.
     entered = entered.drop(*(set(ARRIVAL) - {"location"} - set(order)))
+    merging: dict[str, Any] = {}
+    if pipeline.merges:
+        by_arrival = any(isinstance(one.queue.policy, Fifo) for one in pipeline.route)
+        merging = {"region": REGION, "message_id": identity(pipeline)}
+        merging |= {"horizon": pipeline.horizon_s} if by_arrival else {}
     return resequence(
         entered,
         queues=[*(one.queue for one in pipeline.route), NOWHERE],
@@ -110,6 +116,7 @@ def decided(
         history=history,
         by_key=by_key,
         moved=moved,
+        **merging,
     )
 
 
@@ -137,11 +144,11 @@ def keep_first_numbers_of(
 def _plan_of_state(pipeline: Pipeline, buckets: int, history: DestinationHistory, *, by_key: bool) -> Plan:
     """The plan of a pipeline's operator, as far as its state goes."""
     queues = [*(one.queue for one in pipeline.route), NOWHERE]
-    told = fingerprint(queues, buckets, pipeline.clock, by_key=by_key)
-    judged = tuple(map(judged_here, queues))
+    told = fingerprint(queues, buckets, pipeline.clock, by_key=by_key, merged=pipeline.merges)
+    judged = tuple(judged_here(queue, merged=pipeline.merges, horizon=pipeline.horizon_s) for queue in queues)
     return Plan(
         judged, "destination", None, (), pipeline.clock, (), "all", reports=True, fingerprint=told, buckets=buckets,
-        history=history, by_key=by_key,
+        history=history, by_key=by_key, region=REGION if pipeline.merges else None,
     )  # fmt: skip
 
 
@@ -187,7 +194,7 @@ def _arrival(pipeline: Pipeline) -> list[str]:
     if any(entry.stamp is None for entry in pipeline.receive):
         return [*own, *arrival(pipeline)]
     by_properties = any(entry.stamp is not None and entry.stamp.order_by for entry in pipeline.receive)
-    if by_properties or len(pipeline.receive) == 1:
+    if by_properties or len({entry.location for entry in pipeline.receive}) == 1:
         return [*own, "ticket"]
     return [*own, "received_at", "ticket"]
 

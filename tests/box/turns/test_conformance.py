@@ -83,4 +83,4 @@ def test_the_laws_of_the_box_hold_after_all_without_turns(straight: InBox) -> No
 
 
 def test_nearly_all_cases_apply() -> None:
-    assert len(BOXED) >= len([case for case in CASES if not case.has_voids]) - 7
+    assert len(BOXED) >= len([case for case in CASES if not (case.has_voids or case.regions)]) - 7

@@ -14,16 +14,21 @@ from tests.conformance.cases import CASES
 STREAMED = [case for case in CASES if on_spark.cannot_run(case) is None]
 #: Rounds without a window are judged once a call, and a frame is one call: their steps would lose their meaning.
 STATIC = [case for case in STREAMED if not case.per_call]
+#: What says the regions of messages, for the cases in which two regions send them: a query of their own, in which all have one horizon.
+MERGING = {"region": "region", "message_id": "id", "horizon": 10}
 
 
 @pytest.fixture(scope="module")
 def static(spark: SparkSession) -> Mapping[str, Result]:
-    return on_spark.run_static(spark, STATIC)
+    merged = on_spark.run_static(spark, [case for case in STATIC if case.regions], **MERGING)
+    return merged | on_spark.run_static(spark, [case for case in STATIC if not case.regions])
 
 
 @pytest.fixture(scope="module")
 def streamed(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Result]:
-    return on_spark.run_streaming(spark, STREAMED, tmp_path_factory.mktemp("conformance"))
+    plain, merged = ([case for case in STREAMED if case.regions is regions] for regions in (False, True))
+    found = on_spark.run_streaming(spark, merged, tmp_path_factory.mktemp("regions"), **MERGING)
+    return found | on_spark.run_streaming(spark, plain, tmp_path_factory.mktemp("conformance"))
 
 
 @pytest.mark.parametrize("case", STATIC, ids=lambda case: case.name)

@@ -36,6 +36,7 @@ class DestinationCounts:
         rejected: how many were rejected.
         dead: how many are dead.
         unrouted: how many matched no destination.
+        copy: how many were copies of messages that the other of two regions had shown.
     """
 
     queue: str | None
@@ -49,6 +50,7 @@ class DestinationCounts:
     rejected: int
     dead: int
     unrouted: int
+    copy: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,8 +162,8 @@ def _destination(name: str, counts: dict[str, int], reports: list[dict[str, Any]
         sum(one.get(what, {}).get(name, 0) for one in reports) for what in ("held", "holes", "groups")
     )
     aside = {what: counts.get(what, 0) for what in _SET_ASIDE}
-    unrouted = counts.get("unrouted", 0)
-    return DestinationCounts(name or None, counts.get("released", 0), held, holes, groups, **aside, unrouted=unrouted)
+    others = {what: counts.get(what, 0) for what in ("unrouted", "copy")}
+    return DestinationCounts(name or None, counts.get("released", 0), held, holes, groups, **aside, **others)
 
 
 def _standing(file: Path) -> dict[str, Any]:

@@ -16,6 +16,7 @@ __all__ = [
     "DROP",
     "MOST_BUCKETS",
     "MOST_DESTINATIONS",
+    "REGION",
     "BoxPlace",
     "Deliver",
     "Destination",
@@ -27,6 +28,7 @@ __all__ = [
     "Split",
     "Stamp",
     "StartFrom",
+    "source_variable",
 ]
 
 #: The largest number of parts of a state.
@@ -38,6 +40,13 @@ MOST_DESTINATIONS = 1000
 BOX = "seriatim"
 #: The format of a port that delivers nothing.
 DROP = "drop"
+#: The property of messages that two regions send: which has shown it.
+REGION = "region"
+
+
+def source_variable(place: int) -> str:
+    """The variable under which workers find the DSN of the source at a place of the list, where it has a box of its own."""
+    return f"SERIATIM_DSN_OF_SOURCE_{place}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +115,14 @@ class Stamp:
 
 
 @dataclass(frozen=True, slots=True)
+class BoxPlace:
+    """The DSN and the schema of a pipeline's message box; None: as `MessageBox.open` finds them. The DSN may have a password."""
+
+    dsn: str | None = field(default=None, repr=False)
+    schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Receive:
     """A location: the source of its messages, and the properties that are read from them.
 
@@ -113,6 +130,9 @@ class Receive:
     the properties. `namespaces` are the prefixes that XPath may use. `stamp` is None for a location without tickets.
     `envelope` is the form in which a body describes a change or an event (one of
     `bodies.envelopes.registry.ENVELOPES`). With an envelope, an empty body is a tombstone.
+
+    `region`: of a location that two regions send, which of them this entry receives, ``a`` or ``b``; `message_id`: the property with the id that a
+    message has in both. `box`: the message box of this source, where it isn't the pipeline's.
     """
 
     location: str
@@ -123,6 +143,14 @@ class Receive:
     split: Split | None = None
     stamp: Stamp | None = field(default_factory=Stamp)
     envelope: str | None = None
+    region: str | None = None
+    message_id: str | None = None
+    box: BoxPlace | None = None
+
+    @property
+    def title(self) -> str:
+        """What tells it from the pipeline's other sources, and begins the ids of its rows: the location, and the region if there are two."""
+        return self.location if self.region is None else f"{self.location}/{self.region}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,14 +210,6 @@ class Destination:
 
 
 @dataclass(frozen=True, slots=True)
-class BoxPlace:
-    """The DSN and the schema of a pipeline's message box; None: as `MessageBox.open` finds them. The DSN may have a password."""
-
-    dsn: str | None = field(default=None, repr=False)
-    schema: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Pipeline:
     """A whole pipeline file.
 
@@ -204,6 +224,7 @@ class Pipeline:
         set_aside: the folder for messages that were not released.
         unrouted: the folder for messages that match no destination.
         box: the message box whose queues the pipeline reads, and to whose queues it delivers.
+        horizon_s: where two regions send messages, for how long destinations by arrival remember their ids, in seconds; None: as long as by default.
         remarks: what is no fault of the file, but may not mean what its author thinks.
     """
 
@@ -223,10 +244,21 @@ class Pipeline:
     spark: Mapping[str, str] = field(default_factory=dict)
     box: BoxPlace = field(default_factory=BoxPlace)
     source_file: Path | None = None
+    horizon_s: float | None = None
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def needs_box(self) -> bool:
-        """Whether the pipeline reads from a message box, or delivers to one."""
-        formats = [entry.source.format for entry in self.receive] + [one.deliver.format for one in self.route]
-        return BOX in formats
+        """Whether the pipeline reads from its message box, or delivers to it."""
+        formats = [entry.source.format for entry in self.receive if entry.box is None]
+        return BOX in formats + [one.deliver.format for one in self.route]
+
+    @property
+    def other_boxes(self) -> dict[str, BoxPlace]:
+        """The boxes of single sources, by the variables under which workers find their DSNs."""
+        return {source_variable(n): entry.box for n, entry in enumerate(self.receive) if entry.box is not None}
+
+    @property
+    def merges(self) -> bool:
+        """Whether two regions send the messages."""
+        return any(entry.region is not None for entry in self.receive)

@@ -8,7 +8,16 @@ from dataclasses import replace
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.declared.contract import DEFAULT
-from seriatim.pipeline.declared.pipeline import BOX, BoxPlace, Deliver, Destination, Promotion, Receive, Source
+from seriatim.pipeline.declared.pipeline import (
+    BOX,
+    BoxPlace,
+    Deliver,
+    Destination,
+    Promotion,
+    Receive,
+    Source,
+    source_variable,
+)
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import Section, likely
@@ -18,6 +27,7 @@ __all__ = [
     "box_source",
     "by_subscriptions",
     "in_place",
+    "own_place",
     "queue_port",
     "read_place",
     "service_port",
@@ -38,6 +48,19 @@ def read_place(pipeline: Section) -> BoxPlace:
     place = BoxPlace(section.text("dsn"), section.text("schema"))
     section.finish()
     return place
+
+
+def own_place(location: Section, *, boxed: bool) -> BoxPlace | None:
+    """The ``box`` of a source, where it isn't the pipeline's: ``{dsn: …, schema: …}``; `boxed`: whether it reads from a box."""
+    section = location.section("box")
+    if section is None:
+        return None
+    place = BoxPlace(section.text("dsn", required=True), section.text("schema"))
+    section.finish()
+    if not boxed:
+        location.fault("box", f"{location.full('box')}: the messages come from no box", "add queue: …, or leave it out")
+        return None
+    return place if place.dsn is not None else None
 
 
 def box_source(location: Section) -> Source | None:
@@ -128,8 +151,12 @@ def in_place(
     """The sources and ports of a box, with the options that follow from the whole file."""
     schema = {} if place.schema is None else {"schema": place.schema}
 
-    def reads(entry: Receive) -> Receive:
-        options = {**entry.source.options, **schema, "pipeline": name}
+    def reads(entry: Receive, place: int) -> Receive:
+        own = entry.box
+        there = schema if own is None else {} if own.schema is None else {"schema": own.schema}
+        # The DSN itself, which may have a password, is in no option.
+        dsn = {} if own is None else {"dsn": f"${{{source_variable(place)}}}"}
+        options = {**entry.source.options, **there, **dsn, "pipeline": name}
         return replace(entry, source=replace(entry.source, options=options))
 
     def delivers(one: Destination) -> Destination:
@@ -141,6 +168,6 @@ def in_place(
         return replace(one, deliver=replace(one.deliver, options=options))
 
     return (
-        tuple(reads(entry) if entry.source.format == BOX else entry for entry in received),
+        tuple(reads(entry, n) if entry.source.format == BOX else entry for n, entry in enumerate(received)),
         tuple(delivers(one) if one.deliver.format == BOX else one for one in routed),
     )

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from seriatim.errors import DeclarationError
+from seriatim.errors import DeclarationError, UsageError
+from seriatim.kernel.policy import with_regions
 from seriatim.pipeline.declared.function import search_folders
-from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, Pipeline
+from seriatim.pipeline.declared.pipeline import DROP, MOST_BUCKETS, Destination, Pipeline, Receive
 from seriatim.pipeline.files.box_place import in_place, read_place
 from seriatim.pipeline.files.paths import Paths
 from seriatim.pipeline.files.process import process, returning
 from seriatim.pipeline.files.receive import LATER, receive
 from seriatim.pipeline.files.route import require_property, route
-from seriatim.pipeline.text.document import Problems, read
+from seriatim.pipeline.text.document import Problems, Scalar, read
 from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.properties import Properties
 
@@ -93,6 +94,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
     trigger_s = section.duration_s("trigger")
     clock = _clock(section, properties)
     buckets = section.whole("buckets", 1, MOST_BUCKETS)
+    horizon_s = _merging(section, received, routed, whole=properties.whole)
     spark, place = _spark(section), read_place(section)
     section.finish(LATER, _OF_A_BOX)
     if name is None or checkpoint is None:
@@ -116,6 +118,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
         spark=spark,
         box=place,
         source_file=path,
+        horizon_s=horizon_s,
         remarks=section.problems.remarks(),
     )
 
@@ -152,6 +155,36 @@ def _clock(section: Section, properties: Properties) -> _Clock:
         if section.has(key) and (kind == "processing" or not section.has("clock")):
             section.fault(key, f"{key} is for clock: event, and the clock is processing", "add clock: event")
     return _Clock("processing", None, 0.0, arrival)
+
+
+def _merging(
+    section: Section, received: Sequence[Receive], routed: Sequence[Destination], *, whole: bool
+) -> float | None:
+    """For how long ids are remembered; reports destinations that can't order what two regions send.
+
+    `whole`: no location was left out because of a fault.
+    """
+    horizon_s = section.duration_s("horizon")
+    if not any(entry.region is not None for entry in received):
+        if section.has("horizon") and whole:
+            what = "horizon is for messages of two regions, and no location has any"
+            section.fault("horizon", what, "leave it out, or say region: a and b under receive")
+        return None
+    if horizon_s is not None and horizon_s <= 0:
+        section.fault("horizon", "horizon must be above 0", "such as 1h: by how much one region may lag")
+        return None
+    if isinstance(section.tree("route"), Scalar):
+        what = "the subscriptions of a box don't put messages in order, so each would go to it once for each region"
+        section.fault("route", what, "name destinations with resequence: and deliver: {queue: …}")
+        return horizon_s
+    for place in section.sections("route"):
+        one = next((one for one in routed if one.queue.name == place.plain("to")), None)
+        if one is not None and one.deliver.format != DROP:
+            try:
+                with_regions(one.queue.policy_of(None))
+            except UsageError as error:
+                place.fault("resequence", f"destination {one.queue.name!r}: {error.what}", error.remedy)
+    return horizon_s
 
 
 def _spark(section: Section) -> Mapping[str, str]:

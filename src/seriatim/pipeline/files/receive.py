@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from seriatim.kernel.copies import REGIONS
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.bodies.xpath import is_prefix
-from seriatim.pipeline.declared.pipeline import BOX, Promotion, Receive, Source, Split, Stamp
-from seriatim.pipeline.files.box_place import box_source, with_dialog, with_type
+from seriatim.pipeline.declared.pipeline import BOX, REGION, Promotion, Receive, Source, Split, Stamp
+from seriatim.pipeline.files.box_place import box_source, own_place, with_dialog, with_type
 from seriatim.pipeline.files.paths import Paths
 from seriatim.pipeline.files.promote import is_json_path, promote, usable_function, usable_xpath
 from seriatim.pipeline.files.source import source
@@ -32,32 +33,89 @@ def receive(pipeline: Section, paths: Paths, functions: Sequence[Path] = ()) -> 
     types: dict[str, str] = {}
     whole, splits = True, False
     for section in pipeline.sections("receive"):
-        name = _name(section, titles)
-        entry = _location(section, name or "", paths, functions, types)
+        region = section.choice("region", REGIONS)
+        name = _name(section, titles, region)
+        entry = _location(section, name or "", paths, functions, types, region)
         section.finish(LATER)
         splits = splits or section.has("split")
         if name is not None and entry is not None:
             received.append(entry)
         else:
             whole = False
-    by_location = {entry.location: {one.name: one.type for one in entry.promote} for entry in received}
+    if whole:
+        _check_regions(pipeline, received)
+    own = {REGION: "string"} if any(entry.region is not None for entry in received) else {}
+    by_location = {entry.title: {one.name: one.type for one in entry.promote} | own for entry in received}
     unstamped = tuple(entry.location for entry in received if entry.stamp is None)
     return tuple(received), Properties(by_location, whole and bool(received), splits, unstamped)
 
 
-def _name(section: Section, titles: set[str]) -> str | None:
+def _check_regions(pipeline: Section, received: Sequence[Receive]) -> None:
+    """Report locations that aren't received from both regions alike."""
+    sections = dict(zip((entry.title for entry in received), pipeline.sections("receive"), strict=False))
+    of_location: dict[str, list[Receive]] = {}
+    for entry in received:
+        of_location.setdefault(entry.location, []).append(entry)
+    if all(entry.region is None for entry in received):
+        return
+    for location, entries in of_location.items():
+        last = entries[-1]
+        section, regions = sections[last.title], [entry.region for entry in entries]
+        if None in regions:
+            what = f"location {location!r} says no region, and others of the pipeline do"
+            section.fault("location", what, "receive all from two regions, or make it a pipeline of its own")
+            continue
+        if len(regions) == 1:
+            missing = next(name for name in REGIONS if name not in regions)
+            what = f"location {location!r} is received from region {regions[0]} only"
+            section.fault("region", what, f"add an entry of this location with region: {missing}, or leave out region")
+        first = entries[0]
+        if last.stamp != first.stamp:
+            what = f"location {location!r} stamps the messages of region {last.region} otherwise than those of {first.region}"
+            section.fault(
+                "stamp" if section.has("stamp") else "location", what, "both take their tickets from one counter"
+            )
+        for entry in entries:
+            _check_identity(sections[entry.title], entry)
+
+
+def _check_identity(section: Section, entry: Receive) -> None:
+    """Report a source of a region whose messages have no id that they have in the other, or a property that is taken."""
+    known = {"message_id", *(one.name for one in entry.promote)}
+    if entry.message_id is None and entry.source.format != BOX:
+        what = f"{section.full('message_id')} is missing: by which property is a message known in both regions?"
+        section.fault("region", what, "promote the id that its sender gave it, and name it here: message_id: …")
+    elif entry.message_id is not None and entry.message_id not in known:
+        what = f"{section.full('message_id')}: the location promotes no property {entry.message_id!r}"
+        section.fault("message_id", what, likely(entry.message_id, sorted(known - {"message_id"})) or "promote it")
+    elif entry.message_id == "message_id" and entry.source.format != BOX:
+        what = f"{section.full('message_id')}: message_id names the row of a file, which is another one in each region"
+        section.fault("message_id", what, "promote the id that its sender gave it, and name that")
+    if any(one.name.casefold() == REGION for one in entry.promote):
+        what = "region is the property that says which region has shown a message"
+        section.fault("promote", what, "give the property another name")
+
+
+def _name(section: Section, titles: set[str], region: str | None) -> str | None:
     boxed = section.has("queue") or section.has("service")
     name = section.text("location", required=not boxed) or section.text("queue") or section.text("service")
-    if name is not None and name in titles:
-        section.fault("location", f"location {name!r} is given twice")
+    title = f"{name}/{region}" if region is not None else name
+    if name is not None and title in titles:
+        twice = f"region {region} of location {name!r}" if region is not None else f"location {name!r}"
+        section.fault("region" if region is not None else "location", f"{twice} is given twice")
     elif name is not None and len(name) > 128:
         section.fault("location", "a location has at most 128 characters")
-    titles.add(name or "")
+    titles.add(title or "")
     return name
 
 
 def _location(
-    section: Section, name: str, paths: Paths, functions: Sequence[Path], types: dict[str, str]
+    section: Section,
+    name: str,
+    paths: Paths,
+    functions: Sequence[Path],
+    types: dict[str, str],
+    region: str | None,
 ) -> Receive | None:
     boxed = section.has("queue") or section.has("service")
     origin = box_source(section) if boxed else source(section, paths)
@@ -68,12 +126,31 @@ def _location(
         section, origin, split or (Split() if section.has("split") else None), namespaces, functions, types
     )
     stamp = _stamp(section, promoted.properties if promoted else None, split)
+    identity, place = section.text("message_id"), own_place(section, boxed=boxed)
+    if identity is not None and not section.has("region"):
+        section.fault(
+            "message_id", f"{section.full('message_id')} is for messages of two regions", "add region: a, or b"
+        )
     if origin is None or promoted is None or (section.has("split") and split is None):
+        return None
+    if section.has("region") and region is None:
         return None
     properties = with_type(promoted.properties) if origin.format == BOX else promoted.properties
     if section.has("service"):
         properties = with_dialog(section, properties, types, origin.options.get("prefix", ""))
-    return Receive(name, origin, properties, promoted.function, namespaces, split, stamp, promoted.envelope)
+    return Receive(
+        name,
+        origin,
+        properties,
+        promoted.function,
+        namespaces,
+        split,
+        stamp,
+        promoted.envelope,
+        region,
+        identity,
+        place,
+    )
 
 
 def read_namespaces(location: Section, origin: Source | None) -> Mapping[str, str]:

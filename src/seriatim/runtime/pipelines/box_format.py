@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,7 +58,7 @@ class DefaultSource(BoxFormat):
         )
 
 
-def register(session: Any, dsn: str | None = None) -> None:
+def register(session: Any, dsn: str | None = None, others: Mapping[str, str] | None = None) -> None:
     """Register the format in a session, and set the box for frames that name none.
 
     A session whose Python can find ``pyspark_seriatim`` knows the format by itself. The workers of this session get the
@@ -67,34 +67,41 @@ def register(session: Any, dsn: str | None = None) -> None:
     Args:
         session: a `SparkSession`.
         dsn: the box; None: the value of ``SERIATIM_DSN`` in this process.
+        others: the DSNs of further boxes, by the variables that name them in an option ``dsn``, as ``${NAME}``.
     """
     environment = session.sparkContext.environment
-    before = environment.get(VARIABLE)
     told = dsn or os.environ.get(VARIABLE)
-    if told is not None:
-        environment[VARIABLE] = told
+    given = {**(others or {}), **({} if told is None else {VARIABLE: told})}
+    before = {name: environment[name] for name in given if name in environment}
+    environment.update(given)
     try:
         session.dataSource.register(DefaultSource)
     finally:
-        environment.pop(VARIABLE, None)
-        if before is not None:
-            environment[VARIABLE] = before
+        for name in given:
+            environment.pop(name, None)
+        environment.update(before)
 
 
 @contextmanager
 def boxed(pipeline: Pipeline, session: Any) -> Iterator[None]:
-    """Open the box of a pipeline, if it needs one, for a session, while the block runs.
+    """Open the boxes of a pipeline, if it needs some, for a session, while the block runs.
 
     Raises:
-        EnvironmentProblem: it can't be reached; names host and database.
-        SchemaMismatch: its schema is older or newer, or is missing; only the default schema is made.
+        EnvironmentProblem: one can't be reached; names host and database.
+        SchemaMismatch: the schema of one is older or newer, or is missing; only the default schema is made.
     """
+    others: dict[str, str] = {}
+    for variable, place in pipeline.other_boxes.items():
+        with MessageBox.open(place.dsn, schema=place.schema or DEFAULT_SCHEMA, connections=1, create=False) as box:
+            others[variable] = box.dsn
     if not pipeline.needs_box:
+        if others:
+            register(session, others=others)
         yield
         return
     schema = pipeline.box.schema or DEFAULT_SCHEMA
     # As with the commands: the name of another schema may be mistyped.
     creates = schema == DEFAULT_SCHEMA
     with MessageBox.open(pipeline.box.dsn, schema=schema, connections=1, create=creates) as box:
-        register(session, box.dsn)
+        register(session, box.dsn, others)
         yield

@@ -570,7 +570,7 @@ def _known(found: dict[str, object]) -> tuple[str, int, dict[str, str]]:
 
 def _facts(pipeline: Pipeline, buckets: int) -> dict[str, object]:
     """The properties that must not change during the life of a checkpoint, beside those of its destinations."""
-    locations = {entry.location: _origin(entry) for entry in pipeline.receive}
+    locations = {entry.title: _origin(entry) for entry in pipeline.receive}
     tickets = {entry.location: f"1 to {entry.stamp.last_number}" for entry in pipeline.receive if entry.stamp}
     # Spark's offsets go by the place of a location, so their order counts.
     told = {"layout": LAYOUT, "pipeline": pipeline.name, "locations": list(locations.items())}

@@ -23,7 +23,7 @@ from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.stays import CLOSES, OPENS
 from seriatim.pipeline.bodies.property_values import Unreadable, as_in_json, converted, converter
 from seriatim.pipeline.declared.function import search_folders
-from seriatim.pipeline.declared.pipeline import Destination, Pipeline, Receive
+from seriatim.pipeline.declared.pipeline import REGION, Destination, Pipeline, Receive
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.process.stage import process_here
@@ -104,7 +104,7 @@ class Passage:
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
-        self._entries = {entry.location: entry for entry in pipeline.receive}
+        self._entries = {entry.title: entry for entry in pipeline.receive}
         self._readers: dict[str, Reread | None] = {}
         self._kinds = _kinds(pipeline)
         self._types = {name: type_from(kind) for name, kind in self._kinds.items()}
@@ -168,7 +168,7 @@ class Passage:
             Refusal: it can't be put back.
         """
         fields = request.fields
-        entry = self._entries.get(str(fields.get("location")))
+        entry = self._entries.get(self._source(fields))
         if entry is None:
             raise Refusal(f"the pipeline has no location {shown(fields.get('location'))} any more")
         message = self._message(fields)
@@ -180,6 +180,11 @@ class Passage:
         if (invalid or body_edited) and (request.anew or not self._has_code):
             self._read_again(entry, message, request.edited)
         return message
+
+    def _source(self, fields: Mapping[str, Any]) -> str:
+        """The title of the source of a message."""
+        location = str(fields.get("location"))
+        return f"{location}/{fields.get(REGION)}" if self._pipeline.merges else location
 
     def _message(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """The columns of a message, in their types."""
@@ -198,9 +203,9 @@ class Passage:
 
     def _read_again(self, entry: Receive, message: dict[str, Any], edited: tuple[str, ...]) -> None:
         """Put what is in the body in place of the properties that nobody has edited."""
-        if entry.location not in self._readers:
-            self._readers[entry.location] = reader_of(entry, search_folders(self._pipeline.source_file))
-        reader = self._readers[entry.location]
+        if entry.title not in self._readers:
+            self._readers[entry.title] = reader_of(entry, search_folders(self._pipeline.source_file))
+        reader = self._readers[entry.title]
         if reader is None:
             return
         found, problem = reader(message["body"])
@@ -281,7 +286,7 @@ class Passage:
         if queue.sequence is None or isinstance(queue.policy, Fifo):
             return None
         if queue.sequence == "ticket" and isinstance(value, Mapping):
-            stamp = self._entries[str(value.get("location"))].stamp if value.get("location") in self._entries else None
+            stamp = next((one.stamp for one in self._entries.values() if one.location == value.get("location")), None)
             last = LAST_NUMBER if stamp is None else stamp.last_number
             return ticket_position(int(value["epoch"]), int(value["number"]), last)
         by_time = isinstance(queue.policy, BestEffort) and queue.policy.by == "time"
@@ -312,6 +317,8 @@ class Passage:
 def _kinds(pipeline: Pipeline) -> dict[str, str]:
     """Every property and its type, as `properties` of ``spark/process`` names them, in the words of a declaration."""
     found = {item.name: item.type for entry in pipeline.receive for item in entry.promote}
+    if pipeline.merges:
+        found[REGION] = "string"
     for step in (pipeline.process, *(one.process for one in pipeline.route)):
         found |= dict(step.returns) if step is not None else {}
     return {name: kind for name, kind in found.items() if name not in ("body", "type")}

@@ -65,16 +65,17 @@ class Account:
     invalid: int = 0
     rejected: int = 0
     dead: int = 0
+    copy: int = 0
 
     @property
     def set_aside(self) -> int:
-        """Decided and not released."""
+        """Decided and not released; copies are none of these, of which the first sight is accounted for."""
         return self.late + self.duplicate + self.invalid + self.rejected + self.dead
 
     @property
     def missing(self) -> int:
         """The difference from the law: 0, unless seriatim lost (above 0) or invented (below 0) messages."""
-        return self.held_before + self.arrived - self.released - self.held - self.set_aside
+        return self.held_before + self.arrived - self.released - self.held - self.set_aside - self.copy
 
 
 @dataclass(frozen=True, slots=True)

@@ -550,6 +550,7 @@ def _account(name: str, arrived: int, before: Standing, now: Standing) -> Accoun
         invalid=made("invalid"),
         rejected=made("rejected"),
         dead=made("dead"),
+        copy=made("copy"),
     )
 
 

@@ -184,12 +184,10 @@ def later_changes(before: Pipeline, after: Pipeline) -> Iterator[Change]:
         before: the pipeline under which the last batch was begun.
         after: the pipeline as it is declared now.
     """
-    former = {entry.location: entry for entry in before.receive}
+    former = {entry.title: entry for entry in before.receive}
     for entry in after.receive:
-        if entry.location in former:
-            yield from _between(
-                f"location {entry.location!r}", _of_location(former[entry.location]), _of_location(entry)
-            )
+        if entry.title in former:
+            yield from _between(f"location {entry.title!r}", _of_location(former[entry.title]), _of_location(entry))
     places = {one.queue.name: one for one in before.route}
     for one in after.route:
         if one.queue.name in places:
@@ -206,7 +204,8 @@ def _between(where: str, before: Mapping[str, Any], after: Mapping[str, Any]) ->
 def _of_location(entry: Receive) -> dict[str, Any]:
     promoted = {f"promote {one.name}": f"{one.type} from {' or '.join(one.paths)}" for one in entry.promote}
     split = None if entry.split is None else entry.split.path or entry.split.function
-    return {"function": entry.function, "split": split, "envelope": entry.envelope, **promoted}
+    found = {"function": entry.function, "split": split, "envelope": entry.envelope, **promoted}
+    return found if entry.region is None else {**found, "message_id": entry.message_id}
 
 
 def _of_place(one: Destination) -> dict[str, Any]:
@@ -233,7 +232,10 @@ def _of_pipeline(pipeline: Pipeline) -> dict[str, Any]:
     function = None if process is None else f"{process.function}, on error {process.on_error}"
     folders = {"set_aside": pipeline.set_aside, "unrouted": pipeline.unrouted}
     times = {"trigger": f"{pipeline.trigger_s:g} s", "time": pipeline.time, "watermark": f"{pipeline.watermark_s:g} s"}
-    return {"process": function, **times, "arrival": pipeline.arrival, **folders}
+    horizon = (
+        {"horizon": "1 h" if pipeline.horizon_s is None else f"{pipeline.horizon_s:g} s"} if pipeline.merges else {}
+    )
+    return {"process": function, **times, "arrival": pipeline.arrival, **horizon, **folders}
 
 
 def _said(value: object) -> str:

@@ -340,6 +340,8 @@ def _ports(table: pa.Table, destinations: pa.Array) -> pa.ChunkedArray:
     aside = pa.scalar(len(destinations), pa.int32())
     place = pc.if_else(pc.equal(disposition, "released"), place, aside)
     place = pc.if_else(pc.equal(disposition, "unrouted"), pa.scalar(len(destinations) + 1, pa.int32()), place)
+    # Copies are counted only: whatever is in one is in the message that was seen first.
+    place = pc.if_else(pc.equal(disposition, "copy"), pa.scalar(None, pa.int32()), place)
     if "_output" in table.column_names:  # 0: consumed on the way, its place in the order is all that it takes
         place = pc.if_else(pc.equal(pc.fill_null(table.column("_output"), 1), 0), pa.scalar(None, pa.int32()), place)
     return place

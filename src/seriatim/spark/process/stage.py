@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.function import Function, search_folders
-from seriatim.pipeline.declared.pipeline import Pipeline, Process
+from seriatim.pipeline.declared.pipeline import REGION, Pipeline, Process
 from seriatim.spark.calls.register import Calling
 from seriatim.spark.frames.property_types import arrow_type, ddl_of
 from seriatim.spark.process.step import OUTPUTS, WAS, Step, outputs_type, run_step
@@ -102,6 +102,8 @@ def process_here(
     steps = _declared(pipeline)
     columns = {name: _arrow(name, kind) for step in steps for name, kind in step.returns.items()}
     kinds = {item.name: arrow_type(item.type) for entry in pipeline.receive for item in entry.promote}
+    if pipeline.merges:
+        kinds[REGION] = pa.string()
     own = {**_MESSAGE, **{name: kind for name, kind in kinds.items() if name != "type"}, **_PLACE}
     if any(entry.split is not None for entry in pipeline.receive):
         own |= {"parent_id": pa.string(), "part": pa.int64(), "parts": pa.int64()}

@@ -8,7 +8,8 @@ The frame's columns, besides the promoted properties:
 
 =============  =========  ================================================================================
 message_id     string     ``location/file:line``, or the columns of a source's `id`: ``location/topic:0:17``;
-                          the same on every replay (see *Naming*); of the second part of a message ``….2``
+                          the same on every replay (see *Naming*); of the second part of a message ``….2``; of a
+                          location with two regions ``location/region/…``
 type           string     the promoted property of that name, else null
 location       string
 received_at    timestamp  when the file was last written: the same on every replay; null without a file
@@ -35,22 +36,24 @@ are cut alike on a replay because the settings for it stay with the checkpoint (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import UsageError
 from seriatim.pipeline.declared.function import search_folders
-from seriatim.pipeline.declared.pipeline import Pipeline, Receive
+from seriatim.pipeline.declared.pipeline import REGION, Pipeline, Receive
 from seriatim.spark.calls.register import Calling
+from seriatim.spark.frames.columns import quoted
 from seriatim.spark.frames.property_types import ddl_of
 from seriatim.spark.receive.body_reader import PARTS
 from seriatim.spark.receive.tables import read_parquet, read_source
 from seriatim.spark.receive.text_files import read_files
 
-__all__ = ["ARRIVAL", "arrival", "promoted", "receive"]
+__all__ = ["ARRIVAL", "arrival", "identity", "promoted", "receive"]
 
 _UNNOTED = Calling()
 #: Columns by which the messages of a micro-batch are in order of arrival, where none was split; total.
@@ -78,12 +81,30 @@ def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False, ca
 
 def arrival(pipeline: Pipeline) -> tuple[str, ...]:
     """The columns of the order of arrival within a micro-batch of this pipeline; a total order."""
-    return (*ARRIVAL, "part") if _splits(pipeline) else ARRIVAL
+    regions = (REGION,) if pipeline.merges else ()
+    return (*ARRIVAL, *regions, *(("part",) if _splits(pipeline) else ()))
 
 
-def promoted(received: Iterable[Receive]) -> dict[str, str]:
-    """Every promoted property and its Spark type, in the order in which they are first named; without ``type``."""
+def identity(pipeline: Pipeline) -> Column:
+    """The id of a message that two regions send, as its location names it; of a part with its number."""
+    found = F.lit(None).cast("string")
+    for entry in pipeline.receive:
+        named = quoted(entry.message_id or "message_id").cast("string")
+        here = (F.col("location") == entry.location) & (F.col(REGION) == entry.region)
+        found = F.when(here, named).otherwise(found)
+    if not _splits(pipeline):
+        return found
+    return F.when(F.col("part").isNull(), found).otherwise(F.concat(found, F.lit("."), F.col("part").cast("string")))
+
+
+def promoted(received: Collection[Receive]) -> dict[str, str]:
+    """Every promoted property and its Spark type, in the order in which they are first named; without ``type``.
+
+    Where two regions send the messages, `REGION` is one.
+    """
     found: dict[str, str] = {}
+    if any(entry.region is not None for entry in received):
+        found[REGION] = "string"
     for entry in received:
         for item in entry.promote:
             ddl = ddl_of(item.type)
@@ -105,6 +126,7 @@ def _location(
     *,
     static: bool,
 ) -> DataFrame:
+    location, entry = entry.location, replace(entry, location=entry.title)
     match entry.source.format:
         case "json" | "csv" | "text" | "xml":
             frame = read_files(spark, entry, folders, calling, static=static)
@@ -115,9 +137,11 @@ def _location(
     for name in ("type", *names):
         if name not in frame.columns:
             frame = frame.withColumn(name, F.lit(None).cast(names.get(name, "string")))
+    if entry.region is not None:
+        frame = frame.withColumn(REGION, F.lit(entry.region))
     properties = [name for name in names if name not in PARTS]
     parts = [name for name in names if name in PARTS]
     return frame.select(
-        "message_id", "type", F.lit(entry.location).alias("location"), "received_at", *properties, "body", "_invalid",
+        "message_id", "type", F.lit(location).alias("location"), "received_at", *properties, "body", "_invalid",
         "_file", "_position", *parts,
     )  # fmt: skip

@@ -19,10 +19,11 @@ import pyarrow.compute as pc
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
 from seriatim.kernel.columns import Bools, Ints, empty_ints, order_by, order_by_group
+from seriatim.kernel.copies import regions_of, without_old
 from seriatim.kernel.expiry import expired, tombstones
 from seriatim.kernel.held_groups import HeldGroups, held_groups
 from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered, has_clock
+from seriatim.kernel.policy import Fifo, FifoMerged, Policy, Standard, UnitOfWork, Unordered, has_clock
 from seriatim.kernel.restarts import suspects_restart
 from seriatim.kernel.sequence import key_problem
 from seriatim.kernel.state import NOTHING, Flag, State
@@ -68,6 +69,7 @@ class Plan:
     names of the user's columns. `arrivals`: the columns, or fields in them, that decide the order of equal sequences
     (none: a hash of the row). `buckets` is the number of buckets. `history`: of a pipeline, whose destinations may come and go. `by_key`: whether a
     group's bucket goes by its key alone. `moved`: the folder with the state from before the number of buckets was changed.
+    `region`: the user's column that says which of two regions has sent a message; None: there is one.
     """
 
     queues: tuple[Queue, ...]
@@ -83,6 +85,7 @@ class Plan:
     history: DestinationHistory | None = None
     by_key: bool = False
     moved: str | None = None
+    region: str | None = None
 
     @property
     def ticks(self) -> bool:
@@ -328,6 +331,8 @@ class Bucket:
         known, group = _enrol(queue.policy, self._taken_back(queue.name, known, keys), keys, group)
         group, arrivals = self._arrivals(queue.policy, rows, group, now)
         state, decided, events = self._judge(queue.policy, known.state, arrivals, now, finish=finish)
+        if isinstance(queue.policy, FifoMerged) and now != NEVER:
+            state = without_old(queue.policy, state, now)
         self._index.queues[queue.name] = known.with_state(state)
         self._note_skipped(queue, known.keys, events)
         if self._plan.reports and len(events):
@@ -447,10 +452,22 @@ class Bucket:
                 reason = np.where(null, np.where(problem > 0, problem, Reason.SEQUENCE_MISSING), reason)
             if isinstance(queue.policy, UnitOfWork):  # a size may have a problem where the sequence has none
                 reason = np.maximum(reason, self._numbers(PROBLEM)[rows])
+        if self._plan.region is not None:
+            reason = np.where(reason == Reason.NONE, self._strange(rows), reason)
         if self._plan.clock == "event" and self._arrived.column(TIME).null_count:
             null = pc.is_null(self._arrived.column(TIME)).to_numpy()[rows]
             reason = np.where(null, Reason.TIME_MISSING, reason)
         return reason, rows
+
+    def _strange(self, rows: Ints) -> Ints:
+        """Why rows aren't known to be of one of two regions, or have no id; a void needs neither."""
+        reason = np.where(regions_of(self._numbers(SIZE)[rows]) > 0, Reason.NONE, Reason.REGION_UNKNOWN)
+        ids = self._column(FINGERPRINT)
+        if ids is not None and ids.null_count:
+            lacks = pc.is_null(ids).to_numpy()[rows]
+            reason = np.where((reason == Reason.NONE) & lacks, Reason.ID_MISSING, reason)
+        void = self._voids()
+        return reason if void is None else np.where(void[rows], Reason.NONE, reason)
 
     def _groups_of(self, queue: Queue, rows: Ints) -> tuple[Ints, Ints, pa.BinaryArray]:
         """The valid rows, the number of each row's key, and the keys."""
@@ -492,8 +509,8 @@ class Bucket:
         void = self._voids()
         if void is not None:
             weight[void[rows]] = 0
-        # Only messages of this policy are compared, and a void has no content.
-        compared = isinstance(policy, Standard) and self._column(FINGERPRINT) is not None
+        # Only messages of these policies are compared, and a void has no content.
+        compared = isinstance(policy, Standard | FifoMerged) and self._column(FINGERPRINT) is not None
         fingerprint = self._numbers(FINGERPRINT)[rows] * weight if compared else empty_ints(len(rows))
         return group, Arrivals(group, sequence, refs, time[order], size, weight, fingerprint)
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError
+from seriatim.kernel.copies import REGIONS, region_bit
 from seriatim.kernel.outcome import Reason
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.kernel.reading import of_size
@@ -21,10 +23,35 @@ from seriatim.spark.resequence import bucket as names
 from seriatim.spark.route.filter_expressions import Properties, condition
 from seriatim.spark.state.packets import EACH
 
-__all__ = ["BODY", "arrival_of", "compared", "prepared"]
+__all__ = ["BODY", "Merge", "arrival_of", "compared", "prepared"]
 
 #: The column that is compared where a queue names none.
 BODY = "body"
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """What two regions send: the `region` of a message, and the `identity` that it has in both, of any atomic type."""
+
+    region: Column
+    identity: Column
+
+    @property
+    def bits(self) -> Column:
+        """The region among the bits of a message; 0: it is none."""
+        found = F.lit(0)
+        for name in REGIONS:
+            found = F.when(self.region == name, F.lit(region_bit(name))).otherwise(found)
+        return found
+
+    def fingerprint(self, df: DataFrame, queue: Queue) -> Column | None:
+        """A number for the id, and for what is compared besides, never 0; null: there is no id. None: the queue asks for none."""
+        if not isinstance(queue.policy, Fifo | Standard):
+            return None
+        identity = self.identity.cast("string")
+        columns = [identity] if queue.compare is None else [identity, _fingerprint(df, queue)]
+        hashed = F.xxhash64(*columns)
+        return F.when(self.identity.isNotNull(), F.when(hashed == 0, F.lit(1)).otherwise(hashed))
 
 
 def _key(df: DataFrame, queue: Queue) -> Column | None:
@@ -227,10 +254,12 @@ def prepared(
     *,
     ties: bool,
     by_key: bool,
+    merge: Merge | None = None,
 ) -> DataFrame:
     """The frame with seriatim's columns as far as they are needed; `ties`: also a hash of each row, for equal sequences.
 
-    `by_key`: a group's bucket goes by its key alone, so that queues with the same groups have a message in the same bucket.
+    `by_key`: a group's bucket goes by its key alone, so that queues with the same groups have a message in the same bucket. `merge`: what two
+    regions send.
 
     If a row names several destinations, they are in `EACH`, with seriatim's columns for each destination.
     """
@@ -244,7 +273,7 @@ def prepared(
         )
 
     def ours(where: Column | None) -> list[Column]:
-        return _ours(df, queues, where, time, void, buckets, bucket_column, ties=ties, by_key=by_key)
+        return _ours(df, queues, where, time, void, buckets, bucket_column, ties=ties, by_key=by_key, merge=merge)
 
     if destination is None:
         return df.select(*map(quoted, df.columns), *ours(None))
@@ -273,6 +302,7 @@ def _ours(
     *,
     ties: bool,
     by_key: bool,
+    merge: Merge | None,
 ) -> list[Column]:
     """Seriatim's columns of a message for the destination `where`."""
     ours: dict[str, Column | None] = {
@@ -284,6 +314,16 @@ def _ours(
         names.VOID: None if void is None else quoted(void),
         names.TIME: None,
     }
+    if merge is not None:
+        # Of no queue messages open or close groups, or say how many they are.
+        ours[names.SIZE] = merge.bits.cast("long")
+        ours[names.FINGERPRINT] = _of_any(
+            where,
+            queues,
+            lambda queue: (isinstance(queue.policy, Fifo | Standard), queue.compare and compared(queue)),
+            lambda queue: merge.fingerprint(df, queue),
+            "long",
+        )
     if time is not None:
         ours[names.TIME] = microseconds(type_of(df, time, "event time"), quoted(time), time, "event time")
     if ties:

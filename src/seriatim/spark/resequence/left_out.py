@@ -104,7 +104,7 @@ class LeftOut:
         # A void leaves nothing because it has nothing that could leave.
         given = (Disposition.RELEASED, Disposition.VOID)
         missing = {one: counts[one] for one in Disposition if one not in given and counts[one]}
-        if not missing.keys() - {Disposition.DUPLICATE}:
+        if not missing.keys() - {Disposition.DUPLICATE, Disposition.COPY}:
             return ""
         parts = [f"{count:,} {one.word}" for one, count in missing.items()]
         if Disposition.HELD in missing:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from seriatim.kernel.copies import region_bit
 from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.policy import BestEffort, Standard
 from seriatim.pipeline.declared.queue import Queue
@@ -108,6 +109,8 @@ def rows_of(commands: Sequence[Command], plan: Plan, schema: pa.Schema) -> pa.Ta
         ours: [command.arguments.get(name) for command in commands]
         for ours, name in ((names.SEQUENCE, "sequence"), (names.TIME, "time"), (names.SIZE, "size"))
     }
+    if plan.region is not None:
+        own[names.SIZE] = [region_bit(row.get(plan.region)) for row in rows]
     columns |= {name: pa.array(own[name], kind) for name, kind in _OURS.items()}
     return pa.table(columns)
 

@@ -15,17 +15,25 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
-from seriatim.kernel.policy import Fifo, Policy, Standard, remembering
+from seriatim.kernel.policy import Fifo, Policy, Standard, Unordered, remembering, with_regions
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.clock import controlled, observed
-from seriatim.spark.frames.columns import check_columns, check_frame, microseconds
+from seriatim.spark.frames.columns import (
+    NESTED,
+    check_columns,
+    check_frame,
+    located,
+    microseconds,
+    quoted,
+    type_of,
+)
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.commands import in_buckets
 from seriatim.spark.resequence.decided_packets import operator_schema
 from seriatim.spark.resequence.first_numbers import first_numbers
-from seriatim.spark.resequence.input_columns import BODY, arrival_of, compared, prepared
+from seriatim.spark.resequence.input_columns import BODY, Merge, arrival_of, compared, prepared
 from seriatim.spark.resequence.left_out import LeftOut, counting
 from seriatim.spark.resequence.operator import (
     CONTENT,
@@ -72,6 +80,9 @@ def resequence(
     history: DestinationHistory | None = None,
     by_key: bool = False,
     moved: Path | None = None,
+    region: str | None = None,
+    message_id: str | Column | None = None,
+    horizon: float | str | None = None,
 ) -> DataFrame:
     """Puts messages in order per group.
 
@@ -119,6 +130,10 @@ def resequence(
         by_key: whether groups of several queues with one key are in one bucket (for `run`; the queries of others have state by queue and
             key). Batch frames have no state, and are always cut so.
         moved: the folder with the state from before the number of buckets was changed (for `run`).
+        region: for `Standard` and `Fifo`: the column that says which of two regions, ``a`` or ``b``, has sent a message (see `merge`). Each
+            region sends every message; the second sight of one, from the other region, has the disposition ``copy``.
+        message_id: with `region`: the column, or an expression, with the id that a message has in both regions.
+        horizon: with `region`: for how long `Fifo` remembers ids (seconds, or ``"1h"``, as by default), from the first sight on.
 
     Returns:
         The columns of `df`, and: ``ordinal: long`` (1, 2, 3 … per group), ``late: boolean``; if a queue forgets groups
@@ -128,6 +143,7 @@ def resequence(
     Raises:
         ColumnError: a column is missing, has an unsupported type, or has a name that seriatim adds.
         UsageError: `df` is no frame of Spark's, options that contradict each other, or `Fifo` or ``start="first"`` without `arrival`.
+        PolicyError: with `region`: another policy than `Standard` and `Fifo`, messages that open or close groups, or a wrong horizon.
         EnvironmentProblem: the session doesn't let the state store be chosen that operators in Python need.
         CheckpointMismatch: while the query runs: the checkpoint's state belongs to another declaration.
     """
@@ -143,15 +159,25 @@ def resequence(
     added = ["ordinal", "late", *(["incarnation"] if forgets else [])]
     check_columns(df, [*added, *(["disposition", "reason"] if output == "all" else [])])
     order = _arrival(df, arrival)
-    _check_order(chosen, order)
-    _check_content(chosen, df)
+    merge = _merged(df, region, message_id, horizon)
+    _check_order(chosen, order, merged=merge is not None)
+    if horizon is not None and not any(isinstance(queue.policy, Fifo) for queue in chosen):
+        with_regions(chosen[0].policy_of(None), horizon)  # which says that it's for Fifo
+    if merge is not None and not packed:
+        for queue in chosen:
+            with_regions(queue.policy_of(None))
+    judged = tuple(judged_here(queue, merged=merge is not None, horizon=horizon) for queue in chosen)
+    if merge is None:
+        _check_content(chosen, df)
     df = _watermarked(df, time, watermark) if time is not None and df.isStreaming else df
     of_queues = None if queues is None else destination
     arrivals = arrival_of(df, order)
     by_key = queues is not None and (by_key or not df.isStreaming)
-    frame = prepared(df, chosen, of_queues, time, invalid, void, buckets, _BUCKET, ties=not arrivals, by_key=by_key)
+    frame = prepared(
+        df, chosen, of_queues, time, invalid, void, buckets, _BUCKET, ties=not arrivals, by_key=by_key, merge=merge
+    )
     plan = Plan(
-        queues=tuple(map(judged_here, chosen)),
+        queues=judged,
         destination=of_queues,
         invalid=invalid,
         user=tuple(df.columns),
@@ -159,11 +185,12 @@ def resequence(
         arrivals=arrivals,
         output=output,
         reports=packed,
-        fingerprint=fingerprint(chosen, buckets, clock, by_key=by_key),
+        fingerprint=fingerprint(chosen, buckets, clock, by_key=by_key, merged=merge is not None),
         buckets=buckets,
         history=history,
         by_key=by_key,
         moved=None if moved is None else str(moved),
+        region=region,
     )
     user = _user_schema(df.schema, of_queues)
     shown = _output_schema(user, output, forgets=forgets)
@@ -205,15 +232,42 @@ def _queues(
     return chosen
 
 
-def judged_here(queue: Queue) -> Queue:
+def judged_here(queue: Queue, *, merged: bool = False, horizon: float | str | None = None) -> Queue:
     """A queue as the operator has it: its policy says whether messages open and close groups, and how many are remembered.
 
-    Which messages these are, and what is compared of them, is in their rows already.
+    Which messages these are, and what is compared of them, is in their rows already. `merged`: two regions send them.
     """
-    policy = remembering(queue.policy_of(None), 0)
+    policy = queue.policy_of(None)
+    if merged and not isinstance(policy, Unordered):
+        # The horizon is for those queues that have no numbers.
+        policy = with_regions(policy, None if isinstance(policy, Standard) else horizon)
+    policy = remembering(policy, 0)
     if policy is queue.policy:
         return queue
     return replace(queue, policy=policy, opens=None, closes=None, unopened_timeout=None)
+
+
+def _merged(
+    df: DataFrame, region: str | None, message_id: str | Column | None, horizon: float | str | None
+) -> Merge | None:
+    """What says the region and the id of a message; None: there is one region."""
+    if region is None and message_id is None and horizon is None:
+        return None
+    if region is None or message_id is None:
+        raise UsageError(
+            "region= and message_id= belong together",
+            remedy="name the column with the region, and the one with the id that a message has in both; or leave out both (and horizon)",
+        )
+    kind = type_of(df, region, "region")
+    if not isinstance(kind, T.StringType):
+        what = f"a region is text, a or b, not a {kind.simpleString()}"
+        raise ColumnError(what, where=f"column {region!r}", remedy="merge() adds such a column")
+    if isinstance(message_id, str):
+        field, message_id = located(df, message_id, "message id")
+        if isinstance(field.dataType, NESTED):
+            what = f"a message id can't be a {field.dataType.simpleString()}"
+            raise ColumnError(what, where=f"column {field.name!r}", remedy="name a field of it")
+    return Merge(quoted(region), message_id)
 
 
 def _check_content(queues: Sequence[Queue], df: DataFrame) -> None:
@@ -243,10 +297,11 @@ def _arrival(df: DataFrame, arrival: str | Sequence[str] | None) -> list[str]:
     return [arrival] if isinstance(arrival, str) else list(arrival)
 
 
-def _check_order(queues: Sequence[Queue], order: Sequence[str]) -> None:
+def _check_order(queues: Sequence[Queue], order: Sequence[str], *, merged: bool) -> None:
     for queue in queues:
         policy = queue.policy
-        needs = isinstance(policy, Fifo) or (
+        # What two regions send may have no order of arrival in common but that of the batches.
+        needs = (isinstance(policy, Fifo) and not merged) or (
             isinstance(policy, Standard) and (policy.start == "first" or queue.has_stays)
         )
         if needs and not order:

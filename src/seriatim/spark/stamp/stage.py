@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
-from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, Receive, Stamp
+from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, REGION, Receive, Stamp
 from seriatim.spark.frames.columns import NESTED, TURN_OVER, check_columns, check_frame, quoted, type_of
 from seriatim.spark.receive.stage import ARRIVAL
 from seriatim.spark.session.requirements import make_ready
@@ -125,7 +125,8 @@ def stamp_locations(
     stamps = {entry.location: entry.stamp for entry in received if entry.stamp is not None}
     if not stamps:
         return df.withColumn("ticket", F.struct(*[F.lit(None).cast(f.dataType).alias(f.name) for f in TICKET]))
-    orders = {location: _order_of(df, one) for location, one in stamps.items()}
+    merged = any(entry.region is not None for entry in received)
+    orders = {location: _order_of(df, one, merged=merged) for location, one in stamps.items()}
     for location, order in orders.items():
         _check_order(df, order, where=f"location {location!r}: ")
         _check_last_number(stamps[location].last_number)
@@ -174,11 +175,16 @@ def _check_order(df: DataFrame, order: Sequence[str], where: str = "") -> None:
             )
 
 
-def _order_of(df: DataFrame, how: Stamp) -> tuple[str, ...]:
-    """The columns of a location's order: its own, or file and row, and the part if messages are split."""
+def _order_of(df: DataFrame, how: Stamp, *, merged: bool) -> tuple[str, ...]:
+    """The columns of a location's order: its own, or file and row, and the part if messages are split.
+
+    Of two regions' messages each is there twice, so that the region is one of them; `merged`: there are two.
+    """
+    regions = (REGION,) if merged else ()
     if how.order_by:
-        return how.order_by
-    return (*(name for name in ARRIVAL if name != "location"), *(["part"] if "part" in df.columns else []))
+        return (*how.order_by, *regions)
+    place = [name for name in ARRIVAL if name != "location"]
+    return (*place, *regions, *(["part"] if "part" in df.columns else []))
 
 
 def _without_place(df: DataFrame, stamps: Mapping[str, Stamp], invalid: str) -> DataFrame:

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.columns import Ints
-from seriatim.kernel.state import NOTHING, Groups, Held, Ranges, Remembered, State
+from seriatim.kernel.state import NOTHING, Groups, Held, Ranges, Remembered, Sights, State
 from seriatim.kernel.time import NEVER
 from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import check_header, check_queues
@@ -33,9 +33,9 @@ __all__ = ["LAYOUT", "PARTS", "Index", "QueueState", "Run", "joined"]
 LAYOUT = 2
 #: The layout of each part. Raise a part's number when it changes, and let `_queue` convert what has a former one. A further
 #: column with a default needs no conversion.
-PARTS = {"queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1, "births": 1, "cold": 1}
+PARTS = {"queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1, "births": 1, "cold": 1, "sights": 1}
 #: Parts that a state names only where it has something in them, so that versions that don't know them go on reading others.
-_SELDOM = ("births", "cold")
+_SELDOM = ("births", "cold", "sights")
 #: The parts of a value of layout 1, which named none.
 _FIRST_PARTS = {"queues": 1, "groups": 1, "held": 1, "skipped": 1}
 
@@ -44,6 +44,7 @@ _COLUMNS = {
     "held": list(Held.__slots__),
     "skipped": list(Ranges.__slots__),
     "remembered": ["sequence", "fingerprint"],
+    "sights": ["first", "last", "regions", "time"],
 }
 #: What a column that is left out has in every row. What former layouts of a part lacked is among them.
 _DEFAULTS = {
@@ -59,6 +60,11 @@ _DEFAULTS = {
     "remembered.count": 0,
     "remembered.sequence": 0,
     "remembered.fingerprint": 0,
+    "sights.count": 0,
+    "sights.first": 0,
+    "sights.last": 0,
+    "sights.regions": 0,
+    "sights.time": 0,
 }
 _NONE = np.zeros(0, np.int64)
 # A thread for each buffer costs more than it saves.
@@ -205,6 +211,8 @@ class Index:
         """Whether there is something in one of the parts that are seldom used."""
         if part == "cold":
             return self.next_run > 0
+        if part == "sights":
+            return any(len(queue.state.sights) for queue in self.queues.values())
         return any(queue.births is not None or queue.forgotten for queue in self.queues.values())
 
     @classmethod
@@ -304,6 +312,10 @@ def _row(queue: QueueState) -> dict[str, np.ndarray]:
     else:
         row["remembered.count"] = np.zeros(len(state), np.int64)
         row |= {f"remembered.{column}": _NONE for column in _COLUMNS["remembered"]}
+    sights = state.sights
+    row["sights.count"] = np.bincount(sights.group, minlength=len(state))
+    # A run is mostly one number, and an id always is.
+    tables.append(("sights", sights.with_columns(last=sights.last - sights.first)))
     for table, part in tables:
         for column in _COLUMNS[table]:
             row[f"{table}.{column}"] = getattr(part, column)
@@ -349,7 +361,11 @@ def _queue(row: pa.RecordBatch) -> QueueState:
     of_group = np.repeat(np.arange(count), column("remembered.count", count)) if "remembered.count" in named else _NONE
     remembered = table("remembered", len(of_group))
     remembered["sequence"] = groups.next[of_group] - remembered["sequence"]
-    state = State(groups, Held(late=late, waits=waits, **held), Ranges(**skipped), Remembered(of_group, **remembered))
+    seen_of = np.repeat(np.arange(count), column("sights.count", count)) if "sights.count" in named else _NONE
+    seen = table("sights", len(seen_of))
+    sights = Sights(seen_of, **{**seen, "last": seen["first"] + seen["last"]})
+    left = Remembered(of_group, **remembered)
+    state = State(groups, Held(late=late, waits=waits, **held), Ranges(**skipped), left, sights)
     incarnation, forgotten = (int(column(f"queues.{name}", 1)[0]) for name in ("incarnation", "forgotten"))
     births = column("births.number", count) if "births.number" in named else None
     return QueueState(row.column("keys").flatten(), state, incarnation, forgotten, births)

@@ -21,15 +21,19 @@ __all__ = ["BY_KEY", "check_header", "check_queues", "fingerprint", "identity", 
 BY_KEY = "by key"
 
 
-def identity(queues: Sequence[Queue], buckets: int, clock: str, *, by_key: bool = False) -> dict[str, Any]:
+def identity(
+    queues: Sequence[Queue], buckets: int, clock: str, *, by_key: bool = False, merged: bool = False
+) -> dict[str, Any]:
     """The properties that must not change during the life of a checkpoint: the kinds of policies, but not their parameters.
 
-    `by_key`: a group's bucket goes by its key alone; else by its queue, too.
+    `by_key`: a group's bucket goes by its key alone; else by its queue, too. `merged`: two regions send the messages, and the state has what each
+    has shown.
     """
     return {
         "buckets": buckets,
         **({"spread": BY_KEY} if by_key else {}),
         "clock": clock,
+        **({"regions": 2} if merged else {}),
         "queues": {queue.name: _identity_of(queue) for queue in queues},
     }
 
@@ -40,9 +44,11 @@ def _identity_of(queue: Queue) -> dict[str, Any]:
     return {"policy": queue.policy.name, "group": queue.group, **({"by messages": stays} if stays else {})}
 
 
-def fingerprint(queues: Sequence[Queue], buckets: int, clock: str, *, by_key: bool = False) -> str:
+def fingerprint(
+    queues: Sequence[Queue], buckets: int, clock: str, *, by_key: bool = False, merged: bool = False
+) -> str:
     """The identity as one short text that people can compare."""
-    return json.dumps(identity(queues, buckets, clock, by_key=by_key), sort_keys=True)
+    return json.dumps(identity(queues, buckets, clock, by_key=by_key, merged=merged), sort_keys=True)
 
 
 def check_header(header: Mapping[str, Any], layouts: Sequence[int], fingerprint: str | None) -> None:
@@ -74,7 +80,7 @@ def check_queues(written: str, wanted: str, present: Collection[str]) -> None:
     if written == wanted:
         return
     found, mine = json.loads(written), json.loads(wanted)
-    for what in ("buckets", "clock", "spread"):
+    for what in ("buckets", "clock", "spread", "regions"):
         if found.get(what) != mine.get(what):
             raise _other(f"{what} {found.get(what)}", f"{what} {mine.get(what)}")
     for name in sorted(present):
