@@ -156,6 +156,14 @@ class Journal:
 
         self._connections.again(define)
 
+    def rules(self, name: str, queue: str) -> QueueRules:
+        """What holds for a queue.
+
+        Raises:
+            UsageError: the journal doesn't know the queue.
+        """
+        return self._again(lambda one: views.rules(one, name, queue))
+
     # ---- claims
 
     def claim(
@@ -273,6 +281,10 @@ class Journal:
     def through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
         """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
         return self._again(lambda one: votes.through_of(one, name, queue, sessions))
+
+    def done_through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
+        """Through which number each session is over; those that the journal doesn't know aren't there."""
+        return self._again(lambda one: votes.done_of(one, name, queue, sessions))
 
     def reserve(
         self, name: str, queue: str, counts: Mapping[str, int], *, lease: float | str = 10.0

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from seriatim.errors import UsageError
 from seriatim.kernel.claims import EntryState, State
 from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.values import QueueRules
 
-__all__ = ["EntryView", "LogEntry", "RegionView", "SessionView", "entries", "log", "regions", "sessions"]
+__all__ = ["EntryView", "LogEntry", "RegionView", "SessionView", "entries", "log", "regions", "rules", "sessions"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +179,23 @@ def regions(statements: Statements, name: str) -> list[RegionView]:
         RegionView(one.region, one.incarnation, *map(_time, (one.outbox_since, one.queue_since, one.reported_at)))
         for one in statements.rows("read_regions", name=name)
     ]
+
+
+def rules(statements: Statements, name: str, queue: str) -> QueueRules:
+    """What holds for a queue.
+
+    Raises:
+        UsageError: the journal doesn't know it.
+    """
+    found = statements.maybe("read_queue", name=name, queue=queue)
+    if found is None:
+        raise UsageError(
+            f"the journal knows no queue {queue!r} of the regions {name!r}", remedy="define it first: Regions.define(…)"
+        )
+    return QueueRules(
+        found.start, found.increment, found.attempts, "continue" if found.goes_on else "suspend",
+        found.retry_after / 1_000_000, found.hole_timeout / 1_000_000 or None,
+    )  # fmt: skip
 
 
 def _session(row: Any) -> SessionView:

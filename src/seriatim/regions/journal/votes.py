@@ -16,7 +16,7 @@ from seriatim.regions.journal.locked import Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import Statements
 from seriatim.regions.journal.values import Numbered, Reservation, VoteAnswer
 
-__all__ = ["bar", "confirm", "fence", "reserve", "through_of", "vote"]
+__all__ = ["bar", "confirm", "done_of", "fence", "reserve", "through_of", "vote"]
 
 
 def vote(
@@ -115,6 +115,14 @@ def through_of(statements: Statements, name: str, queue: str, sessions: Sequence
         return {}
     locked = lock(statements, name, queue, sessions)
     return {key: _through(locked, key) for key in locked.sessions}
+
+
+def done_of(statements: Statements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
+    """Through which number each session is over, as the journal knows; those that it doesn't know aren't there."""
+    if not sessions:
+        return {}
+    locked = lock(statements, name, queue, sessions)
+    return {key: one.done_through for key, one in locked.sessions.items()}
 
 
 def reserve(

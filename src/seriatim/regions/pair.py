@@ -1,0 +1,128 @@
+"""`Pair`: the two boxes and the journal, as those that send and copy have them in hand."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import Definitions
+from seriatim.errors import Unavailable
+from seriatim.regions.box_role import role_of
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.values import QueueRules
+from seriatim.regions.party import Party
+
+__all__ = ["REGIONS", "Pair", "Routing", "home_of", "other_than"]
+
+#: The primary and the secondary.
+REGIONS = ("a", "b")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """By what messages are led to queues: the definitions of one of the boxes, and the queues of the regions there."""
+
+    definitions: Definitions
+    queue_ids: frozenset[int]
+
+
+class Pair:
+    """Two boxes and a journal. Threads may share it.
+
+    Args:
+        name: the name of the regions.
+        boxes: the boxes by their regions, the primary first.
+        journal: the journal.
+        prefer_us: microseconds for which the first box has a message alone; None: each session has its home.
+        spread_us: microseconds for which the home of a session has a message alone.
+    """
+
+    def __init__(
+        self, name: str, boxes: Mapping[str, Party[MessageBox]], journal: Party[Journal], prefer_us: int | None,
+        spread_us: int,
+    ) -> None:  # fmt: skip
+        self.name, self.boxes, self.journal = name, boxes, journal
+        self._prefer_us, self._spread_us = prefer_us, spread_us
+        self._rules: dict[str, QueueRules] = {}
+        self._lock = threading.Lock()
+        self._routing: Routing | None = None
+
+    def rules(self, queue: str) -> QueueRules:
+        """What both regions say of a queue, as the journal has it."""
+        if (found := self._rules.get(queue)) is None:
+            found = self._rules[queue] = self.journal.call(lambda journal: journal.rules(self.name, queue))
+        return found
+
+    def learn_rules(self, rules: Mapping[str, QueueRules]) -> None:
+        """Note rules that were defined now, and that what was known of the boxes' definitions is old."""
+        self._rules.update(rules)
+        self._routing = None
+
+    def in_box(
+        self, region: str, work: Callable[[Transaction], _Result], *, patience_s: float | None = None
+    ) -> _Result:
+        """Do something in one transaction of a box.
+
+        Raises:
+            Unavailable: the box is away; whether it was done isn't known.
+        """
+
+        def within(box: MessageBox) -> _Result:
+            with box.access.transaction() as transaction:
+                return work(transaction)
+
+        return self.boxes[region].call(within, patience_s=patience_s)
+
+    def routing(self, *, anew: bool = False) -> Routing:
+        """By what messages are led, as either box has it; read once, and anew when it doesn't fit any more.
+
+        Raises:
+            Unavailable: both boxes are away.
+        """
+        if self._routing is None or anew:
+            self._routing = self._read_routing()
+        return self._routing
+
+    def delay(self, region: str, session: str, *, is_first: bool, age_us: int = 0) -> int | None:
+        """How many microseconds from now on a box hands a message out; None: at once.
+
+        Args:
+            region: of the box.
+            session: the message's session.
+            is_first: whether this box is the first that has the message.
+            age_us: how long ago it was published.
+        """
+        if self._prefer_us is None:
+            left = 0 if home_of(session) == region else self._spread_us - age_us
+        else:
+            left = 0 if is_first else self._prefer_us - age_us
+        return left if left > 0 else None
+
+    def _read_routing(self) -> Routing:
+        whys = []
+        for region in self.boxes:
+            try:
+                return self.in_box(region, lambda one, of=region: self._routing_in(one, of))
+            except Unavailable as error:
+                whys.append(str(error))
+        raise Unavailable(f"both regions are away: {'; '.join(whys)}", remedy="publish the same again later")
+
+    def _routing_in(self, transaction: Transaction, region: str) -> Routing:
+        role = role_of(transaction, self.name, region)
+        return Routing(transaction.access.known.current(transaction), role.queue_ids)
+
+
+def home_of(session: str) -> str:
+    """The region that has a session for itself at first, where both are active."""
+    return REGIONS[hashlib.blake2b(session.encode(), digest_size=1).digest()[0] & 1]
+
+
+def other_than(region: str) -> str:
+    """The other region."""
+    return REGIONS[1 - REGIONS.index(region)]
