@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import pytest
 
 import seriatim as sq
@@ -12,24 +9,8 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.errors import Unavailable, UsageError
 from seriatim.regions.journal.values import Asked, digest_of
 from seriatim.regions.sending import NumberRefused
+from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
-
-
-@contextmanager
-def away(two: Two, *regions: str) -> Iterator[None]:
-    """These parties don't answer."""
-    parties = [two.regions._journal if one == "journal" else two.regions._boxes[one] for one in regions]
-    opened = [one._open for one in parties]
-    for one in parties:
-        one._resource = None
-
-        def fails() -> None:
-            raise Unavailable("cut off")
-
-        one._open = fails
-    yield
-    for one, open_ in zip(parties, opened, strict=True):
-        one._open, one._away_until = open_, 0
 
 
 def numbers(sent: list) -> list[tuple[str, int, tuple[str, ...]]]:
@@ -53,7 +34,12 @@ def test_the_same_again_changes_nothing(two: Two) -> None:
 def test_numbers_are_given_out(two: Two) -> None:
     given = [message("s", ident="m1"), message("t", ident="m2"), message("s", ident="m3")]
     assert [one.number for one in two.regions.publish(given)] == [1, 1, 2]
-    assert [one.number for one in two.regions.publish([*given, message("s")])] == [1, 1, 2, 3]  # who has a number keeps it
+    assert [one.number for one in two.regions.publish([*given, message("s")])] == [
+        1,
+        1,
+        2,
+        3,
+    ]  # who has a number keeps it
     assert two.regions.publish(message("s"))[0].number == 4
 
 

@@ -29,7 +29,7 @@ from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_role import Role, role_of
 from seriatim.regions.numbered import Numbered, Place, places_of, units_of
 
-__all__ = ["BoxVotes", "LedElsewhere", "Sight", "Way", "route_in", "see", "strike", "vote", "withdraw"]
+__all__ = ["BoxVotes", "LedElsewhere", "Sight", "Way", "led_alike", "route_in", "see", "strike", "vote", "withdraw"]
 
 _LOG = logging.getLogger("seriatim.regions")
 #: So often the definitions may change while messages are routed by them.
@@ -127,6 +127,7 @@ def vote(
     way: Way,
     counted: int | None = None,
     delays: Sequence[int | None] = (),
+    ages: Sequence[int] = (),
     renumbers: bool = False,
 ) -> BoxVotes:
     """Vote on the numbers of messages, and take in those that the box votes for.
@@ -139,6 +140,7 @@ def vote(
         way: how they come.
         counted: the incarnation of the other region, if the sender counts its vote.
         delays: microseconds before each is handed out; None: at once.
+        ages: microseconds since each was published.
         renumbers: whether a message that has a lower number here was barred from it; else it keeps that.
 
     Raises:
@@ -154,10 +156,31 @@ def vote(
     for _ in range(_TRIES):
         writing = _Writing(transaction, name, role, definitions, messages, way)
         writing.decide(is_stale=is_stale, renumbers=renumbers)
-        if writing.take_in(list(delays) or [None] * len(messages)):
+        if writing.take_in(list(delays) or [None] * len(messages), list(ages) or [0] * len(messages)):
             return BoxVotes(writing.granted, role.incarnation, stale=is_stale, why=writing.why)
         definitions = transaction.access.known.read(transaction)
     raise Unavailable("the definitions change again and again", where=transaction.access.place, remedy="repeat it")
+
+
+def led_alike(
+    transaction: Transaction, name: str, region: str, messages: Sequence[Numbered]
+) -> tuple[list[int], dict[int, str]]:
+    """Which copies a box leads to the queues and numbers that they have in the other box; and why it doesn't, for the others."""
+    role = role_of(transaction, name, region)
+    definitions = transaction.access.known.current(transaction)
+    alike: list[int] = []
+    others: dict[int, str] = {}
+    for at, one in enumerate(messages):
+        try:
+            (here,) = places_of(route_in(transaction, [one.message], definitions), definitions, role.queue_ids)
+        except UsageError as error:
+            others[at] = str(error)
+        else:
+            if here == one.places:
+                alike.append(at)
+            else:
+                others[at] = f"it leads to {_told(here)} here, and to {_told(one.places)} there"
+    return alike, others
 
 
 def see(
@@ -191,7 +214,7 @@ def see(
 
 
 def strike(transaction: Transaction, name: str, ids: Sequence[str]) -> None:
-    """Strike messages off the outbox. Not waited for on the disk: a message that is struck off twice was known to both twice."""
+    """Strike messages off the outbox: the other box has them, or their numbers are over."""
     transaction.do("region_strike", of_name=name, of_messages=list(ids))
 
 
@@ -274,7 +297,7 @@ class _Writing:
             if not there:
                 taken.add(place)
 
-    def take_in(self, delays: Sequence[int | None]) -> bool:
+    def take_in(self, delays: Sequence[int | None], ages: Sequence[int]) -> bool:
         """Store the messages that are new, and note their numbers; False, and nothing is done: the definitions have changed."""
         if self._barred:
             withdraw(self._transaction, self._name, self._barred)
@@ -303,7 +326,7 @@ class _Writing:
         rows = [nth for nth, row in enumerate(self._rows) if row.at in place_of]
         self._transaction.do(
             "region_note", of_name=self._name, of_messages=[self._messages[at].message_id for at in fresh],
-            delays=[delays[at] for at in fresh], is_copy=self._way is Way.COPY,
+            ages=[ages[at] for at in fresh], delays=[delays[at] for at in fresh], is_copy=self._way is Way.COPY,
             numbered=[place_of[self._rows[nth].at] for nth in rows],
             of_queues=[self._rows[nth].queue_id for nth in rows],
             of_sessions=[self._rows[nth].place.session for nth in rows],

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed
 from seriatim.errors import UsageError, shown
+from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.votes import NO_NUMBER
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["Numbered", "Place", "places_of", "units_of"]
+
+_NO_SEQUENCE = REASONS[Reason.SEQUENCE_MISSING]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,16 +45,16 @@ class Numbered:
     places: tuple[Place, ...]
 
 
-def places_of(
-    routed: Routed, definitions: Definitions, queue_ids: Iterable[int], *, numbered: bool = True
-) -> list[tuple[Place, ...]]:
+def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]) -> list[tuple[Place, ...]]:
     """The numbers of messages, as the definitions of a box lead them.
 
     Args:
         routed: the messages.
         definitions: the definitions.
         queue_ids: the queues of the regions.
-        numbered: whether messages have to have their numbers; else one without has `NO_NUMBER`.
+
+    Returns:
+        for each message its numbers, one in each queue; `NO_NUMBER` where it has none.
 
     Raises:
         UsageError: a message goes to no queue of the regions, or to another one, or isn't valid there; or a session has a number twice.
@@ -69,7 +72,7 @@ def places_of(
                 "the queue isn't one of the regions: it would get the message in both boxes", where=where,
                 remedy=f"RegionalQueue({queue!r}, …), or lead the message elsewhere",
             )  # fmt: skip
-        if problem is not None and not (not numbered and sequence is None and group):
+        if problem is not None and not (sequence is None and group and problem == _NO_SEQUENCE):
             raise UsageError(
                 f"the message is invalid there: {problem}", where=where,
                 remedy=f"give it its session ({definitions.queues[queue].declared.group!r}) and a number "

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass, fields
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, NamedTuple
 
 from seriatim.box.definitions.change import Definition
 from seriatim.errors import UsageError, shown
@@ -12,21 +12,13 @@ from seriatim.kernel.policy import Standard
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.regional import check_decides_nothing
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message_type import MessageType
 from seriatim.regions.journal.values import QueueRules
 
 __all__ = ["Declared", "RegionalQueue", "declared_of"]
-
-#: What a queue may say of itself; everything else is decided in the journal, or in one box only.
-_ALLOWED = frozenset({"name", "policy", "group", "sequence", "keep", "keep_for", "events", "priority", "enabled"})
-_ALLOWED_OF_POLICY = frozenset({"start", "increment", "remember"})
-#: What a queue of a box calls the rules that lie in the journal.
-_IN_JOURNAL = {
-    "attempts": "attempts", "errors": "errors", "retry_delay": "retry_delay", "hole_timeout": "hole_timeout",
-    "on_hole": "hole_timeout", "hole_retries": "hole_timeout", "recoveries": "attempts",
-}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,37 +131,10 @@ def _plain(queue: Queue) -> RegionalQueue:
     Raises:
         UsageError: it says something that a box would decide by itself.
     """
-    policy, where = queue.policy, f"queue {queue.name!r}"
-    if not isinstance(policy, Standard):
-        raise UsageError(
-            f"its policy is {policy.name}, and the messages of a session in two regions have numbers", where=where,
-            remedy=f"RegionalQueue({queue.name!r}, group=…, sequence=…)",
-        )  # fmt: skip
-    if isinstance(policy.start, str):
-        raise UsageError(
-            f"start can't be {policy.start!r}: both regions have to begin at the same number", where=where,
-            remedy="give the first number",
-        )  # fmt: skip
-    if queue.level != "queue":
-        raise UsageError('level="type" can\'t be used in two regions', where=where, remedy="take a queue for each type")
-    plain = Queue(queue.name, Standard(), queue.group, queue.sequence)
-    for name in (*_changed(queue, plain, _ALLOWED), *_changed(policy, Standard(), _ALLOWED_OF_POLICY)):
-        if name == "restart_after":
-            continue  # it only reports
-        known = _IN_JOURNAL.get(name)
-        raise UsageError(
-            f"{name} would be decided by each box, and here the journal decides", where=where,
-            remedy=f"RegionalQueue({queue.name!r}, …, {known}=…) keeps it in the journal" if known else "leave it out",
-        )  # fmt: skip
+    check_decides_nothing(queue)
+    policy = queue.policy
+    assert isinstance(policy, Standard) and isinstance(policy.start, int), policy
     return RegionalQueue(
         queue.name, str(queue.group), str(queue.sequence), start=policy.start, increment=policy.increment,
         priority=queue.priority, keep=queue.keep, keep_for=queue.keep_for,
     )  # fmt: skip
-
-
-def _changed(one: Any, plain: Any, allowed: frozenset[str]) -> Sequence[str]:
-    """The fields in which something differs from what is plain, beside those that may."""
-    return [
-        field.name for field in fields(one)
-        if field.name not in allowed and getattr(one, field.name) != getattr(plain, field.name)
-    ]  # fmt: skip

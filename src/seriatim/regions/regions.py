@@ -12,7 +12,7 @@ from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing
 from seriatim.box.definitions.change import Change
 from seriatim.box.definitions.define import define
 from seriatim.box.publishing.batch import distinct, listed
-from seriatim.errors import UsageError, shown
+from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message
@@ -21,9 +21,11 @@ from seriatim.regions.box_votes import LedElsewhere
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.schema import DEFAULT_SCHEMA as JOURNAL_SCHEMA
 from seriatim.regions.journal.values import QueueRules
+from seriatim.regions.outbox import Copied, copy_outbox, report
 from seriatim.regions.pair import REGIONS, Pair
 from seriatim.regions.party import Party
 from seriatim.regions.regional_queue import declared_of
+from seriatim.regions.restoring import restore
 from seriatim.regions.sending import Sending, Sent
 
 __all__ = ["Regions"]
@@ -201,8 +203,26 @@ class Regions(Closing):
             self._pair.routing(anew=True)  # defined otherwise since this process looked
             return self._sending().send(fresh)
 
+    def tend(self) -> list[Copied]:
+        """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, and report to the journal.
+
+        Workers do it, and ``seriatim regions run``. Any number of processes may. A party that is away is tried the next time.
+
+        Returns:
+            for each region what became of its outbox.
+        """
+        for region in REGIONS:
+            restore(self._pair, region, patience_s=_DEFINING_S)
+        found = [copy_outbox(self._pair, region) for region in REGIONS]
+        for one in found:
+            try:
+                report(self._pair, one.region)
+            except Unavailable as error:
+                one.why = one.why or str(error)
+        return found
+
     def _sending(self) -> Sending:
-        return Sending(self._pair, lambda region: False, 1 if self._confirm == "one" else 2)
+        return Sending(self._pair, partial(restore, self._pair), 1 if self._confirm == "one" else 2)
 
     def close(self) -> None:
         """Close the boxes and the journal that were opened here."""

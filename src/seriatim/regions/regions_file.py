@@ -89,9 +89,7 @@ def _read(file: Section) -> RegionsFile:
     return RegionsFile(arguments, definitions)
 
 
-def _entries(
-    section: Section | None, reader: Callable[[Section, str], _Declared | None]
-) -> list[_Declared]:
+def _entries(section: Section | None, reader: Callable[[Section, str], _Declared | None]) -> list[_Declared]:
     found = []
     for name in section.names() if section else ():
         entry = section.section(name, required=True) if section else None

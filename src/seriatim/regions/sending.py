@@ -247,9 +247,9 @@ class Sending:
         ]  # fmt: skip
         counted = self._counted.get(other_than(region))
         try:
-            found = self._voted(region, messages, counted, delays)
+            found = self._voted(region, messages, counted, delays, age_us)
             if not found.is_asked and self._restore(region):
-                found = self._voted(region, messages, counted, delays)
+                found = self._voted(region, messages, counted, delays, age_us)
         except Unavailable:
             found = BoxVotes([], 0, is_asked=False)
         if not found.is_asked:
@@ -272,12 +272,13 @@ class Sending:
             begin = end
 
     def _voted(
-        self, region: str, messages: Sequence[Numbered], counted: int | None, delays: Sequence[int | None]
+        self, region: str, messages: Sequence[Numbered], counted: int | None, delays: Sequence[int | None], age_us: int
     ) -> BoxVotes:
         return self._pair.in_box(
             region,
             lambda one: vote(
                 one, self._pair.name, region, messages, way=Way.SENT, counted=counted, delays=delays,
+                ages=[age_us] * len(messages),
                 renumbers=self._numbers_are_given,
             ),
         )  # fmt: skip
@@ -401,7 +402,7 @@ def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple
         routing = pair.routing(anew=anew)
         try:
             found = route_in(None, messages, routing.definitions)
-            return routing, places_of(found, routing.definitions, routing.queue_ids, numbered=False)
+            return routing, places_of(found, routing.definitions, routing.queue_ids)
         except UsageError:
             if anew:
                 raise

@@ -14,6 +14,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.operators.actions import require_of
 from seriatim.box.operators.operator_log import Operator
+from seriatim.box.operators.regional import check_not_regional
 from seriatim.box.operators.reopen import Reopening
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns
@@ -78,6 +79,7 @@ def requeue(
     """
     definitions = read_definitions(transaction)
     found = definitions.queue(queue)
+    check_not_regional(transaction, found, Action.REQUEUE, group)
     turns = Turns(transaction)
     locked = _locked(turns, found, group)
     facts = transaction.rows(

@@ -286,6 +286,18 @@ class Journal:
         """Through which number each session is over; those that the journal doesn't know aren't there."""
         return self._again(lambda one: votes.done_of(one, name, queue, sessions))
 
+    def known_sessions(
+        self, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
+    ) -> list[tuple[str, str, int, int]]:
+        """What the journal knows of all sessions, in the order of their keys: the queue, the session, the highest number, and through which all is over.
+
+        Args:
+            name: the name of the regions.
+            after: the queue and the session behind which to go on.
+            limit: at most so many.
+        """
+        return self._again(lambda one: views.known_sessions(one, name, after, limit))
+
     def reserve(
         self, name: str, queue: str, counts: Mapping[str, int], *, lease: float | str = 10.0
     ) -> dict[str, list[Reservation]]:

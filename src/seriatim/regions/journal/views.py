@@ -8,10 +8,22 @@ from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.kernel.claims import EntryState, State
+from seriatim.kernel.time import NEVER
 from seriatim.regions.journal.statements import Statements
 from seriatim.regions.journal.values import QueueRules
 
-__all__ = ["EntryView", "LogEntry", "RegionView", "SessionView", "entries", "log", "regions", "rules", "sessions"]
+__all__ = [
+    "EntryView",
+    "LogEntry",
+    "RegionView",
+    "SessionView",
+    "entries",
+    "known_sessions",
+    "log",
+    "regions",
+    "rules",
+    "sessions",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +161,14 @@ def sessions(
     return [_session(row) for row in rows]
 
 
+def known_sessions(
+    statements: Statements, name: str, after: tuple[str, str], most: int
+) -> list[tuple[str, str, int, int]]:
+    """The queue, the session, the highest number and through which number all is over, of the sessions behind one, by their keys."""
+    rows = statements.rows("known_sessions", name=name, queue=after[0], session=after[1], most=most)
+    return [(one.queue, one.session, max(one.sent_through, one.done_through), one.done_through) for one in rows]
+
+
 def entries(statements: Statements, name: str, queue: str, session: str, most: int = 100) -> list[EntryView]:
     """What is noted of the newest numbers of a session, the highest first."""
     (found,) = sessions(statements, name=name, queue=queue, session=session) or (None,)
@@ -243,4 +263,4 @@ def _moment(micros: int) -> datetime:
 
 
 def _time(micros: int | None) -> datetime | None:
-    return None if micros is None else _moment(micros)
+    return None if micros is None or micros == NEVER else _moment(micros)
