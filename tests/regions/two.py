@@ -12,7 +12,9 @@ __all__ = ["NAME", "STATUS", "Two", "message"]
 
 NAME = "shop"
 STATUS = (
-    sq.MessageType("status", properties={"session": "string", "number": "long", "price": "decimal", "at": "timestamp"}),
+    sq.MessageType(
+        "status", properties={"session": "string", "number": "long", "price": "decimal(12,2)", "at": "timestamp"}
+    ),
     sq.RegionalQueue("status", group="session", sequence="number"),
     sq.Subscription("to-status", where="type = 'status'", to="status"),
 )

@@ -54,14 +54,13 @@ class Pair:
         self._routing: Routing | None = None
 
     def rules(self, queue: str) -> QueueRules:
-        """What both regions say of a queue, as the journal has it."""
+        """What holds for the numbers of a queue. They never change, so the journal is asked once; the other rules may be old."""
         if (found := self._rules.get(queue)) is None:
             found = self._rules[queue] = self.journal.call(lambda journal: journal.rules(self.name, queue))
         return found
 
-    def learn_rules(self, rules: Mapping[str, QueueRules]) -> None:
-        """Note rules that were defined now, and that what was known of the boxes' definitions is old."""
-        self._rules.update(rules)
+    def forget(self) -> None:
+        """Forget by what messages are led: it was defined anew."""
         self._routing = None
 
     def in_box(

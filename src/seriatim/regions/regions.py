@@ -140,9 +140,9 @@ class Regions(Closing):
 
         Raises:
             UsageError: the journal doesn't know it.
-            Unavailable: the journal is away, and this process hasn't asked it yet.
+            Unavailable: the journal is away.
         """
-        return self._pair.rules(queue)
+        return self._journal.call(lambda journal: journal.rules(self._name, queue))
 
     def define(self, *things: object) -> dict[str, list[Change]]:
         """Define the same in both boxes, and the rules of queues in the journal. A repeated call changes nothing. All three have to be there.
@@ -176,7 +176,7 @@ class Regions(Closing):
             found[region] = changes
             if region not in known:
                 self._journal.call(lambda journal, of=region, at=incarnation: journal.fence(self._name, of, at))
-        self._pair.learn_rules(declared.rules)
+        self._pair.forget()  # what this process knew of the definitions is old
         return found
 
     def publish(self, messages: Message | Iterable[Message]) -> list[Sent]:
