@@ -26,6 +26,7 @@ from seriatim.regions.pair import REGIONS, Pair
 from seriatim.regions.party import Party
 from seriatim.regions.regional_queue import declared_of
 from seriatim.regions.restoring import restore
+from seriatim.regions.seeing import Difference, RegionsStatus, differences, status_of
 from seriatim.regions.sending import Sending, Sent
 
 __all__ = ["Regions"]
@@ -220,6 +221,28 @@ class Regions(Closing):
             except Unavailable as error:
                 one.why = one.why or str(error)
         return found
+
+    def status(self, *, limit: int = 100) -> RegionsStatus:
+        """See both regions and the journal: what waits for the other region, and for how long; sessions by state; and what sessions that stand wait for.
+
+        Args:
+            limit: at most so many sessions that stand.
+        """
+        return status_of(self._pair, limit)
+
+    def check(self, *things: object) -> list[Difference]:
+        """Compare the definitions of both boxes and the journal.
+
+        Args:
+            things: what should be defined in both, as for `define`; none: only what is there is compared.
+
+        Returns:
+            what isn't defined alike.
+
+        Raises:
+            Unavailable: a box or the journal is away.
+        """
+        return differences(self._pair, declared_of(things).definitions)
 
     def _sending(self) -> Sending:
         return Sending(self._pair, partial(restore, self._pair), 1 if self._confirm == "one" else 2)

@@ -30,7 +30,7 @@ from seriatim.regions.journal.values import (
     Reservation,
     VoteAnswer,
 )
-from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
+from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionCounts, SessionView
 
 __all__ = ["Journal", "JournalTransaction"]
 
@@ -451,6 +451,10 @@ class Journal:
     ) -> list[LogEntry]:
         """What operators did, the latest first."""
         return self._again(lambda one: views.log(one, name=name, queue=queue, session=session, most=limit))
+
+    def counts(self, name: str) -> SessionCounts:
+        """The sessions of a name in numbers."""
+        return self._again(lambda one: views.counts(one, name))
 
     def regions(self, name: str) -> list[RegionView]:
         """What the journal knows of the regions of a name."""

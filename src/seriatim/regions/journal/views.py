@@ -16,7 +16,9 @@ __all__ = [
     "EntryView",
     "LogEntry",
     "RegionView",
+    "SessionCounts",
     "SessionView",
+    "counts",
     "entries",
     "known_sessions",
     "log",
@@ -122,6 +124,25 @@ class LogEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionCounts:
+    """The sessions of two regions, in numbers.
+
+    Args:
+        idle: how many are neither worked on nor suspended.
+        working: how many are worked on under a claim.
+        suspended: how many stand until an operator acts.
+        take_overs: how often a region took one over from one that said nothing any more.
+        conflicts: how often a region had another message under a number.
+    """
+
+    idle: int
+    working: int
+    suspended: int
+    take_overs: int
+    conflicts: int
+
+
+@dataclass(frozen=True, slots=True)
 class RegionView:
     """What the journal knows of a region.
 
@@ -199,6 +220,11 @@ def regions(statements: Statements, name: str) -> list[RegionView]:
         RegionView(one.region, one.incarnation, *map(_time, (one.outbox_since, one.queue_since, one.reported_at)))
         for one in statements.rows("read_regions", name=name)
     ]
+
+
+def counts(statements: Statements, name: str) -> SessionCounts:
+    """The sessions of a name in numbers."""
+    return SessionCounts(*statements.rows("count_sessions", name=name)[0])
 
 
 def rules(statements: Statements, name: str, queue: str) -> QueueRules:
