@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import seriatim as sq
+from seriatim.box.views.invariants import broken
 from seriatim.regions.journal.values import Asked, digest_of
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
@@ -75,21 +77,44 @@ def test_what_is_over_is_struck_off(two: Two) -> None:
 def test_two_messages_with_one_number_are_both_kept(two: Two) -> None:
     with away(two, "b"):
         two.regions.publish(message("s", 1, "mine"))
-    with away(two, "a", "journal"):
-        try:
-            two.regions.publish(message("s", 1, "other"))
-        except sq.Unavailable:
-            pass
+    with away(two, "a", "journal"), suppress(sq.Unavailable):
+        two.regions.publish(message("s", 1, "other"))
     two.regions.tend()
     sql = "SELECT message_id, voted, beside FROM {}.region_numbers ORDER BY 1"
     assert two.rows(two.first, sql) == [("mine", True, False), ("other", False, True)]
-    assert two.rows(two.second, sql) == [("mine", False, True), ("other", True, False)]
-    assert two.has(two.second) == [("s", 1, "other")]
-    assert claimed(two, "b", "s", 1, "other") == "CONFLICT"  # the journal has voted for mine
-    sql = "SELECT {0}.region_exchange(queue_id, 's', 1, 'mine') FROM {0}.region_queues"
-    assert two.rows(two.second, sql) == [(True,)]
-    assert two.has(two.second) == [("s", 1, "mine")]
+    assert two.rows(two.second, sql) == [
+        ("mine", False, False),
+        ("other", True, True),
+    ]  # the journal has voted for mine
+    assert claimed(two, "b", "s", 1, "other") == "CONFLICT"
+    assert two.has(two.first) == two.has(two.second) == [("s", 1, "mine")]
     assert claimed(two, "b", "s", 1, "mine") == "TAKEN"
+    two.second.tick()
+    two.regions.tend()
+    aside = "SELECT disposition, message_id FROM {0}.aside JOIN {0}.spool USING (arrival_id, position)"
+    assert [two.rows(box, aside) for box in two.boxes] == [[("duplicate", "other")]] * 2
+    for box in two.boxes:
+        with box.access.transaction() as transaction:
+            assert broken(transaction) == []
+
+
+def test_what_was_set_aside_too_early_comes_back_as_the_other_one(two: Two) -> None:
+    with away(two, "b"):
+        two.regions.publish(message("s", 1, "mine"))
+    with away(two, "a", "journal"), suppress(sq.Unavailable):
+        two.regions.publish(message("s", 1, "other"))
+    two.rows(two.second, "UPDATE {0}.entries SET visible_at = NULL RETURNING 1")
+    with two.second.session() as tx:
+        delivery = tx.receive("status")
+        assert delivery is not None
+        delivery.dead_letter("its number is another message's")
+    two.regions.tend()  # the copy of mine comes, lies beside the queue, and takes the place of the other one
+    assert two.has(two.second) == [("s", 1, "mine")]
+    two.rows(two.second, "UPDATE {0}.entries SET visible_at = NULL RETURNING 1")
+    with two.second.session() as tx:
+        received = tx.receive("status")
+        assert received is not None
+        assert [one.message_id for one in received.messages] == ["mine"]
 
 
 def test_what_the_other_box_leads_elsewhere_waits(two: Two) -> None:

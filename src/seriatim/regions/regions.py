@@ -18,6 +18,7 @@ from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_role import begin, take_queues
 from seriatim.regions.box_votes import LedElsewhere
+from seriatim.regions.conflicts import settle
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.schema import DEFAULT_SCHEMA as JOURNAL_SCHEMA
 from seriatim.regions.journal.values import QueueRules
@@ -205,7 +206,8 @@ class Regions(Closing):
             return self._sending().send(fresh)
 
     def tend(self) -> list[Copied]:
-        """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, and report to the journal.
+        """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, settle which of two messages with
+        one number goes on, and report to the journal.
 
         Workers do it, and ``seriatim regions run``. Any number of processes may. A party that is away is tried the next time.
 
@@ -217,6 +219,7 @@ class Regions(Closing):
         found = [copy_outbox(self._pair, region) for region in REGIONS]
         for one in found:
             try:
+                settle(self._pair, one.region)
                 report(self._pair, one.region)
             except Unavailable as error:
                 one.why = one.why or str(error)

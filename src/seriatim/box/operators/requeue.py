@@ -61,6 +61,8 @@ def requeue(
     entry_ids: Sequence[int],
     dispositions: Sequence[str],
     by: Operator,
+    *,
+    decides: bool = True,
 ) -> list[Moved]:
     """Put back set-aside messages, in the transaction, and log it.
 
@@ -71,15 +73,17 @@ def requeue(
         entry_ids: the entries; entries that aren't set aside any more are left out.
         dispositions: only entries that were set aside with one of these.
         by: the actor and the reason.
+        decides: whether that decides something, which in a queue of two regions the journal does; False: the journal has.
 
     Raises:
         UsageError: there is no such queue.
-        ActionRefused: the group is closed.
+        ActionRefused: the group is closed, or the queue is one of two regions.
         Unavailable: another session keeps the group locked.
     """
     definitions = read_definitions(transaction)
     found = definitions.queue(queue)
-    check_not_regional(transaction, found, Action.REQUEUE, group)
+    if decides:
+        check_not_regional(transaction, found, Action.REQUEUE, group)
     turns = Turns(transaction)
     locked = _locked(turns, found, group)
     facts = transaction.rows(

@@ -286,6 +286,19 @@ class Journal:
         """Through which number each session is over; those that the journal doesn't know aren't there."""
         return self._again(lambda one: votes.done_of(one, name, queue, sessions))
 
+    def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[tuple[str | None, bool]]:
+        """Whose numbers of sessions are.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            numbers: pairs of a session and a number.
+
+        Returns:
+            for each the id of its message, None if the journal knows none; and whether the number is over.
+        """
+        return self._again(lambda one: votes.holders_of(one, name, queue, numbers))
+
     def known_sessions(
         self, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
     ) -> list[tuple[str, str, int, int]]:

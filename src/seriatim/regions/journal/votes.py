@@ -16,7 +16,7 @@ from seriatim.regions.journal.locked import Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import Statements
 from seriatim.regions.journal.values import Numbered, Reservation, VoteAnswer
 
-__all__ = ["bar", "confirm", "done_of", "fence", "reserve", "through_of", "vote"]
+__all__ = ["bar", "confirm", "done_of", "fence", "holders_of", "reserve", "through_of", "vote"]
 
 
 def vote(
@@ -123,6 +123,21 @@ def done_of(statements: Statements, name: str, queue: str, sessions: Sequence[st
         return {}
     locked = lock(statements, name, queue, sessions)
     return {key: one.done_through for key, one in locked.sessions.items()}
+
+
+def holders_of(
+    statements: Statements, name: str, queue: str, numbers: Sequence[tuple[str, int]]
+) -> list[tuple[str | None, bool]]:
+    """Whose numbers of sessions are, and whether they are over: for each an id, or None if the journal knows none."""
+    if not numbers:
+        return []
+    locked = lock(statements, name, queue, [one for one, _ in numbers], numbers)
+    found: list[tuple[str | None, bool]] = []
+    for key, number in numbers:
+        session, entry = locked.sessions.get(key), locked.entry(key, number)
+        is_over = session is not None and number <= session.done_through
+        found.append((None if entry is None else entry.message_id, is_over))
+    return found
 
 
 def reserve(

@@ -241,6 +241,15 @@ BEGIN
         SELECT of_name, of_messages[place], arrivals[place], positions[place], now() - ages[place] * interval '1 microsecond' FROM generate_subscripts(of_messages, 1) AS place
         ORDER BY place ON CONFLICT DO NOTHING;
     END IF;
+    IF is_copy THEN
+        -- A copy was published when its original was. By this time, which is kept with its id, a message is found.
+        UPDATE {schema}.spool AS stored SET received_at = now() - given.age * interval '1 microsecond'
+        FROM unnest(arrivals, positions, ages) AS given (arrival_id, position, age)
+        WHERE stored.arrival_id = ANY (ARRAY[given.arrival_id]) AND stored.position = ANY (ARRAY[given.position]);
+        UPDATE {schema}.message_ids AS known SET published_at = now() - given.age * interval '1 microsecond'
+        FROM unnest(of_messages, ages) AS given (message_id, age)
+        WHERE known.message_id = given.message_id AND known.id_space = '';
+    END IF;
     IF cardinality(array_remove(delays, NULL)) > 0 THEN
         UPDATE {schema}.entries AS entry SET visible_at = clock_timestamp() + given.delay * interval '1 microsecond'
         FROM unnest(arrivals, positions, delays) AS given (arrival_id, position, delay)
@@ -463,42 +472,25 @@ BEGIN ATOMIC
     ORDER BY place.queue COLLATE "C", known.session LIMIT at_most;
 END;
 
--- All numbers of sessions through these are over, as the journal has said. They are in the key's order.
-CREATE FUNCTION {schema}.region_raise_over(of_queue integer, of_sessions text[], overs bigint[]) RETURNS void
-LANGUAGE plpgsql
+-- The messages that lie beside their queues, because another one has their number.
+CREATE FUNCTION {schema}.region_besides(
+    of_name text, at_most integer, OUT queue text, OUT queue_id integer, OUT session text, OUT number bigint, OUT message_id text
+) RETURNS SETOF record
+LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-AS $function$
-BEGIN
-    INSERT INTO {schema}.region_sessions AS known (queue_id, session, through, over_through)
-    SELECT of_queue, given.session, max(given.over_through), max(given.over_through)
-    FROM unnest(of_sessions, overs) AS given (session, over_through)
-    GROUP BY given.session ORDER BY given.session COLLATE "C"
-    ON CONFLICT (queue_id, session) DO UPDATE SET
-        through = greatest(known.through, excluded.through), over_through = greatest(known.over_through, excluded.over_through)
-    WHERE known.over_through IS DISTINCT FROM greatest(known.over_through, excluded.over_through);
-END
-$function$;
+BEGIN ATOMIC
+    SELECT place.queue, place.queue_id, one.session, one.number, one.message_id
+    FROM {schema}.region_queues AS regional
+    JOIN {schema}.queues AS place USING (queue_id)
+    JOIN {schema}.region_numbers AS one USING (queue_id)
+    WHERE regional.name = of_name AND one.beside AND NOT one.withdrawn
+    ORDER BY one.published_at, one.message_id LIMIT at_most;
+END;
 
--- Through which number sessions are over, as far as the box has heard.
-CREATE FUNCTION {schema}.region_over(of_queue integer, of_sessions text[], OUT session text, OUT over_through bigint) RETURNS SETOF record
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-AS $function$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT known.session, known.over_through
-        FROM unnest(of_sessions) AS given (session)
-        JOIN {schema}.region_sessions AS known ON known.queue_id = of_queue AND known.session = ANY (ARRAY[given.session])
-        WHERE known.over_through IS NOT NULL;
-END
-$function$;
-
--- Of two messages under one number, let the one that lies beside the queue take the place of the one in the queue; the caller has the group.
--- The other one is a duplicate that conflicts, and is set aside. `of_message`: the one that the journal has, NULL: any. FALSE: there is none.
-CREATE FUNCTION {schema}.region_exchange(of_queue integer, of_session text, of_number bigint, of_message text) RETURNS boolean
+-- Of several messages under one number, let this one, which lies beside the queue, take the place of the one that has an entry, or was set aside.
+-- The caller has the group. Answers with the entry, if it is one that was set aside and has to be put back; 0: it needs nothing more; NULL: there is no
+-- such message beside, or the other one is handed out now, or done.
+CREATE FUNCTION {schema}.region_exchange(of_queue integer, of_session text, of_number bigint, of_message text) RETURNS bigint
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off
@@ -507,25 +499,58 @@ DECLARE
     present record;
     better record;
 BEGIN
-    SELECT entry.* INTO present FROM {schema}.entries AS entry
-    WHERE entry.queue_id = of_queue AND entry.group_key = of_session AND entry.sequence = of_number
-    ORDER BY entry.entry_id LIMIT 1 FOR UPDATE;
-    IF NOT FOUND THEN
-        RETURN FALSE;
-    END IF;
     SELECT one.* INTO better FROM {schema}.region_numbers AS one
-    WHERE one.queue_id = of_queue AND one.session = of_session AND one.number = of_number AND one.beside AND NOT one.withdrawn
-        AND (of_message IS NULL OR one.message_id = of_message)
-    ORDER BY one.message_id LIMIT 1 FOR UPDATE;
+    WHERE one.queue_id = of_queue AND one.session = of_session AND one.number = of_number AND one.message_id = of_message AND one.beside
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT entry.entry_id, entry.arrival_id, entry.position, FALSE AS is_aside INTO present FROM {schema}.entries AS entry
+    WHERE entry.queue_id = of_queue AND entry.group_key = of_session AND entry.sequence = of_number AND entry.status <> 'in_hand'
+    ORDER BY entry.entry_id LIMIT 1 FOR UPDATE;
+    IF FOUND THEN
+        UPDATE {schema}.entries AS entry SET arrival_id = better.arrival_id, position = better.position, attempt = 0, size = NULL
+        WHERE entry.entry_id = present.entry_id;
+    ELSE
+        SELECT gone.entry_id, gone.arrival_id, gone.position, TRUE AS is_aside INTO present FROM {schema}.aside AS gone
+        WHERE gone.queue_id = of_queue AND gone.group_key = of_session AND gone.sequence = of_number AND gone.disposition = 'dead'
+        ORDER BY gone.entry_id LIMIT 1 FOR UPDATE;
+        IF NOT FOUND THEN
+            RETURN NULL;
+        END IF;
+        UPDATE {schema}.aside AS gone SET arrival_id = better.arrival_id, position = better.position, attempt = 0, size = NULL
+        WHERE gone.entry_id = present.entry_id;
+    END IF;
+    UPDATE {schema}.region_numbers AS one SET beside = one.message_id <> of_message
+    WHERE one.queue_id = of_queue AND one.session = of_session AND one.number = of_number
+        AND (one.message_id = of_message OR one.arrival_id = present.arrival_id AND one.position = present.position);
+    RETURN CASE WHEN present.is_aside THEN present.entry_id ELSE 0 END;
+END
+$function$;
+
+-- The number is over: a message that lies beside the queue was another one's rival, and is set aside as a duplicate that conflicts. The caller has the
+-- group. FALSE: there is no such message.
+CREATE FUNCTION {schema}.region_lose(of_queue integer, of_session text, of_number bigint, of_message text, why text) RETURNS boolean
+LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off
+AS $function$
+DECLARE
+    gone record;
+BEGIN
+    UPDATE {schema}.region_numbers AS one SET beside = FALSE
+    WHERE one.queue_id = of_queue AND one.session = of_session AND one.number = of_number AND one.message_id = of_message AND one.beside
+    RETURNING one.arrival_id, one.position INTO gone;
     IF NOT FOUND THEN
         RETURN FALSE;
     END IF;
-    UPDATE {schema}.region_numbers AS one SET beside = (one.message_id <> better.message_id)
-    WHERE one.queue_id = of_queue AND one.session = of_session AND one.number = of_number
-        AND (one.message_id = better.message_id OR one.arrival_id = present.arrival_id AND one.position = present.position);
-    UPDATE {schema}.entries AS entry
-    SET arrival_id = better.arrival_id, position = better.position, attempt = 0, size = NULL
-    WHERE entry.entry_id = present.entry_id;
+    INSERT INTO {schema}.aside (
+        entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, priority, subscription_ids
+    ) VALUES (
+        nextval('{schema}.entry_ids'), of_queue, of_session, 'duplicate', why, gone.arrival_id, gone.position, of_number, 5, '{{}}'
+    );
+    UPDATE {schema}.known_groups AS known SET arrivals = known.arrivals + 1, decided[4] = known.decided[4] + 1
+    WHERE known.queue_id = of_queue AND known.group_key = of_session;
     RETURN TRUE;
 END
 $function$;
