@@ -17,6 +17,7 @@ from seriatim.kernel.outcome import REASONS, Disposition, Reason
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.regions.box_role import role_of
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.values import Holder
 from seriatim.regions.pair import Pair
 
 __all__ = ["settle"]
@@ -53,19 +54,19 @@ def settle(pair: Pair, region: str) -> int:
     for row in besides:
         by_queue.setdefault(row.queue, []).append(row)
 
-    def ask(journal: Journal) -> list[tuple[Any, str | None, bool]]:
+    def ask(journal: Journal) -> list[tuple[Any, Holder]]:
         return [
-            (row, holder, is_over)
+            (row, holder)
             for queue, rows in by_queue.items()
-            for row, (holder, is_over) in zip(
+            for row, holder in zip(
                 rows, journal.holders(pair.name, queue, [(row.session, row.number) for row in rows]), strict=True
             )
         ]
 
     settled = 0
-    for row, holder, is_over in pair.journal.call(ask):
-        if is_over or holder == row.message_id:
-            settled += pair.in_box(region, lambda one, of=row, over=is_over: _settle(one, of, is_over=over))
+    for row, holder in pair.journal.call(ask):
+        if holder.is_over or holder.message_id == row.message_id:
+            settled += pair.in_box(region, lambda one, of=row, over=holder.is_over: _settle(one, of, is_over=over))
     if settled:
         _LOG.warning(
             "region %s: %d messages had the numbers of others", region, settled,

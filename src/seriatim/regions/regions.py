@@ -26,6 +26,7 @@ from seriatim.regions.outbox import Copied, copy_outbox, report
 from seriatim.regions.pair import REGIONS, Pair
 from seriatim.regions.party import Party
 from seriatim.regions.regional_queue import declared_of
+from seriatim.regions.reserving import Reserving
 from seriatim.regions.restoring import restore
 from seriatim.regions.seeing import Difference, RegionsStatus, differences, status_of
 from seriatim.regions.sending import Sending, Sent
@@ -247,7 +248,9 @@ class Regions(Closing):
         """
         return differences(self._pair, declared_of(things).definitions)
 
-    def _sending(self) -> Sending:
+    def _sending(self) -> Sending | Reserving:
+        if self._numbers == "journal":
+            return Reserving(self._pair, partial(restore, self._pair))
         return Sending(self._pair, partial(restore, self._pair), 1 if self._confirm == "one" else 2)
 
     def close(self) -> None:

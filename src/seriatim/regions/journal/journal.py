@@ -25,6 +25,7 @@ from seriatim.regions.journal.values import (
     Asked,
     Claim,
     ClaimAnswer,
+    Holder,
     Numbered,
     QueueRules,
     Reservation,
@@ -286,16 +287,13 @@ class Journal:
         """Through which number each session is over; those that the journal doesn't know aren't there."""
         return self._again(lambda one: votes.done_of(one, name, queue, sessions))
 
-    def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[tuple[str | None, bool]]:
+    def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
         """Whose numbers of sessions are.
 
         Args:
             name: the name of the regions.
             queue: the queue.
             numbers: pairs of a session and a number.
-
-        Returns:
-            for each the id of its message, None if the journal knows none; and whether the number is over.
         """
         return self._again(lambda one: votes.holders_of(one, name, queue, numbers))
 

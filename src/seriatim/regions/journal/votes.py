@@ -12,9 +12,9 @@ from seriatim.kernel import votes as rules
 from seriatim.kernel.claims import EntryState
 from seriatim.kernel.time import NEVER
 from seriatim.kernel.votes import Vote
-from seriatim.regions.journal.locked import Entry, LockedSessions, lock
+from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import Statements
-from seriatim.regions.journal.values import Numbered, Reservation, VoteAnswer
+from seriatim.regions.journal.values import Holder, Numbered, Reservation, VoteAnswer
 
 __all__ = ["bar", "confirm", "done_of", "fence", "holders_of", "reserve", "through_of", "vote"]
 
@@ -125,18 +125,20 @@ def done_of(statements: Statements, name: str, queue: str, sessions: Sequence[st
     return {key: one.done_through for key, one in locked.sessions.items()}
 
 
-def holders_of(
-    statements: Statements, name: str, queue: str, numbers: Sequence[tuple[str, int]]
-) -> list[tuple[str | None, bool]]:
-    """Whose numbers of sessions are, and whether they are over: for each an id, or None if the journal knows none."""
+def holders_of(statements: Statements, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
+    """Whose numbers of sessions are, for each a `Holder`."""
     if not numbers:
         return []
     locked = lock(statements, name, queue, [one for one, _ in numbers], numbers)
-    found: list[tuple[str | None, bool]] = []
+    found = []
     for key, number in numbers:
         session, entry = locked.sessions.get(key), locked.entry(key, number)
         is_over = session is not None and number <= session.done_through
-        found.append((None if entry is None else entry.message_id, is_over))
+        is_reserved = entry is not None and entry.state == EntryState.RESERVED
+        # As `confirm` has it: a reservation whose time has passed is void, whether that is written or not.
+        waits = entry is not None and is_reserved and entry.due_at is not None and entry.due_at > locked.now
+        is_void = entry is not None and (entry.state in OVER or (is_reserved and not waits))
+        found.append(Holder(None if entry is None else entry.message_id, is_over, waits, is_void))
     return found
 
 
