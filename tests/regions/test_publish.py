@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import psycopg
 import pytest
 
 import seriatim as sq
@@ -158,3 +159,22 @@ def test_any_number_of_messages_takes_the_same_statements(two: Two, monkeypatch:
         two.regions.publish([message(f"s{many}-{at}", number) for at in range(many) for number in (1, 2)])
         found.append(len(counted))
     assert found[0] == found[1] > 0
+
+
+def test_in_a_transaction_of_the_application(two: Two) -> None:
+    with two.second.access.connect() as other:  # the connection of an application would be its own
+        dsn = other.info.dsn
+    with psycopg.connect(dsn) as connection:
+        connection.execute("CREATE TABLE mine (id int)")
+        sent = two.regions.publish([message("s", 1, "m1")], connection=connection)
+        assert numbers(sent) == [("s", 1, ("b",))]
+        with pytest.raises(NumberRefused):
+            two.regions.publish([message("s", 1, "m2")], connection=connection)
+        with pytest.raises(UsageError, match="a number of its own"):
+            two.regions.publish([message("s")], connection=connection)
+        assert two.has(two.second) == []
+    assert two.has(two.second) == [("s", 1, "m1")]
+    assert two.outbox(two.second) == ["m1"]
+    assert [one.copied for one in two.regions.tend()] == [0, 1]
+    with psycopg.connect(two.journal_dsn) as connection, pytest.raises(UsageError, match="leads to no box"):
+        two.regions.publish([message("s", 2)], connection=connection)

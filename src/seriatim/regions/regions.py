@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, Self
+
+import psycopg
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing
@@ -29,7 +31,7 @@ from seriatim.regions.regional_queue import declared_of
 from seriatim.regions.reserving import Reserving
 from seriatim.regions.restoring import restore
 from seriatim.regions.seeing import Difference, RegionsStatus, differences, status_of
-from seriatim.regions.sending import Sending, Sent
+from seriatim.regions.sending import Sending, Sent, send_in
 
 __all__ = ["Regions"]
 
@@ -182,13 +184,17 @@ class Regions(Closing):
         self._pair.forget()  # what this process knew of the definitions is old
         return found
 
-    def publish(self, messages: Message | Iterable[Message]) -> list[Sent]:
+    def publish(
+        self, messages: Message | Iterable[Message], *, connection: psycopg.Connection | None = None
+    ) -> list[Sent]:
         """Publish messages to both regions. It returns when two of the three know the number of each: box a, box b, the journal.
 
         The messages of a session are sent together or not at all. After `Unavailable` some may be sent: publish the same again, under the same ids.
 
         Args:
             messages: a message, or messages in the order of their sessions. Either all of a session have their numbers, or none; then they get the next ones.
+            connection: the caller's psycopg connection to the database of one of the boxes. The messages, with numbers of their own, are then a part of
+                the caller's transaction, and come to the other box after its commit; nothing is promised before.
 
         Returns:
             for each message its number, and who knows it, in the order of the messages.
@@ -200,11 +206,46 @@ class Regions(Closing):
             Unavailable: two of the three are away.
         """
         fresh = distinct(listed(messages))
+        if connection is not None:
+            return self._publish_in(fresh, connection)
         try:
             return self._sending().send(fresh)
         except LedElsewhere:
             self._pair.routing(anew=True)  # defined otherwise since this process looked
             return self._sending().send(fresh)
+
+    def _publish_in(self, messages: Sequence[Message], connection: psycopg.Connection) -> list[Sent]:
+        """Publish in the caller's transaction."""
+        if self._numbers == "journal":
+            raise UsageError(
+                "numbers of the journal can't be confirmed before the transaction commits",
+                remedy="number the messages yourself, or publish after the commit",
+            )
+        if not messages:
+            return []
+        region = self._region_of(connection)
+        with self._boxes[region].resource.session(connection=connection) as session:
+            return send_in(session.transaction, self._pair, region, messages)
+
+    def _region_of(self, connection: psycopg.Connection) -> str:
+        """The region to whose box a connection leads.
+
+        Raises:
+            UsageError: it leads to neither, as far as the boxes can be reached.
+        """
+        whys = []
+        for region, party in self._boxes.items():
+            try:
+                access = party.call(lambda box: box.access)
+                access.identity.check(connection, access.connect)
+            except (UsageError, Unavailable) as error:
+                whys.append(str(error))
+            else:
+                return region
+        raise UsageError(
+            f"the connection leads to no box of these regions: {'; '.join(whys)}",
+            remedy="give a connection to the database of one of the boxes",
+        )
 
     def tend(self) -> list[Copied]:
         """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, settle which of two messages with

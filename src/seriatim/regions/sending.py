@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from seriatim.box.connection.access import Transaction
 from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel import votes as rules
 from seriatim.kernel.votes import NO_NUMBER, Reply, SendStep, Vote
@@ -389,6 +390,46 @@ class Sending:
                 self._pair.in_box(region, lambda one: strike(one, self._pair.name, ids))
             except Unavailable:
                 continue  # it is struck off when it would be copied
+
+
+def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequence[Message]) -> list[Sent]:
+    """Send messages in a transaction of the caller's: with its commit the box has voted for them, and the outbox has them.
+
+    Args:
+        transaction: the caller's, with a box.
+        pair: the boxes and the journal.
+        region: of that box.
+        messages: the messages, with numbers of their own.
+
+    Raises:
+        UsageError: a message can't be sent, or has no number.
+        NumberRefused: another message has a number, or a higher one; nothing is written.
+        Unavailable: the box was restored, and doesn't vote yet.
+    """
+    _, places = routed(pair, messages)
+    for message, its in zip(messages, places, strict=True):
+        if any(one.number == NO_NUMBER for one in its):
+            raise UsageError(
+                "in a transaction of yours a message needs a number of its own", where=f"message {message.message_id}",
+                remedy="number it, or publish after the commit",
+            )  # fmt: skip
+    numbered = [Numbered(one, its) for one, its in zip(messages, places, strict=True)]
+    delays = [pair.delay(region, one.places[0].session, is_first=True) for one in numbered]
+    with transaction.connection.transaction():
+        found = vote(transaction, pair.name, region, numbered, way=Way.SENT, delays=delays)
+        if not found.is_asked:
+            raise Unavailable(f"region {region} was restored, and hasn't learned from the others yet", remedy="repeat it later")
+        refused = next((at for at, is_for in enumerate(found.votes) if not is_for), None)
+        if refused is not None:
+            place = places[refused][0]
+            raise NumberRefused(
+                f"number {place.number} isn't free: region {region} refuses it; {found.why.get(refused, '')}",
+                where=f"queue {place.queue!r}, session {shown(place.session, 80)}",
+                remedy="is another sender at work on this session?",
+            )
+    return [
+        Sent(one.message.message_id, one.places[0].session, one.places[0].number, (region,)) for one in numbered
+    ]
 
 
 def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[Place, ...]]]:
