@@ -78,15 +78,15 @@ def test_verbs_of_a_box_that_would_decide_name_the_journals(two: Two) -> None:
 
 
 def test_both_regions_are_different_boxes(two: Two) -> None:
-    with sq.Regions(two.first, two.first, two.journal, name="one", patience="30s") as regions:
-        with pytest.raises(UsageError, match="both regions are one box"):
-            regions.define()
-    with sq.Regions(two.second, two.first, two.journal, name=NAME, patience="30s") as regions:
-        with pytest.raises(UsageError, match="is region b of 'shop', and was given as region a"):
-            regions.define()
-    with sq.Regions(two.first, two.second, two.journal, name="others", patience="30s") as regions:
-        with pytest.raises(UsageError, match="belongs to other regions"):
-            regions.define(sq.RegionalQueue("status", **QUEUE))
+    one_box = sq.Regions(two.first, two.first, two.journal, name="one", patience="30s")
+    with one_box, pytest.raises(UsageError, match="both regions are one box"):
+        one_box.define()
+    turned = sq.Regions(two.second, two.first, two.journal, name=NAME, patience="30s")
+    with turned, pytest.raises(UsageError, match="is region b of 'shop', and was given as region a"):
+        turned.define()
+    others = sq.Regions(two.first, two.second, two.journal, name="others", patience="30s")
+    with others, pytest.raises(UsageError, match="belongs to other regions"):
+        others.define(sq.RegionalQueue("status", **QUEUE))
 
 
 @pytest.mark.parametrize(

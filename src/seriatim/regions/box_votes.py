@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import Enum
+from typing import cast
 
 import numpy as np
 
@@ -462,8 +463,8 @@ def _is_same(one: _Known | None) -> bool:
 
 def _floor(policy: Policy) -> int:
     """The number before the first one."""
-    assert isinstance(policy, Standard) and isinstance(policy.start, int), policy
-    return policy.start - policy.increment
+    standard = cast("Standard", policy)  # as `RegionalQueue` has it
+    return int(standard.start) - standard.increment
 
 
 def _told(places: Sequence[Place]) -> str:

@@ -6,6 +6,7 @@ The box keeps both, because it can't know whose the number is. One has an entry 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
@@ -66,7 +67,7 @@ def settle(pair: Pair, region: str) -> int:
     settled = 0
     for row, holder in pair.journal.call(ask):
         if holder.is_over or holder.message_id == row.message_id:
-            settled += pair.in_box(region, lambda one, of=row, over=holder.is_over: _settle(one, of, is_over=over))
+            settled += pair.in_box(region, partial(_settle, row=row, is_over=holder.is_over))
     if settled:
         _LOG.warning(
             "region %s: %d messages had the numbers of others", region, settled,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
@@ -20,7 +21,7 @@ from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, led_alike, strike, vote
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.numbered import Numbered, Place
-from seriatim.regions.pair import REGIONS, Pair, other_than
+from seriatim.regions.pair import Pair, other_than
 
 __all__ = ["Copied", "copy_outbox", "report"]
 
@@ -71,7 +72,7 @@ def copy_outbox(pair: Pair, region: str) -> Copied:
     """
     found, behind = Copied(region), 0
     try:
-        while rows := pair.in_box(region, lambda one, after=behind: _outgoing(one, pair.name, region, after)):
+        while rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind)):
             behind = rows[-1].outbox_id
             _copy(pair, region, rows, found)
     except Unavailable as error:

@@ -6,15 +6,16 @@ import hashlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from typing import TypeVar, cast
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
 from seriatim.errors import Unavailable
+from seriatim.kernel.policy import Standard
 from seriatim.regions.box_role import role_of
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.values import QueueRules
 from seriatim.regions.party import Party
 
 __all__ = ["REGIONS", "Pair", "Routing", "home_of", "other_than"]
@@ -30,6 +31,11 @@ class Routing:
 
     definitions: Definitions
     queue_ids: frozenset[int]
+
+    def step(self, queue: str) -> tuple[int, int]:
+        """The first number of a queue's sessions, and from one number to the next."""
+        policy = cast("Standard", self.definitions.queues[queue].declared.policy)  # as `RegionalQueue` has it
+        return int(policy.start), policy.increment
 
 
 class Pair:
@@ -49,15 +55,8 @@ class Pair:
     ) -> None:  # fmt: skip
         self.name, self.boxes, self.journal = name, boxes, journal
         self._prefer_us, self._spread_us = prefer_us, spread_us
-        self._rules: dict[str, QueueRules] = {}
         self._lock = threading.Lock()
         self._routing: Routing | None = None
-
-    def rules(self, queue: str) -> QueueRules:
-        """What holds for the numbers of a queue. They never change, so the journal is asked once; the other rules may be old."""
-        if (found := self._rules.get(queue)) is None:
-            found = self._rules[queue] = self.journal.call(lambda journal: journal.rules(self.name, queue))
-        return found
 
     def forget(self) -> None:
         """Forget by what messages are led: it was defined anew."""
@@ -107,7 +106,7 @@ class Pair:
         whys = []
         for region in self.boxes:
             try:
-                return self.in_box(region, lambda one, of=region: self._routing_in(one, of))
+                return self.in_box(region, partial(self._routing_in, region=region))
             except Unavailable as error:
                 whys.append(str(error))
         raise Unavailable(f"both regions are away: {'; '.join(whys)}", remedy="publish the same again later")

@@ -40,7 +40,7 @@ class _Thread:
     """A thread that does one call after another; a daemon, because a server that is frozen would hold up the process's end."""
 
     def __init__(self, name: str) -> None:
-        self.calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
+        self.calls: queue.Queue[_Call | None] = queue.Queue()
         self.interruption = Interruption()
         threading.Thread(target=self._run, name=name, daemon=True).start()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from seriatim.box.definitions.change import Definition
 from seriatim.errors import UsageError, shown
@@ -132,9 +132,8 @@ def _plain(queue: Queue) -> RegionalQueue:
         UsageError: it says something that a box would decide by itself.
     """
     check_decides_nothing(queue)
-    policy = queue.policy
-    assert isinstance(policy, Standard) and isinstance(policy.start, int), policy
+    policy = cast("Standard", queue.policy)  # it is one, which was checked
     return RegionalQueue(
-        queue.name, str(queue.group), str(queue.sequence), start=policy.start, increment=policy.increment,
+        queue.name, str(queue.group), str(queue.sequence), start=int(policy.start), increment=policy.increment,
         priority=queue.priority, keep=queue.keep, keep_for=queue.keep_for,
     )  # fmt: skip

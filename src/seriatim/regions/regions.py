@@ -180,7 +180,7 @@ class Regions(Closing):
             )
             found[region] = changes
             if region not in known:
-                self._journal.call(lambda journal, of=region, at=incarnation: journal.fence(self._name, of, at))
+                self._journal.call(partial(_fence, name=self._name, region=region, incarnation=incarnation))
         self._pair.forget()  # what this process knew of the definitions is old
         return found
 
@@ -296,8 +296,9 @@ class Regions(Closing):
 
     def close(self) -> None:
         """Close the boxes and the journal that were opened here."""
-        for party in (*self._boxes.values(), self._journal):
-            party.close()
+        for box in self._boxes.values():
+            box.close()
+        self._journal.close()
 
     def _define_in(
         self, region: str, definitions: Iterable[object], queues: list[str], known: int, box: MessageBox
@@ -331,6 +332,10 @@ class Regions(Closing):
 
     def __repr__(self) -> str:
         return f"<Regions {self._name!r}>"
+
+
+def _fence(journal: Journal, name: str, region: str, incarnation: int) -> None:
+    journal.fence(name, region, incarnation)
 
 
 def _period(what: str, value: float | str) -> int:

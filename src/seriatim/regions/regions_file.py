@@ -15,7 +15,6 @@ from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.files.type_entry import type_entry
 from seriatim.pipeline.text.document import Language, Problems, read
 from seriatim.pipeline.text.section import Section
-from seriatim.pipeline.types.message_type import MessageType
 from seriatim.regions.regional_queue import RegionalQueue
 
 __all__ = ["RegionsFile", "load"]
@@ -35,7 +34,7 @@ class RegionsFile:
     """
 
     arguments: Mapping[str, Any]
-    definitions: tuple[Location | MessageType | RegionalQueue | Subscription, ...]
+    definitions: tuple[object, ...]
 
 
 def load(path: str | Path, environment: Mapping[str, str] = os.environ) -> RegionsFile:

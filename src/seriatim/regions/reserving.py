@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.votes import NO_NUMBER, Reply
@@ -81,7 +82,7 @@ class Reserving:
     def _reserved(self, messages: Sequence[Message], places: Sequence[Place], routing: Routing) -> list[_One]:
         """Messages with the numbers that they have, or with reserved ones."""
         had = self._numbers_had(messages, places)
-        holders = self._holders([place for place in had.values()])
+        holders = self._holders(list(had.values()))
         found: dict[int, _One] = {}
         again: list[str] = []
         for at, (message, place) in enumerate(zip(messages, places, strict=True)):
@@ -133,7 +134,9 @@ class Reserving:
         away = 0
         for region in REGIONS:
             try:
-                sight = self._pair.in_box(region, lambda one, of=region: see(one, self._pair.name, of, [], list(keys)))
+                sight = self._pair.in_box(
+                    region, partial(see, name=self._pair.name, region=region, sessions=[], ids=list(keys))
+                )
             except Unavailable:
                 away += 1
                 continue
@@ -180,9 +183,9 @@ class Reserving:
             try:
                 found = self._pair.in_box(
                     region,
-                    lambda one, of=region, delays=delays, age=age_us, messages=messages: vote(
-                        one, self._pair.name, of, messages, way=Way.RESERVED, delays=delays, ages=[age] * len(messages),
-                        renumbers=True,
+                    partial(
+                        vote, name=self._pair.name, region=region, messages=messages, way=Way.RESERVED, delays=delays,
+                        ages=[age_us] * len(messages), renumbers=True,
                     ),
                 )  # fmt: skip
             except Unavailable as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
@@ -114,7 +115,7 @@ def differences(pair: Pair, declared: Iterable[object] = ()) -> list[Difference]
         Unavailable: a box or the journal is away.
         UsageError: a box isn't one of these regions.
     """
-    found = {region: pair.in_box(region, lambda one, of=region: _defined(one, pair.name, of)) for region in pair.boxes}
+    found = {region: pair.in_box(region, partial(_defined, name=pair.name, region=region)) for region in pair.boxes}
     said = {
         (kind_of(one).value, one.name): one for one in declared if isinstance(one, MessageType | Queue | Subscription)
     }
@@ -127,17 +128,16 @@ def differences(pair: Pair, declared: Iterable[object] = ()) -> list[Difference]
             said.get((kind, name)), is_said=bool(said),
         )
     ]  # fmt: skip
-    queues = {name: one for (kind, name), one in its.items() if kind == "queue"}
+    queues = {name: one for (kind, name), one in its.items() if kind == "queue" and isinstance(one, Queue)}
 
     def rules(journal: Journal) -> dict[str, QueueRules | None]:
         return {name: _rules_or_none(journal, pair.name, name) for name in sorted(queues)}
 
     for name, known in pair.journal.call(rules).items():
-        queue = queues[name]
-        assert isinstance(queue, Queue) and isinstance(queue.policy, Standard), queue
+        policy = queues[name].policy
         if known is None:
             differing.append(Difference("queue", name, "the journal doesn't know it"))
-        elif (known.start, known.increment) != (queue.policy.start, queue.policy.increment):
+        elif not isinstance(policy, Standard) or (known.start, known.increment) != (policy.start, policy.increment):
             differing.append(Difference("queue", name, "it begins otherwise in the journal"))
     return differing
 

@@ -6,7 +6,7 @@ All messages of a call go through the steps together: a step asks one of the thr
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,7 +16,7 @@ from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel import votes as rules
 from seriatim.kernel.votes import NO_NUMBER, Reply, SendStep, Vote
 from seriatim.pipeline.types.message import Message, with_context
-from seriatim.regions.box_votes import BoxVotes, LedElsewhere, Sight, Way, route_in, see, strike, vote, withdraw
+from seriatim.regions.box_votes import BoxVotes, Sight, Way, route_in, see, strike, vote, withdraw
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Numbered as OfJournal
 from seriatim.regions.journal.values import digest_of
@@ -110,7 +110,7 @@ class Sending:
         for one in refused:
             one.error = NumberRefused(
                 f"number {one.messages[0].places[0].number} isn't free: {one.why}", where=one.where,
-                remedy="is another sender at work on this session? One at a time, or numbers=\"journal\"",
+                remedy='is another sender at work on this session? One at a time, or numbers="journal"',
             )  # fmt: skip
         self._strike(units)
         return told(messages, units)
@@ -154,8 +154,10 @@ class Sending:
         if None in knows:
             knows.append(self._journal_knows(sessions))
         rows = {key: at for at, key in enumerate(sessions)}
-        increments = np.array([self._pair.rules(queue).increment for queue, _ in sessions], np.int64)
-        begins = [self._pair.rules(queue).start - self._pair.rules(queue).increment for queue, _ in sessions]
+        routing = self._pair.routing()  # the queues of both boxes begin as the journal's do
+        steps = [routing.step(queue) for queue, _ in sessions]
+        increments = np.array([increment for _, increment in steps], np.int64)
+        begins = [start - increment for start, increment in steps]
         following = rules.next_numbers(
             [np.array([(one or {}).get(key, begin) for key, begin in zip(sessions, begins, strict=True)], np.int64) for one in knows],
             [np.full(len(sessions), one is not None, np.bool_) for one in knows],
@@ -354,22 +356,23 @@ class Sending:
             for one in barring:
                 one.error = _unsure(one, str(error))
             return []
-        gone = []
-        for nth, one in enumerate(barring):
-            if Vote.STALE in answers[nth].values():
-                one.error = _unsure(one, "a box was restored meanwhile")
-                continue
-            held = [each for each in one.messages if answers[nth][each.message.message_id] == Vote.HELD]
-            one.messages = [each for each in one.messages if each not in held]
-            if held:  # the journal knows them, and one box
-                replies = [Reply.AGAINST if reply == Reply.AGAINST else reply for reply in one.replies]
-                units.append(_Unit(held, [*replies[:2], Reply.FOR], one.first))
-            if one.messages:
-                gone.append(one)
+        gone = [one for nth, one in enumerate(barring) if self._is_barred(units, one, answers[nth])]
         self._take_back([ident for one in gone for ident in one.ids])
-        for one in [each for each in barring if not each.messages]:
-            units.remove(one)
         return gone
+
+    @staticmethod
+    def _is_barred(units: list[_Unit], one: _Unit, answers: Mapping[str, Vote]) -> bool:
+        """Whether messages are left of a unit, and all of them are barred. Those that the journal has are sent, and a unit of their own."""
+        if Vote.STALE in answers.values():
+            one.error = _unsure(one, "a box was restored meanwhile")
+            return False
+        held = [each for each in one.messages if answers[each.message.message_id] == Vote.HELD]
+        one.messages = [each for each in one.messages if each not in held]
+        if held:  # the journal knows them, and one box
+            units.append(_Unit(held, [*one.replies[:2], Reply.FOR], one.first))
+        if not one.messages:
+            units.remove(one)
+        return bool(one.messages)
 
     def _take_back(self, ids: Sequence[str]) -> None:
         """Take barred messages out of the boxes that are there; where one is away, its worker hears from the journal what became of them."""
@@ -418,7 +421,9 @@ def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
     with transaction.connection.transaction():
         found = vote(transaction, pair.name, region, numbered, way=Way.SENT, delays=delays)
         if not found.is_asked:
-            raise Unavailable(f"region {region} was restored, and hasn't learned from the others yet", remedy="repeat it later")
+            raise Unavailable(
+                f"region {region} was restored, and hasn't learned from the others yet", remedy="repeat it later"
+            )
         refused = next((at for at, is_for in enumerate(found.votes) if not is_for), None)
         if refused is not None:
             place = places[refused][0]
@@ -427,9 +432,7 @@ def send_in(transaction: Transaction, pair: Pair, region: str, messages: Sequenc
                 where=f"queue {place.queue!r}, session {shown(place.session, 80)}",
                 remedy="is another sender at work on this session?",
             )
-    return [
-        Sent(one.message.message_id, one.places[0].session, one.places[0].number, (region,)) for one in numbered
-    ]
+    return [Sent(one.message.message_id, one.places[0].session, one.places[0].number, (region,)) for one in numbered]
 
 
 def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[Place, ...]]]:
