@@ -108,7 +108,7 @@ class Regions(Closing):
 
     @classmethod
     def from_file(cls, path: str | Path) -> Self:
-        """The regions that a file declares; see ``docs/reference/regions-file.md``. Nothing is opened or defined.
+        """The regions that a file declares; see ``docs/reference/regions.md``. Nothing is opened or defined.
 
         Raises:
             DeclarationError: the file is wrong; the error names the lines.

@@ -19,7 +19,7 @@ from seriatim.regions.regional_queue import RegionalQueue
 
 __all__ = ["RegionsFile", "load"]
 
-_FILE = Language("regions file", "primary: …, secondary: …, journal: …, queues: …", "regions-file")
+_FILE = Language("regions file", "primary: …, secondary: …, journal: …, queues: …", "regions")
 _SMALL = 2**62
 _Declared = TypeVar("_Declared")
 
