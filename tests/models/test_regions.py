@@ -82,9 +82,7 @@ class CopiesVoteAboveAll(RegionsModel):
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(
-    "name", _SEARCHED if soak.full() else ("two senders", "a party is away", "a box is restored")
-)
+@pytest.mark.parametrize("name", _SEARCHED if soak.full() else ("two senders", "a party is away", "a box is restored"))
 def test_fewer_copies_may_be_votes(name, figures):
     sizes = _SEARCHED[name]
     found = search(CopiesVoteAboveAll(**sizes))

@@ -77,6 +77,13 @@ def test_verbs_of_a_box_that_would_decide_name_the_journals(two: Two) -> None:
             act()
 
 
+def test_what_is_known_of_a_queue_goes_with_it(two: Two) -> None:
+    two.regions.define(sq.RegionalQueue("short", **QUEUE), sq.Subscription("s", where="type = 'x'", to="short"))
+    before = two.rows(two.first, "SELECT count(*) FROM {}.region_queues")
+    two.first.drop(subscription="s", queue="short")
+    assert two.rows(two.first, "SELECT count(*) FROM {}.region_queues") == [(before[0][0] - 1,)]
+
+
 def test_both_regions_are_different_boxes(two: Two) -> None:
     one_box = sq.Regions(two.first, two.first, two.journal, name="one", patience="30s")
     with one_box, pytest.raises(UsageError, match="both regions are one box"):

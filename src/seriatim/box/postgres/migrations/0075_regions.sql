@@ -77,6 +77,7 @@ END
 $function$;
 CREATE TRIGGER drop_region_queue AFTER DELETE ON {schema}.queues
 FOR EACH ROW EXECUTE FUNCTION {schema}.drop_region_queue();
+ALTER TABLE {schema}.queues ENABLE ALWAYS TRIGGER drop_region_queue;
 
 -- The regions that a queue belongs to; NULL: to none. For those who operate on it.
 CREATE FUNCTION {schema}.region_of_queue(of_queue integer) RETURNS text
@@ -386,22 +387,6 @@ BEGIN
     outbox_age := coalesce(outbox_age, 0);
     queue_age := coalesce(queue_age, 0);
     RETURN NEXT;
-END
-$function$;
-
--- How many microseconds ago messages were published, also those that came as copies; those that the box doesn't know aren't there.
-CREATE FUNCTION {schema}.region_ages_of(of_messages text[], OUT message_id text, OUT age bigint) RETURNS SETOF record
-LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp
-SET enable_seqscan = off
-AS $function$
-#variable_conflict use_column
-BEGIN
-    RETURN QUERY
-        SELECT known.message_id, greatest((extract(epoch FROM clock_timestamp() - min(known.published_at)) * 1000000)::bigint, 0)
-        FROM unnest(of_messages) AS given (message_id)
-        JOIN {schema}.region_numbers AS known ON known.message_id = ANY (ARRAY[given.message_id])
-        GROUP BY known.message_id;
 END
 $function$;
 
