@@ -178,3 +178,12 @@ def test_in_a_transaction_of_the_application(two: Two) -> None:
     assert [one.copied for one in two.regions.tend()] == [0, 1]
     with psycopg.connect(two.journal_dsn) as connection, pytest.raises(UsageError, match="leads to no box"):
         two.regions.publish([message("s", 2)], connection=connection)
+
+
+def test_a_message_keeps_its_number_where_only_the_journal_is_left_that_knows_it(two: Two) -> None:
+    with away(two, "b"):
+        assert two.regions.publish(message("s", ident="m1"))[0].number == 1
+    with away(two, "a"):
+        assert numbers(two.regions.publish([message("s", ident="m1"), message("s", ident="m2")])) == [
+            ("s", 1, ("b", "journal")), ("s", 2, ("b", "journal")),
+        ]  # fmt: skip

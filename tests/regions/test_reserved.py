@@ -92,3 +92,10 @@ def test_who_died_before_confirming_waits_for_the_end_of_its_reservation(sender:
 def test_own_numbers_are_refused(sender: Two) -> None:
     with pytest.raises(UsageError, match="leave the number out"):
         sender.regions.publish(message("s", 1))
+
+
+def test_a_confirmed_number_is_kept_where_its_box_is_away(sender: Two) -> None:
+    with away(sender, "b"):
+        assert sender.regions.publish(message("s", ident="m1"))[0].number == 1
+    with away(sender, "a"):
+        assert sender.regions.publish(message("s", ident="m1"))[0].number == 1

@@ -381,6 +381,9 @@ class _Writing:
                 if (queue_id, session, number) in numbers:
                     continue
                 same = next((one for one in numbers if one[:2] == (queue_id, session)), None)
+                if same is None and self._way is Way.COPY:
+                    dropped.add(row.at)  # its id is another message's here
+                    continue
                 if not renumbers or same is None:
                     raise UsageError(
                         f"the message has the number {number} already",

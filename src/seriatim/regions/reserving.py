@@ -126,7 +126,7 @@ class Reserving:
         return [found[at] for at in range(len(messages))]
 
     def _numbers_had(self, messages: Sequence[Message], places: Sequence[Place]) -> dict[str, Place]:
-        """The numbers that messages have already, as the boxes that are there know."""
+        """The numbers that messages have already, as the journal and the boxes that are there know."""
         keys = {
             message.message_id: (place.queue, place.session) for message, place in zip(messages, places, strict=True)
         }
@@ -147,7 +147,18 @@ class Reserving:
                     found[ident] = Place(*keys[ident], number)
         if away == len(REGIONS):
             raise Unavailable("both regions are away", remedy="publish the same again later, under the same ids")
-        return found
+        by_queue: dict[str, list[tuple[str, str]]] = {}
+        for ident, (queue, session) in keys.items():
+            by_queue.setdefault(queue, []).append((session, ident))
+
+        def read(journal: Journal) -> dict[str, Place]:
+            return {
+                ident: Place(queue, session, number)
+                for queue, its in by_queue.items()
+                for (session, ident), number in journal.numbers_of(self._pair.name, queue, its).items()
+            }
+
+        return found | self._pair.journal.call(read)  # what it has confirmed counts
 
     def _holders(self, places: Sequence[Place]) -> dict[Place, Holder]:
         """Whose numbers are."""

@@ -14,6 +14,7 @@ import numpy as np
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel import votes as rules
+from seriatim.kernel.columns import Ints
 from seriatim.kernel.votes import NO_NUMBER, Reply, SendStep, Vote
 from seriatim.pipeline.types.message import Message, with_context
 from seriatim.regions.box_votes import BoxVotes, Sight, Way, route_in, see, strike, vote, withdraw
@@ -150,17 +151,16 @@ class Sending:
         sessions = sorted({(one.queue, one.session) for one in places})
         ids = [one.message_id for one in messages]
         sights: list[Sight | None] = [self._seen(region, sessions, ids) for region in REGIONS]
-        knows = [None if one is None else one.through for one in sights]
-        if None in knows:
-            knows.append(self._journal_knows(sessions))
+        if None in sights:
+            sights.append(self._journal_sees(messages, places))
         rows = {key: at for at, key in enumerate(sessions)}
         routing = self._pair.routing()  # the queues of both boxes begin as the journal's do
         steps = [routing.step(queue) for queue, _ in sessions]
         increments = np.array([increment for _, increment in steps], np.int64)
         begins = [start - increment for start, increment in steps]
         following = rules.next_numbers(
-            [np.array([(one or {}).get(key, begin) for key, begin in zip(sessions, begins, strict=True)], np.int64) for one in knows],
-            [np.full(len(sessions), one is not None, np.bool_) for one in knows],
+            [_throughs(one, sessions, begins) for one in sights],
+            [np.full(len(sessions), one is not None, np.bool_) for one in sights],
             increments,
         ).tolist()  # fmt: skip
         if following[0] == NO_NUMBER:
@@ -189,18 +189,21 @@ class Sending:
             return None
         return sight if sight.votes else None
 
-    def _journal_knows(self, sessions: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int] | None:
-        """The highest number of each session in the journal; None: it is away."""
-        by_queue: dict[str, list[str]] = {}
-        for queue, session in sessions:
-            by_queue.setdefault(queue, []).append(session)
+    def _journal_sees(self, messages: Sequence[Message], places: Sequence[Place]) -> Sight | None:
+        """What the journal knows, in place of a box; None: it is away."""
+        by_queue: dict[str, list[tuple[str, str]]] = {}
+        for message, place in zip(messages, places, strict=True):
+            by_queue.setdefault(place.queue, []).append((place.session, message.message_id))
 
-        def read(journal: Journal) -> dict[tuple[str, str], int]:
-            return {
-                (queue, session): number
-                for queue, its in by_queue.items()
-                for session, number in journal.through(self._pair.name, queue, its).items()
-            }
+        def read(journal: Journal) -> Sight:
+            through: dict[tuple[str, str], int] = {}
+            numbers: dict[str, dict[tuple[str, str], int]] = {}
+            for queue, its in by_queue.items():
+                found = journal.through(self._pair.name, queue, sorted({session for session, _ in its}))
+                through |= {(queue, session): number for session, number in found.items()}
+                for (session, ident), number in journal.numbers_of(self._pair.name, queue, its).items():
+                    numbers.setdefault(ident, {})[queue, session] = number
+            return Sight(through, numbers)
 
         try:
             return self._pair.journal.call(read)
@@ -531,6 +534,12 @@ def _by_queue(units: Sequence[_Unit]) -> dict[str, list[tuple[int, OfJournal]]]:
             for place in one.places:
                 found.setdefault(place.queue, []).append((nth, of_journal(one.message, place)))
     return found
+
+
+def _throughs(sight: Sight | None, sessions: Sequence[tuple[str, str]], begins: Sequence[int]) -> Ints:
+    """The highest number of each session, as a party knows it; what it doesn't know hasn't begun."""
+    known = {} if sight is None else sight.through
+    return np.array([known.get(key, begin) for key, begin in zip(sessions, begins, strict=True)], np.int64)
 
 
 def _only_one(replies: Sequence[Reply]) -> int:

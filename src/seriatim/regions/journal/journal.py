@@ -297,6 +297,19 @@ class Journal:
         """
         return self._again(lambda one: votes.holders_of(one, name, queue, numbers))
 
+    def numbers_of(self, name: str, queue: str, messages: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The numbers that messages have.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            messages: pairs of a session and a message's id.
+
+        Returns:
+            by such pairs; those of which the journal knows no number aren't there.
+        """
+        return self._again(lambda one: votes.numbers_of(one, name, queue, messages))
+
     def known_sessions(
         self, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
     ) -> list[tuple[str, str, int, int]]:

@@ -16,7 +16,7 @@ from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import Statements
 from seriatim.regions.journal.values import Holder, Numbered, Reservation, VoteAnswer
 
-__all__ = ["bar", "confirm", "done_of", "fence", "holders_of", "reserve", "through_of", "vote"]
+__all__ = ["bar", "confirm", "done_of", "fence", "holders_of", "numbers_of", "reserve", "through_of", "vote"]
 
 
 def vote(
@@ -140,6 +140,20 @@ def holders_of(statements: Statements, name: str, queue: str, numbers: Sequence[
         is_void = entry is not None and (entry.state in OVER or (is_reserved and not waits))
         found.append(Holder(None if entry is None else entry.message_id, is_over, waits, is_void))
     return found
+
+
+def numbers_of(
+    statements: Statements, name: str, queue: str, messages: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], int]:
+    """The numbers that messages have, by session and id; those of which the journal knows none aren't there."""
+    if not messages:
+        return {}
+    asked = set(messages)
+    rows = statements.rows(
+        "numbers_of", name=name, queue=queue, sessions=sorted({session for session, _ in asked}),
+        ids=[ident for _, ident in messages],
+    )  # fmt: skip
+    return {(row.session, row.message_id): row.number for row in rows if (row.session, row.message_id) in asked}
 
 
 def reserve(
