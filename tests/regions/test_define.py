@@ -77,6 +77,14 @@ def test_verbs_of_a_box_that_would_decide_name_the_journals(two: Two) -> None:
             act()
 
 
+def test_a_queue_that_had_messages_is_refused(two: Two) -> None:
+    queue = sq.Queue("used", sq.Standard(restart_after=0), **QUEUE)
+    two.second.define(queue)
+    two.second.publish(sq.Message(type="status", context={"to": "used", "session": "s", "number": 1}))
+    with pytest.raises(UsageError, match="has had messages"):
+        two.regions.define(queue)
+
+
 def test_what_is_known_of_a_queue_goes_with_it(two: Two) -> None:
     two.regions.define(sq.RegionalQueue("short", **QUEUE), sq.Subscription("s", where="type = 'x'", to="short"))
     before = two.rows(two.first, "SELECT count(*) FROM {}.region_queues")

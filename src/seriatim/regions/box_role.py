@@ -79,11 +79,18 @@ def take_queues(transaction: Transaction, name: str, queues: Iterable[str]) -> N
     """Let queues be those of the regions.
 
     Raises:
-        UsageError: one of them belongs to other regions.
+        UsageError: one of them belongs to other regions, or has had messages before.
     """
-    others = transaction.rows("region_take_queues", of_name=name, queues=list(queues))
-    if others:
+    wrong = transaction.maybe("region_take_queues", of_name=name, queues=list(queues))
+    if wrong is None:
+        return
+    where = transaction.access.place
+    if wrong.why == "used":
         raise UsageError(
-            f"the queue {others[0][0]!r} belongs to other regions", where=transaction.access.place,
-            remedy=f"name the regions as they were named, or take another queue than {others[0][0]!r}",
+            f"the queue {wrong.queue!r} has had messages, of whose numbers the other region knows nothing", where=where,
+            remedy="take a new queue, and let the old one run empty",
         )  # fmt: skip
+    raise UsageError(
+        f"the queue {wrong.queue!r} belongs to other regions", where=where,
+        remedy=f"name the regions as they were named, or take another queue than {wrong.queue!r}",
+    )  # fmt: skip
