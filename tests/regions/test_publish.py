@@ -187,3 +187,15 @@ def test_a_message_keeps_its_number_where_only_the_journal_is_left_that_knows_it
         assert numbers(two.regions.publish([message("s", ident="m1"), message("s", ident="m2")])) == [
             ("s", 1, ("b", "journal")), ("s", 2, ("b", "journal")),
         ]  # fmt: skip
+
+
+def test_who_is_refused_asks_whether_an_earlier_call_has_left_it(two: Two) -> None:
+    with away(two, "a", "journal"), pytest.raises(Unavailable):
+        two.regions.publish(message("s", 1, "m1"))  # in b only
+    two.regions.publish(message("s", 2, "m2"))
+    two.regions.tend()  # a's copy is below 2, and no vote
+    with pytest.raises(Unavailable, match="an earlier call has left it in a region"):
+        two.regions.publish(message("s", 1, "m1"))
+    (answer,) = two.journal.claim(NAME, "status", "a", [_asked("m1")])
+    assert answer.answer.name == "TAKEN"
+    assert numbers(two.regions.publish(message("s", 1, "m1"))) == [("s", 1, ("journal",))]

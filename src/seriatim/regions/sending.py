@@ -19,8 +19,8 @@ from seriatim.kernel.votes import NO_NUMBER, Reply, SendStep, Vote
 from seriatim.pipeline.types.message import Message, with_context
 from seriatim.regions.box_votes import BoxVotes, Sight, Way, route_in, see, strike, vote, withdraw
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.values import Holder, digest_of
 from seriatim.regions.journal.values import Numbered as OfJournal
-from seriatim.regions.journal.values import digest_of
 from seriatim.regions.numbered import Numbered, Place, places_of, units_of
 from seriatim.regions.pair import REGIONS, Pair, Routing, other_than
 
@@ -56,8 +56,8 @@ class Sent:
 class _Unit:
     """Messages that stand or fall together: those of a session.
 
-    `replies`: of the two boxes and the journal. `first`: the first box that has them. `why`: why they were refused. `barred`: whether the journal
-    has barred them from lower numbers.
+    `replies`: of the two boxes and the journal. `first`: the first box that has them. `why`: why they were refused. `is_sent`: the journal has them, whatever
+    the boxes say.
     """
 
     messages: list[Numbered]
@@ -65,6 +65,7 @@ class _Unit:
     first: str | None = None
     why: str = ""
     error: SeriatimError | None = None
+    is_sent: bool = False
 
     @property
     def where(self) -> str:
@@ -107,7 +108,7 @@ class Sending:
         if refused and self._numbers_are_given:
             self._renumber(refused)
             self._ask(refused)
-            refused = self._withdrawn(refused)
+            refused = self._withdrawn(units)
         for one in refused:
             one.error = NumberRefused(
                 f"number {one.messages[0].places[0].number} isn't free: {one.why}", where=one.where,
@@ -321,21 +322,79 @@ class Sending:
         """
         refused = [
             one for one, step in zip(units, self._steps(units), strict=True)
-            if one.error is None and step == SendStep.WITHDRAW
+            if one.error is None and not one.is_sent and step == SendStep.WITHDRAW
         ]  # fmt: skip
         may_bar = rules.may_bar(
             np.array([one.replies[0] for one in refused], np.int64),
             np.array([one.replies[1] for one in refused], np.int64),
         ).tolist()
-        free, barring = [], []
+        unwritten, barring = [], []
         for one, bars in zip(refused, may_bar, strict=True):
             if Reply.FOR not in one.replies and Reply.AWAY not in one.replies:
-                free.append(one)  # nothing was written
+                unwritten.append(one)  # by this call
             elif bars and self._enough > 1:
                 barring.append(one)
             else:
                 one.error = _unsure(one, "a reply is missing")
-        return [*free, *self._barred(units, barring)]
+        return [*self._free(unwritten), *self._barred(units, barring)]
+
+    def _free(self, refused: Sequence[_Unit]) -> list[_Unit]:
+        """Of units of which this call has written nothing, those of which an earlier call has left nothing either, or that are barred.
+
+        A box refuses a message, too, that it has as a copy, or had voted for before it was restored: it may be handled under its number.
+        """
+        if not refused:
+            return []
+        ids = [ident for one in refused for ident in one.ids]
+        sessions = [(place.queue, place.session) for one in refused for each in one.messages for place in each.places]
+        sights = [self._seen(region, sessions, ids) for region in REGIONS]
+        holders = self._holders(refused)
+        free = []
+        for nth, one in enumerate(refused):
+            if holders is None or None in sights:
+                one.error = _unsure(one, "one of the three is away")
+                continue
+            its = [
+                (each.message.message_id, place, holders[nth, place]) for each in one.messages for place in each.places
+            ]
+            left = [place for ident, place, _ in its if any(_has(sight, ident, place) for sight in sights)]
+            if all(holder.message_id == ident for ident, _, holder in its):
+                one.replies = [Reply.AGAINST, Reply.AGAINST, Reply.FOR]
+                one.is_sent = True
+            elif any(holder.message_id == ident for ident, _, holder in its):
+                one.error = _unsure(one, "some messages of the session are sent")
+            elif all(holder.is_void or holder.message_id is not None for _, _, holder in its):
+                free.append(one)  # nobody ever claims them under these numbers
+            elif left:
+                one.error = _unsure(one, "an earlier call has left it in a region, and the journal doesn't know it yet")
+            else:
+                free.append(one)
+        self._take_back([ident for one in free for ident in one.ids])
+        return free
+
+    def _holders(self, units: Sequence[_Unit]) -> dict[tuple[int, Place], Holder] | None:
+        """Whose the numbers are, by the place of their unit; None: the journal is away."""
+        by_queue: dict[str, list[tuple[int, Place]]] = {}
+        for nth, unit in enumerate(units):
+            for one in unit.messages:
+                for place in one.places:
+                    by_queue.setdefault(place.queue, []).append((nth, place))
+
+        def ask(journal: Journal) -> dict[tuple[int, Place], Holder]:
+            return {
+                key: holder
+                for queue, its in by_queue.items()
+                for key, holder in zip(
+                    its,
+                    journal.holders(self._pair.name, queue, [(place.session, place.number) for _, place in its]),
+                    strict=True,
+                )
+            }
+
+        try:
+            return self._pair.journal.call(ask)
+        except Unavailable:
+            return None
 
     def _barred(self, units: list[_Unit], barring: Sequence[_Unit]) -> list[_Unit]:
         """Have the journal bar messages from their numbers, and withdraw them."""
@@ -372,7 +431,7 @@ class Sending:
         held = [each for each in one.messages if answers[each.message.message_id] == Vote.HELD]
         one.messages = [each for each in one.messages if each not in held]
         if held:  # the journal knows them, and one box
-            units.append(_Unit(held, [*one.replies[:2], Reply.FOR], one.first))
+            units.append(_Unit(held, [*one.replies[:2], Reply.FOR], one.first, is_sent=True))
         if not one.messages:
             units.remove(one)
         return bool(one.messages)
@@ -534,6 +593,11 @@ def _by_queue(units: Sequence[_Unit]) -> dict[str, list[tuple[int, OfJournal]]]:
             for place in one.places:
                 found.setdefault(place.queue, []).append((nth, of_journal(one.message, place)))
     return found
+
+
+def _has(sight: Sight | None, ident: str, place: Place) -> bool:
+    """Whether a box has a message under a number."""
+    return sight is not None and sight.numbers.get(ident, {}).get((place.queue, place.session)) == place.number
 
 
 def _throughs(sight: Sight | None, sessions: Sequence[tuple[str, str]], begins: Sequence[int]) -> Ints:
