@@ -62,6 +62,8 @@ if TYPE_CHECKING:
     from seriatim.box.session import Session
     from seriatim.box.turns.delivery import Delivery
     from seriatim.pipeline.types.message_type import MessageType
+    from seriatim.regions.regional_queue import RegionalQueue
+    from seriatim.regions.regions import Regions
     from seriatim.runtime.processes.transmitter import Transmitter
     from seriatim.runtime.workers.async_worker import AsyncWorker
     from seriatim.runtime.workers.handlers import Consumed
@@ -120,6 +122,8 @@ __all__ = [
     "Queue",
     "QueueFull",
     "Received",
+    "RegionalQueue",
+    "Regions",
     "Released",
     "Schedule",
     "SchemaMismatch",
@@ -154,6 +158,8 @@ _LATER = {
     "Instance": "seriatim.box.instances.instances",
     "MessageBox": "seriatim.box.box",
     "MessageType": "seriatim.pipeline.types.message_type",
+    "RegionalQueue": "seriatim.regions.regional_queue",
+    "Regions": "seriatim.regions.regions",
     "Session": "seriatim.box.session",
     "Consumed": "seriatim.runtime.workers.handlers",
     "Tickets": "seriatim.box.publishing.tickets",

@@ -115,6 +115,7 @@ def filled(dsn: str) -> Iterator[sq.MessageBox]:
         _start(box, numbers)
         _talk(box)
         _link(box, numbers)
+        _send_to_regions(box, numbers)
         _lease(box, numbers)
         _pipe(box, numbers)
         _leave_over(box, numbers)
@@ -362,6 +363,24 @@ def _link(box: sq.MessageBox, numbers: _Numbers) -> None:
         box.tick()
     with psycopg.connect(box.dsn) as connection:
         connection.execute("DROP SCHEMA far CASCADE")
+
+
+def _send_to_regions(box: sq.MessageBox, numbers: _Numbers) -> None:
+    """A message that the other region has, and one that it lacks. That one and the journal are schemas for as long as that takes."""
+    with (
+        sq.MessageBox.open(box.dsn, schema="far") as far,
+        sq.Regions(box, far, box.dsn, name="filled", confirm="one", patience=_PATIENCE_S) as regions,
+    ):
+        regions.define(
+            *(one for one in DEFINED if isinstance(one, sq.MessageType)),
+            sq.RegionalQueue("regional", group="customer", sequence="version"),
+        )
+        regions.publish(numbers.order("regional", "a", 1))
+        assert [one.copied for one in regions.tend()] == [1, 0]
+        regions.publish(numbers.order("regional", "a", 2))
+    with psycopg.connect(box.dsn) as connection:
+        connection.execute("DROP SCHEMA far CASCADE")
+        connection.execute("DROP SCHEMA seriatim_journal CASCADE")
 
 
 @contextmanager

@@ -16,9 +16,9 @@ from seriatim.errors import UsageError
 if TYPE_CHECKING:
     from seriatim.box.definitions.change import Change
 
-__all__ = ["APPLIED", "apply"]
+__all__ = ["APPLIED", "CHANGE", "apply"]
 
-_CHANGE: Table[Change] = Table(
+CHANGE: Table[Change] = Table(
     "A change of a definition",
     *json_only("what", "kind", "name", "fields"),
     row="seriatim.box.definitions.change:Change",
@@ -27,7 +27,7 @@ APPLIED: Table[dict[str, object]] = Table(
     "Applied definitions",
     Column("file", None, kind="str", meaning="the file"),
     Column("applied", None, kind="bool", meaning="false: it was a dry run"),
-    Column("changes", None, rows=_CHANGE, meaning="the changes, in order"),
+    Column("changes", None, rows=CHANGE, meaning="the changes, in order"),
 )
 
 

@@ -52,7 +52,7 @@ _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Message box": (
         *("box", "publish", "queues", "queue", "messages", "subscriptions", "subscription", "types"),
         *("services", "contracts", "dialogs", "instances", "schedules", "schedule"),
-        *("link", "transmission", "journal"),
+        *("link", "transmission", "regions", "journal"),
     ),
     "Workers": ("work", "serve", "workers"),
     "Shell": ("completion",),

@@ -25,6 +25,7 @@ from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.regional import check_decides_nothing
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.files.json_form import to_json
@@ -112,6 +113,7 @@ class _Defining:
             check_types(redefined)
             services.check_services(self._before, after, {one.name for one in kept})
             links.check_remote(self._statements, after, {one.name for one in kept if isinstance(one, Queue)})
+            self._check_regional([one for one in kept if isinstance(one, Queue)])
             if after.ways:
                 served = {one.queue for one in kept if isinstance(one, Service)}
                 check_gates(after, served | {one.name for one in changes if one.kind is Kind.QUEUE})
@@ -276,6 +278,17 @@ class _Defining:
         self._execute(name, name=one.name, definition=json.dumps(to_json(one)), **parameters)
 
     # ---- dropping
+
+    def _check_regional(self, queues: Sequence[Queue]) -> None:
+        """Refuse queues of two regions that would decide something in one of them.
+
+        Raises:
+            UsageError: one would.
+        """
+        if queues and (regional := self._statements.value("region_queue_names")):
+            for one in queues:
+                if one.name in regional:
+                    check_decides_nothing(one)
 
     def _drop(self, kind: Kind, name: str) -> Change:
         statements, before = self._statements, self._before

@@ -20,6 +20,7 @@ from seriatim.box.notice import EntriesSetAside
 from seriatim.box.operators.failed_message import edit, failed, see_now, set_dead
 from seriatim.box.operators.gate_groups import check_passed, refuse_own
 from seriatim.box.operators.operator_log import Operator, log, log_each
+from seriatim.box.operators.regional import check_not_regional
 from seriatim.box.operators.seen import seen_of
 from seriatim.box.operators.stopped_messages import StoppedMessage, retry_now, stopped_messages
 from seriatim.box.operators.take_out import (
@@ -166,6 +167,7 @@ def act(transaction: Transaction, asked: ActionRequest, now_us: int | None = Non
         Unavailable: another transaction judges the stopped group, and doesn't end.
     """
     queue = read_definitions(transaction).queue(asked.queue)
+    check_not_regional(transaction, queue, asked.action, asked.group)
     if queue.numbers:
         return _of_message(transaction, queue, asked)
     turns = Turns(transaction, now_us)

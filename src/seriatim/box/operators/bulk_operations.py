@@ -32,6 +32,7 @@ from seriatim.box.operators.actions import (
 )
 from seriatim.box.operators.failed_message import Stopping, failed_of, see_now
 from seriatim.box.operators.operator_log import Operator, log, log_each
+from seriatim.box.operators.regional import check_not_regional
 from seriatim.box.operators.seen import seen_of
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.turn_result import ActedGroup
@@ -119,7 +120,10 @@ def gather(
     if not views:
         raise UsageError("there is no group to act on", remedy="choose others")
     definitions = read_definitions(transaction)
-    queue_ids = {name: definitions.queue(name).queue_id for name in sorted({one.queue for one in views})}
+    queues = {name: definitions.queue(name) for name in sorted({one.queue for one in views})}
+    for one in queues.values():
+        check_not_regional(transaction, one, action)
+    queue_ids = {name: one.queue_id for name, one in queues.items()}
     number = int(
         transaction.value(
             "gather_bulk",

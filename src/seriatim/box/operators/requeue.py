@@ -15,6 +15,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.operators.actions import require_of
 from seriatim.box.operators.operator_log import Operator
+from seriatim.box.operators.regional import check_not_regional
 from seriatim.box.operators.reopen import Reopening
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns
@@ -63,6 +64,8 @@ def requeue(
     entry_ids: Sequence[int],
     dispositions: Sequence[str],
     by: Operator,
+    *,
+    decides: bool = True,
 ) -> list[Moved]:
     """Put back set-aside messages, in the transaction, and log it.
 
@@ -73,14 +76,17 @@ def requeue(
         entry_ids: the entries; entries that aren't set aside any more are left out.
         dispositions: only entries that were set aside with one of these.
         by: the actor and the reason.
+        decides: whether that decides something, which in a queue of two regions the journal does; False: the journal has.
 
     Raises:
         UsageError: there is no such queue.
-        ActionRefused: the group is closed.
+        ActionRefused: the group is closed, or the queue is one of two regions.
         Unavailable: another session keeps the group locked.
     """
     definitions = read_definitions(transaction)
     found = definitions.queue(queue)
+    if decides:
+        check_not_regional(transaction, found, Action.REQUEUE, group)
     turns = Turns(transaction)
     locked = _locked(turns, found, group)
     facts = transaction.rows(

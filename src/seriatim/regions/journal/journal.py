@@ -25,12 +25,13 @@ from seriatim.regions.journal.values import (
     Asked,
     Claim,
     ClaimAnswer,
+    Holder,
     Numbered,
     QueueRules,
     Reservation,
     VoteAnswer,
 )
-from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
+from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionCounts, SessionView
 
 __all__ = ["Journal", "JournalTransaction"]
 
@@ -156,6 +157,14 @@ class Journal:
 
         self._connections.again(define)
 
+    def rules(self, name: str, queue: str) -> QueueRules:
+        """What holds for a queue.
+
+        Raises:
+            UsageError: the journal doesn't know the queue.
+        """
+        return self._again(lambda one: views.rules(one, name, queue))
+
     # ---- claims
 
     def claim(
@@ -273,6 +282,45 @@ class Journal:
     def through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
         """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
         return self._again(lambda one: votes.through_of(one, name, queue, sessions))
+
+    def done_through(self, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
+        """Through which number each session is over; those that the journal doesn't know aren't there."""
+        return self._again(lambda one: votes.done_of(one, name, queue, sessions))
+
+    def holders(self, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
+        """Whose numbers of sessions are.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            numbers: pairs of a session and a number.
+        """
+        return self._again(lambda one: votes.holders_of(one, name, queue, numbers))
+
+    def numbers_of(self, name: str, queue: str, messages: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
+        """The numbers that messages have.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            messages: pairs of a session and a message's id.
+
+        Returns:
+            by such pairs; those of which the journal knows no number aren't there.
+        """
+        return self._again(lambda one: votes.numbers_of(one, name, queue, messages))
+
+    def known_sessions(
+        self, name: str, after: tuple[str, str] = ("", ""), *, limit: int = 10_000
+    ) -> list[tuple[str, str, int, int]]:
+        """What the journal knows of all sessions, in the order of their keys: the queue, the session, the highest number, and through which all is over.
+
+        Args:
+            name: the name of the regions.
+            after: the queue and the session behind which to go on.
+            limit: at most so many.
+        """
+        return self._again(lambda one: views.known_sessions(one, name, after, limit))
 
     def reserve(
         self, name: str, queue: str, counts: Mapping[str, int], *, lease: float | str = 10.0
@@ -427,6 +475,10 @@ class Journal:
     ) -> list[LogEntry]:
         """What operators did, the latest first."""
         return self._again(lambda one: views.log(one, name=name, queue=queue, session=session, most=limit))
+
+    def counts(self, name: str) -> SessionCounts:
+        """The sessions of a name in numbers."""
+        return self._again(lambda one: views.counts(one, name))
 
     def regions(self, name: str) -> list[RegionView]:
         """What the journal knows of the regions of a name."""

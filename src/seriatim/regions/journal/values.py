@@ -18,6 +18,7 @@ __all__ = [
     "Asked",
     "Claim",
     "ClaimAnswer",
+    "Holder",
     "Numbered",
     "QueueRules",
     "Reservation",
@@ -209,6 +210,23 @@ class VoteAnswer:
 
     vote: Vote
     through: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Whose a number is, as the journal has it.
+
+    Args:
+        message_id: its message's; None: the journal knows none.
+        is_over: whether it is over.
+        is_reserved: whether a sender has reserved it, and may still confirm it.
+        is_void: whether it has no message for good: it was skipped, barred, or its reservation has ended.
+    """
+
+    message_id: str | None
+    is_over: bool
+    is_reserved: bool
+    is_void: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from seriatim.errors import UsageError
 from seriatim.kernel.claims import EntryState, State
+from seriatim.kernel.time import NEVER
 from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.values import QueueRules
 
-__all__ = ["EntryView", "LogEntry", "RegionView", "SessionView", "entries", "log", "regions", "sessions"]
+__all__ = [
+    "EntryView",
+    "LogEntry",
+    "RegionView",
+    "SessionCounts",
+    "SessionView",
+    "counts",
+    "entries",
+    "known_sessions",
+    "log",
+    "regions",
+    "rules",
+    "sessions",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +124,25 @@ class LogEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionCounts:
+    """The sessions of two regions, in numbers.
+
+    Args:
+        idle: how many are neither worked on nor suspended.
+        working: how many are worked on under a claim.
+        suspended: how many stand until an operator acts.
+        take_overs: how often a region took one over from one that said nothing any more.
+        conflicts: how often a region had another message under a number.
+    """
+
+    idle: int
+    working: int
+    suspended: int
+    take_overs: int
+    conflicts: int
+
+
+@dataclass(frozen=True, slots=True)
 class RegionView:
     """What the journal knows of a region.
 
@@ -147,6 +182,14 @@ def sessions(
     return [_session(row) for row in rows]
 
 
+def known_sessions(
+    statements: Statements, name: str, after: tuple[str, str], most: int
+) -> list[tuple[str, str, int, int]]:
+    """The queue, the session, the highest number and through which number all is over, of the sessions behind one, by their keys."""
+    rows = statements.rows("known_sessions", name=name, queue=after[0], session=after[1], most=most)
+    return [(one.queue, one.session, max(one.sent_through, one.done_through), one.done_through) for one in rows]
+
+
 def entries(statements: Statements, name: str, queue: str, session: str, most: int = 100) -> list[EntryView]:
     """What is noted of the newest numbers of a session, the highest first."""
     (found,) = sessions(statements, name=name, queue=queue, session=session) or (None,)
@@ -177,6 +220,28 @@ def regions(statements: Statements, name: str) -> list[RegionView]:
         RegionView(one.region, one.incarnation, *map(_time, (one.outbox_since, one.queue_since, one.reported_at)))
         for one in statements.rows("read_regions", name=name)
     ]
+
+
+def counts(statements: Statements, name: str) -> SessionCounts:
+    """The sessions of a name in numbers."""
+    return SessionCounts(*statements.rows("count_sessions", name=name)[0])
+
+
+def rules(statements: Statements, name: str, queue: str) -> QueueRules:
+    """What holds for a queue.
+
+    Raises:
+        UsageError: the journal doesn't know it.
+    """
+    found = statements.maybe("read_queue", name=name, queue=queue)
+    if found is None:
+        raise UsageError(
+            f"the journal knows no queue {queue!r} of the regions {name!r}", remedy="define it first: Regions.define(…)"
+        )
+    return QueueRules(
+        found.start, found.increment, found.attempts, "continue" if found.goes_on else "suspend",
+        found.retry_after / 1_000_000, found.hole_timeout / 1_000_000 or None,
+    )  # fmt: skip
 
 
 def _session(row: Any) -> SessionView:
@@ -224,4 +289,4 @@ def _moment(micros: int) -> datetime:
 
 
 def _time(micros: int | None) -> datetime | None:
-    return None if micros is None else _moment(micros)
+    return None if micros is None or micros == NEVER else _moment(micros)

@@ -12,11 +12,11 @@ from seriatim.kernel import votes as rules
 from seriatim.kernel.claims import EntryState
 from seriatim.kernel.time import NEVER
 from seriatim.kernel.votes import Vote
-from seriatim.regions.journal.locked import Entry, LockedSessions, lock
+from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import Statements
-from seriatim.regions.journal.values import Numbered, Reservation, VoteAnswer
+from seriatim.regions.journal.values import Holder, Numbered, Reservation, VoteAnswer
 
-__all__ = ["bar", "confirm", "fence", "reserve", "through_of", "vote"]
+__all__ = ["bar", "confirm", "done_of", "fence", "holders_of", "numbers_of", "reserve", "through_of", "vote"]
 
 
 def vote(
@@ -115,6 +115,45 @@ def through_of(statements: Statements, name: str, queue: str, sessions: Sequence
         return {}
     locked = lock(statements, name, queue, sessions)
     return {key: _through(locked, key) for key in locked.sessions}
+
+
+def done_of(statements: Statements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
+    """Through which number each session is over, as the journal knows; those that it doesn't know aren't there."""
+    if not sessions:
+        return {}
+    locked = lock(statements, name, queue, sessions)
+    return {key: one.done_through for key, one in locked.sessions.items()}
+
+
+def holders_of(statements: Statements, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
+    """Whose numbers of sessions are, for each a `Holder`."""
+    if not numbers:
+        return []
+    locked = lock(statements, name, queue, [one for one, _ in numbers], numbers)
+    found = []
+    for key, number in numbers:
+        session, entry = locked.sessions.get(key), locked.entry(key, number)
+        is_over = session is not None and number <= session.done_through
+        is_reserved = entry is not None and entry.state == EntryState.RESERVED
+        # As `confirm` has it: a reservation whose time has passed is void, whether that is written or not.
+        waits = entry is not None and is_reserved and entry.due_at is not None and entry.due_at > locked.now
+        is_void = entry is not None and (entry.state in OVER or (is_reserved and not waits))
+        found.append(Holder(None if entry is None else entry.message_id, is_over, waits, is_void))
+    return found
+
+
+def numbers_of(
+    statements: Statements, name: str, queue: str, messages: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], int]:
+    """The numbers that messages have, by session and id; those of which the journal knows none aren't there."""
+    if not messages:
+        return {}
+    asked = set(messages)
+    rows = statements.rows(
+        "numbers_of", name=name, queue=queue, sessions=sorted({session for session, _ in asked}),
+        ids=[ident for _, ident in messages],
+    )  # fmt: skip
+    return {(row.session, row.message_id): row.number for row in rows if (row.session, row.message_id) in asked}
 
 
 def reserve(

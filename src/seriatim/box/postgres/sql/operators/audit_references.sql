@@ -14,6 +14,8 @@ WITH referred AS (
     SELECT 'unrouted', arrival_id, position FROM {schema}.unrouted
     UNION ALL
     SELECT 'to_route', arrival_id, position FROM {schema}.to_route
+    UNION ALL
+    SELECT 'region_numbers', arrival_id, position FROM {schema}.region_numbers WHERE beside
 )
 (
     SELECT 'a row of ' || place || ' refers to a message that is not there' AS problem, arrival_id, position

@@ -2,7 +2,8 @@
 -- it sees a reference that moves from one table to another in the one or in the other.
 -- Caller: purge.py, until there are none.
 -- Locks: the notes, and the spool's rows that go, which nobody else wants.
--- Index: dropped_pkey, entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey, spool_pkey.
+-- Index: dropped_pkey, entries_of_message, aside_of_message, history_of_message, unrouted_pkey, to_route_pkey,
+--     region_numbers_of_place, spool_pkey.
 WITH noted AS (
     DELETE FROM {schema}.dropped WHERE drop_id IN (
         SELECT drop_id FROM {schema}.dropped WHERE drop_id > %(after)s ORDER BY drop_id LIMIT %(batch)s
@@ -24,6 +25,9 @@ WITH noted AS (
     ) AND NOT EXISTS (
         SELECT FROM {schema}.to_route AS other
         WHERE other.arrival_id = message.arrival_id AND other.position = message.position
+    ) AND NOT EXISTS (
+        SELECT FROM {schema}.region_numbers AS other
+        WHERE other.arrival_id = message.arrival_id AND other.position = message.position AND other.beside
     )
 ), gone AS (
     DELETE FROM {schema}.spool AS stored USING loose

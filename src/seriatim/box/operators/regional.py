@@ -1,0 +1,47 @@
+"""Queues of two regions: what an operator of one box can't decide there, because the journal of the regions does."""
+
+from __future__ import annotations
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.errors import ActionRefused, shown
+from seriatim.kernel.states import Action, refusal
+
+__all__ = ["DECIDING", "check_not_regional"]
+
+#: Actions by which one region would decide what is over, or which number is next.
+DECIDING = frozenset(
+    {
+        Action.SKIP_MESSAGE,
+        Action.SKIP_HOLE,
+        Action.RESET,
+        Action.RESTART,
+        Action.ABORT,
+        Action.CLOSE,
+        Action.REQUEUE,
+    }
+)
+_INSTEAD = {
+    Action.SKIP_MESSAGE: "skip", Action.SKIP_HOLE: "skip", Action.RESET: "skip", Action.ABORT: "suspend",
+    Action.CLOSE: "suspend", Action.RESTART: "show", Action.REQUEUE: "retry",
+}  # fmt: skip
+
+
+def check_not_regional(transaction: Transaction, queue: BoxQueue, action: Action, group: str | None = None) -> None:
+    """Refuse an action that the journal of two regions has to decide.
+
+    Raises:
+        ActionRefused: the queue is one of two regions; the remedy names the journal's command.
+    """
+    if action not in DECIDING:
+        return
+    name = transaction.value("region_of_queue", of_queue=queue.queue_id)
+    if name is None:
+        return
+    where = f"queue {queue.declared.name!r}" + ("" if group is None else f", group {shown(group, 80)}")
+    named = "SESSION" if group is None else group
+    raise ActionRefused(
+        f"{refusal(action, 'in two regions')}: the journal of {name!r} decides for both",
+        where=where,
+        remedy=f"seriatim journal {_INSTEAD[action]} {named} --queue {queue.declared.name}",
+    )

@@ -1,0 +1,55 @@
+"""What a queue of two regions may say of itself: an order, and nothing by which one box would decide what is over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any
+
+from seriatim.errors import UsageError
+from seriatim.kernel.policy import Standard
+from seriatim.pipeline.declared.queue import Queue
+
+__all__ = ["check_decides_nothing"]
+
+_ALLOWED = frozenset({"name", "policy", "group", "sequence", "keep", "keep_for", "events", "priority", "enabled"})
+#: `restart_after` only reports.
+_ALLOWED_OF_POLICY = frozenset({"start", "increment", "remember", "restart_after"})
+#: Rules that lie in the journal, and what they are called there.
+_IN_JOURNAL = {
+    "attempts": "attempts", "errors": "errors", "retry_delay": "retry_delay", "hole_timeout": "hole_timeout",
+    "on_hole": "hole_timeout", "hole_retries": "hole_timeout", "recoveries": "attempts",
+}  # fmt: skip
+
+
+def check_decides_nothing(queue: Queue) -> None:
+    """Check a queue of two regions.
+
+    Raises:
+        UsageError: it has no numbers, or says something that a box would decide by itself; the remedy names the place in the journal.
+    """
+    policy, where = queue.policy, f"queue {queue.name!r}"
+    if not isinstance(policy, Standard):
+        raise UsageError(
+            f"its policy is {policy.name}, and the messages of a session in two regions have numbers", where=where,
+            remedy=f"RegionalQueue({queue.name!r}, group=…, sequence=…)",
+        )  # fmt: skip
+    if isinstance(policy.start, str):
+        raise UsageError(
+            f"start can't be {policy.start!r}: both regions have to begin at the same number", where=where,
+            remedy="give the first number",
+        )  # fmt: skip
+    plain = Queue(queue.name, Standard(), queue.group, queue.sequence)
+    for name in (*_changed(queue, plain, _ALLOWED), *_changed(policy, Standard(), _ALLOWED_OF_POLICY)):
+        known = _IN_JOURNAL.get(name)
+        raise UsageError(
+            f"{name} would be decided by each box, and in two regions the journal decides", where=where,
+            remedy=f"RegionalQueue({queue.name!r}, …, {known}=…) keeps it in the journal" if known else "leave it out",
+        )  # fmt: skip
+
+
+def _changed(one: Any, plain: Any, allowed: frozenset[str]) -> Iterator[str]:
+    """The fields in which something differs from what is plain, beside those that may."""
+    for field in fields(one):
+        if field.name not in allowed and getattr(one, field.name) != getattr(plain, field.name):
+            yield field.name

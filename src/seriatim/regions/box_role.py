@@ -1,0 +1,96 @@
+"""What a box knows of itself as a region: which one it is, which queues are the regions', and whether it votes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from seriatim.box.connection.access import Transaction
+from seriatim.errors import UsageError
+
+__all__ = ["VOTES", "Role", "begin", "role_of", "take_queues"]
+
+#: A box that has taken over what the others know votes.
+VOTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Role:
+    """The role of a box.
+
+    Args:
+        region: ``a`` or ``b``.
+        incarnation: of the region, higher after each restore of its box.
+        learned: 2: it votes; 0: it was restored, or stands in for a box that is lost; 1: it has taken over the journal's numbers since.
+        fence: the incarnation of the other region from which on its votes count.
+        is_restored: whether the box has gone back in time since, so that it first has to begin a new incarnation.
+        queue_ids: the ids of the queues of the regions in the box.
+    """
+
+    region: str
+    incarnation: int
+    learned: int
+    fence: int
+    is_restored: bool
+    queue_ids: frozenset[int] = frozenset()
+
+    @property
+    def votes(self) -> bool:
+        """Whether it votes."""
+        return self.learned == VOTES and not self.is_restored
+
+
+def role_of(transaction: Transaction, name: str, region: str) -> Role:
+    """The role of the box under a name.
+
+    Raises:
+        UsageError: it has none, or another one.
+    """
+    found = transaction.maybe("region_role", of_name=name)
+    if found is None:
+        raise UsageError(
+            f"the box isn't region {region} of {name!r}", where=transaction.access.place,
+            remedy="Regions.define(…), or seriatim regions apply FILE",
+        )  # fmt: skip
+    if found.region != region:
+        raise UsageError(
+            f"the box is region {found.region} of {name!r}, and was given as region {region}",
+            where=transaction.access.place, remedy="give the primary first, as when they were defined",
+        )  # fmt: skip
+    return Role(
+        found.region, found.incarnation, found.learned, found.fence, found.is_restored, frozenset(found.queue_ids)
+    )
+
+
+def begin(transaction: Transaction, name: str, region: str, known: int) -> Role:
+    """Let the box be a region, where it isn't one yet.
+
+    Args:
+        transaction: of the box.
+        name: the name of the regions.
+        region: which of them it is.
+        known: the highest incarnation of the region that the journal has heard of; 0: none.
+    """
+    transaction.do("region_begin", of_name=name, as_region=region, known=known)
+    return role_of(transaction, name, region)
+
+
+def take_queues(transaction: Transaction, name: str, queues: Iterable[str]) -> None:
+    """Let queues be those of the regions.
+
+    Raises:
+        UsageError: one of them belongs to other regions, or has had messages before.
+    """
+    wrong = transaction.maybe("region_take_queues", of_name=name, queues=list(queues))
+    if wrong is None:
+        return
+    where = transaction.access.place
+    if wrong.why == "used":
+        raise UsageError(
+            f"the queue {wrong.queue!r} has had messages, of whose numbers the other region knows nothing", where=where,
+            remedy="take a new queue, and let the old one run empty",
+        )  # fmt: skip
+    raise UsageError(
+        f"the queue {wrong.queue!r} belongs to other regions", where=where,
+        remedy=f"name the regions as they were named, or take another queue than {wrong.queue!r}",
+    )  # fmt: skip

@@ -1,0 +1,474 @@
+"""What one box does with messages of sessions: vote on their numbers and take them in, in one transaction.
+
+The sessions are locked in one order, and read with all that is known of the numbers; the kernel decides; what it decided is written as sets. So any
+number of messages takes the same number of round trips.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import Enum
+from typing import cast
+
+import numpy as np
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.route import Routed, router_of
+from seriatim.box.definitions.unique import check_keys
+from seriatim.box.postgres.array_text import written
+from seriatim.box.publishing.batch import check_all, parameters_of, portions
+from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.kernel import votes as rules
+from seriatim.kernel.policy import Policy, Standard
+from seriatim.kernel.votes import Vote
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.types.message import Message
+from seriatim.regions.box_role import Role, role_of
+from seriatim.regions.numbered import Numbered, Place, places_of, units_of
+
+__all__ = ["BoxVotes", "LedElsewhere", "Sight", "Way", "led_alike", "route_in", "see", "strike", "vote", "withdraw"]
+
+_LOG = logging.getLogger("seriatim.regions")
+#: So often the definitions may change while messages are routed by them.
+_TRIES = 5
+_Key = tuple[int, str]
+
+
+class LedElsewhere(UsageError):
+    """The definitions of a box lead a message elsewhere than those by which it was sent."""
+
+
+class Way(Enum):
+    """How messages come to a box.
+
+    `SENT`: a sender asks for its vote. `RESERVED`: the journal has given out the number, and will say whose it is. `COPY`: the other box has it.
+    """
+
+    SENT = "sent"
+    RESERVED = "reserved"
+    COPY = "copy"
+
+
+@dataclass(frozen=True, slots=True)
+class BoxVotes:
+    """What a box says to messages.
+
+    Args:
+        votes: whether the box knows the message under its numbers, for each message.
+        incarnation: of the region, whose votes these are.
+        is_asked: False: the box doesn't vote now, because it was restored.
+        stale: whether a vote of the other box is counted from before its restore.
+        why: why a message is refused, for people; by its place.
+    """
+
+    votes: list[bool]
+    incarnation: int
+    is_asked: bool = True
+    stale: bool = False
+    why: Mapping[int, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What a box knows of sessions, and of messages that have numbers already.
+
+    Args:
+        through: the highest number of each session; those that it doesn't know aren't there.
+        numbers: the numbers of messages, by id, then by queue and session.
+        votes: whether the box votes: it wasn't restored, or has learned since.
+    """
+
+    through: Mapping[tuple[str, str], int]
+    numbers: Mapping[str, Mapping[tuple[str, str], int]]
+    votes: bool = True
+
+
+@dataclass(slots=True)
+class _Row:
+    """A message at one of its numbers."""
+
+    at: int
+    queue_id: int
+    place: Place
+
+    @property
+    def key(self) -> _Key:
+        return self.queue_id, self.place.session
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the box has under a number."""
+
+    message_id: str
+    voted: bool
+    beside: bool
+    withdrawn: bool
+
+
+def route_in(transaction: Transaction | None, messages: Sequence[Message], definitions: Definitions) -> Routed:
+    """Route messages by definitions. Filters that ask for the time read the box's clock; without a transaction this process's."""
+    router = router_of(definitions)
+    moment = None
+    if router.needs_time:
+        moment = datetime.now(UTC) if transaction is None else transaction.value("moment")
+    return router.route(messages, moment)
+
+
+def vote(
+    transaction: Transaction,
+    name: str,
+    region: str,
+    messages: Sequence[Numbered],
+    *,
+    way: Way,
+    counted: int | None = None,
+    delays: Sequence[int | None] = (),
+    ages: Sequence[int] = (),
+    renumbers: bool = False,
+) -> BoxVotes:
+    """Vote on the numbers of messages, and take in those that the box votes for.
+
+    Args:
+        transaction: of the box, in which nothing is locked so far.
+        name: the name of the regions.
+        region: the region.
+        messages: the messages.
+        way: how they come.
+        counted: the incarnation of the other region, if the sender counts its vote.
+        delays: microseconds before each is handed out; None: at once.
+        ages: microseconds since each was published.
+        renumbers: whether a message that has a lower number here was barred from it; else it keeps that.
+
+    Raises:
+        UsageError: a message doesn't go to its queues here, or has another number already.
+        Unavailable: the definitions change again and again.
+    """
+    transaction.check_enabled()
+    role = role_of(transaction, name, region)
+    if way is not Way.COPY and not role.votes:
+        return BoxVotes([False] * len(messages), role.incarnation, is_asked=False)
+    is_stale = counted is not None and counted < role.fence
+    definitions = transaction.access.known.current(transaction)
+    for _ in range(_TRIES):
+        writing = _Writing(transaction, name, role, definitions, messages, way)
+        writing.decide(is_stale=is_stale, renumbers=renumbers)
+        if writing.take_in(list(delays) or [None] * len(messages), list(ages) or [0] * len(messages)):
+            return BoxVotes(writing.granted, role.incarnation, stale=is_stale, why=writing.why)
+        definitions = transaction.access.known.read(transaction)
+    raise Unavailable("the definitions change again and again", where=transaction.access.place, remedy="repeat it")
+
+
+def led_alike(
+    transaction: Transaction, name: str, region: str, messages: Sequence[Numbered]
+) -> tuple[list[int], dict[int, str]]:
+    """Which copies a box leads to the queues and numbers that they have in the other box; and why it doesn't, for the others."""
+    role = role_of(transaction, name, region)
+    definitions = transaction.access.known.current(transaction)
+    alike: list[int] = []
+    others: dict[int, str] = {}
+    for at, one in enumerate(messages):
+        try:
+            (here,) = places_of(route_in(transaction, [one.message], definitions), definitions, role.queue_ids)
+        except UsageError as error:
+            others[at] = str(error)
+        else:
+            if here == one.places:
+                alike.append(at)
+            else:
+                others[at] = f"it leads to {_told(here)} here, and to {_told(one.places)} there"
+    return alike, others
+
+
+def see(
+    transaction: Transaction, name: str, region: str, sessions: Iterable[tuple[str, str]], ids: Sequence[str]
+) -> Sight:
+    """Read what the box knows of sessions, and of messages by their ids, without locks.
+
+    Args:
+        transaction: of the box.
+        name: the name of the regions.
+        region: the region.
+        sessions: pairs of a queue and a session.
+        ids: the ids of messages.
+    """
+    role = role_of(transaction, name, region)
+    definitions = transaction.access.known.current(transaction)
+    numbers = {queue: one.queue_id for queue, one in definitions.queues.items() if one.queue_id in role.queue_ids}
+    names = {queue_id: queue for queue, queue_id in numbers.items()}
+    asked = [(numbers[queue], session) for queue, session in sessions if queue in numbers]
+    rows = transaction.rows(
+        "region_through", of_queues=[one for one, _ in asked], of_sessions=[one for _, one in asked]
+    )
+    through = {(names[row.queue_id], row.session): row.through for row in rows}
+    found: dict[str, dict[tuple[str, str], int]] = {}
+    for row in transaction.rows("region_known", of_queues=[], of_sessions=[], of_numbers=[], of_messages=list(ids)):
+        if not row.withdrawn and row.queue_id in names:
+            mine = found.setdefault(row.message_id, {})
+            key = names[row.queue_id], row.session
+            mine[key] = max(row.number, mine.get(key, row.number))
+    return Sight(through, found, role.votes)
+
+
+def strike(transaction: Transaction, name: str, ids: Sequence[str]) -> None:
+    """Strike messages off the outbox: the other box has them, or their numbers are over."""
+    transaction.do("region_strike", of_name=name, of_messages=list(ids))
+
+
+def withdraw(transaction: Transaction, name: str, ids: Sequence[str]) -> None:
+    """Take messages back that the journal has barred from their numbers. The votes stay."""
+    transaction.do("region_withdraw", of_name=name, of_messages=list(ids))
+
+
+class _Writing:
+    """One call of `vote`, by one version of the definitions."""
+
+    def __init__(
+        self, transaction: Transaction, name: str, role: Role, definitions: Definitions, messages: Sequence[Numbered],
+        way: Way,
+    ) -> None:  # fmt: skip
+        self._transaction, self._name, self._role, self._way = transaction, name, role, way
+        self._definitions = definitions
+        self._messages = [one.message for one in messages]
+        routed = route_in(transaction, self._messages, definitions)
+        ours = places_of(routed, definitions, role.queue_ids)
+        for one, here in zip(messages, ours, strict=True):
+            if one.places != here:
+                raise LedElsewhere(
+                    f"the box leads it to {_told(here)}, and it was sent to {_told(one.places)}",
+                    where=f"{transaction.access.place}: message {one.message.message_id}",
+                    remedy="define the same in both boxes: seriatim regions check",
+                )
+        queue_ids = {queue: one.queue_id for queue, one in definitions.queues.items()}
+        self._rows = [_Row(at, queue_ids[place.queue], place) for at, places in enumerate(ours) for place in places]
+        self._units = units_of(ours)
+        self._floors = {
+            one.queue_id: _floor(one.declared.policy)
+            for one in definitions.queues.values()
+            if one.queue_id in role.queue_ids
+        }
+        #: Whether the box knows each message under its numbers now.
+        self.granted: list[bool] = []
+        self._taken: list[int] = []
+        self._votes: list[bool] = []
+        self._besides: list[bool] = []
+        self._barred: list[str] = []
+        #: Why messages are refused.
+        self.why: dict[int, str] = {}
+
+    def decide(self, *, is_stale: bool, renumbers: bool) -> None:
+        """Lock the sessions, read what is known of the numbers, and decide."""
+        through = self._locked()
+        known, elsewhere = self._known()
+        mine = [
+            next((one for one in known.get((*row.key, row.place.number), ()) if one.message_id == self._id(row)), None)
+            for row in self._rows
+        ]
+        dropped = self._check_elsewhere(elsewhere, renumbers=renumbers or self._way is Way.COPY)
+        if self._way is Way.SENT:
+            votes = self._asked(through, mine, is_stale=is_stale)
+            granted = [vote in (Vote.GRANTED, Vote.HELD) for vote in votes]
+            self._votes = granted
+        else:
+            granted = [True] * len(self._rows)
+            self._votes = self._votes_of_copies(through)
+        self.granted = [True] * len(self._messages)
+        has = [False] * len(self._messages)
+        for row, one, its in zip(self._rows, mine, granted, strict=True):
+            self.granted[row.at] &= its
+            has[row.at] |= one is not None
+            if not its and row.at not in self.why:
+                others = [other for other in known.get((*row.key, row.place.number), ()) if other is not one]
+                self.why[row.at] = (
+                    f"there, message {others[0].message_id} has number {row.place.number}" if others
+                    else f"there, the highest number is {through[row.key]}"
+                )  # fmt: skip
+        self._taken = [
+            at for at in range(len(self._messages)) if self.granted[at] and not has[at] and at not in dropped
+        ]
+        taken: set[tuple[int, str, int]] = set()
+        for row in self._rows:
+            place = (*row.key, row.place.number)
+            there = place in taken or any(not one.beside for one in known.get(place, ()))
+            self._besides.append(there)
+            if not there:
+                taken.add(place)
+
+    def take_in(self, delays: Sequence[int | None], ages: Sequence[int]) -> bool:
+        """Store the messages that are new, and note their numbers; False, and nothing is done: the definitions have changed."""
+        if self._barred:
+            withdraw(self._transaction, self._name, self._barred)
+        if not self._taken:
+            return True
+        messages = [self._messages[at] for at in self._taken]
+        routed = route_in(self._transaction, messages, self._definitions)
+        if routed.entries.keys is not None:
+            check_keys(routed.entries, routed.typed.messages)
+        check_all(routed)
+        known = self._stored(messages, self._without_besides(routed))
+        if known is None:
+            return False
+        if known and self._way is not Way.COPY:
+            raise UsageError(
+                "a message with this id was published before, or lies here under a number that is forgotten",
+                where=f"{self._transaction.access.place}: message {min(known)}", remedy="give it an id of its own",
+            )  # fmt: skip
+        if known:
+            _LOG.warning(
+                "copies are left out, because their ids were published in this box: %s", ", ".join(sorted(known)[:5]),
+                extra=fields("region_copies_left_out", region=self._role.region, messages=len(known)),
+            )  # fmt: skip
+        fresh = [at for at in self._taken if self._messages[at].message_id not in known]
+        place_of = {at: place for place, at in enumerate(fresh, 1)}
+        rows = [nth for nth, row in enumerate(self._rows) if row.at in place_of]
+        self._transaction.do(
+            "region_note", of_name=self._name, of_messages=[self._messages[at].message_id for at in fresh],
+            ages=[ages[at] for at in fresh], delays=[delays[at] for at in fresh], is_copy=self._way is Way.COPY,
+            numbered=[place_of[self._rows[nth].at] for nth in rows],
+            of_queues=[self._rows[nth].queue_id for nth in rows],
+            of_sessions=[self._rows[nth].place.session for nth in rows],
+            of_numbers=[self._rows[nth].place.number for nth in rows], votes=[self._votes[nth] for nth in rows],
+            besides=[self._besides[nth] for nth in rows],
+        )  # fmt: skip
+        return True
+
+    def _id(self, row: _Row) -> str:
+        return self._messages[row.at].message_id
+
+    def _locked(self) -> dict[_Key, int]:
+        """The highest number of each session, under its lock."""
+        keys = sorted({row.key for row in self._rows}, key=lambda key: (key[0], key[1].encode()))
+        found = self._transaction.rows(
+            "region_lock", of_queues=[one for one, _ in keys], of_sessions=[one for _, one in keys],
+            floors=[self._floors[one] for one, _ in keys],
+        )  # fmt: skip
+        return {(row.queue_id, row.session): max(row.through, row.over_through or row.through) for row in found}
+
+    def _known(self) -> tuple[dict[tuple[int, str, int], list[_Known]], dict[str, list[tuple[int, str, int]]]]:
+        """What the box has under these numbers; and the numbers that the messages have, by their ids."""
+        known: dict[tuple[int, str, int], list[_Known]] = {}
+        numbers: dict[str, list[tuple[int, str, int]]] = {}
+        for row in self._transaction.rows(
+            "region_known", of_queues=[row.queue_id for row in self._rows],
+            of_sessions=[row.place.session for row in self._rows],
+            of_numbers=[row.place.number for row in self._rows],
+            of_messages=[one.message_id for one in self._messages],
+        ):  # fmt: skip
+            place = row.queue_id, row.session, row.number
+            known.setdefault(place, []).append(_Known(row.message_id, row.voted, row.beside, row.withdrawn))
+            if not row.withdrawn:
+                numbers.setdefault(row.message_id, []).append(place)
+        return known, numbers
+
+    def _check_elsewhere(self, elsewhere: Mapping[str, Sequence[tuple[int, str, int]]], *, renumbers: bool) -> set[int]:
+        """What has another number here already. A message that has a higher one was barred from this one; and the other way round.
+
+        Returns:
+            the messages that aren't to be taken in.
+
+        Raises:
+            UsageError: a message keeps its number.
+        """
+        dropped: set[int] = set()
+        asked = {self._id(row): row for row in self._rows}
+        for row in asked.values():
+            numbers = {(*one.key, one.place.number) for one in self._rows if one.at == row.at}
+            for queue_id, session, number in elsewhere.get(self._id(row), ()):
+                if (queue_id, session, number) in numbers:
+                    continue
+                same = next((one for one in numbers if one[:2] == (queue_id, session)), None)
+                if same is None and self._way is Way.COPY:
+                    dropped.add(row.at)  # its id is another message's here
+                    continue
+                if not renumbers or same is None:
+                    raise UsageError(
+                        f"the message has the number {number} already",
+                        where=f"message {self._id(row)}, session {shown(session, 80)}",
+                        remedy="publish it under that number again, or give it an id of its own",
+                    )
+                if number > same[2]:
+                    dropped.add(row.at)
+                else:
+                    self._barred.append(self._id(row))
+        return dropped
+
+    def _asked(self, through: Mapping[_Key, int], mine: Sequence[_Known | None], *, is_stale: bool) -> list[int]:
+        """The kernel's votes."""
+        order = sorted(range(len(self._rows)), key=lambda nth: (self._units[self._rows[nth].at], nth))
+        rows = [self._rows[nth] for nth in order]
+        found = rules.voted(
+            rules.Asked(
+                np.array([self._units[row.at] for row in rows], np.int64),
+                np.array([row.place.number for row in rows], np.int64),
+                np.array([through[row.key] for row in rows], np.int64),
+                np.array([_is_same(mine[nth]) for nth in order], np.bool_),
+                np.full(len(rows), is_stale, np.bool_),
+            )
+        ).tolist()
+        votes = [0] * len(rows)
+        for nth, one in zip(order, found, strict=True):
+            votes[nth] = one
+        return votes
+
+    def _votes_of_copies(self, through: Mapping[_Key, int]) -> list[bool]:
+        """Whether what the box gets unasked is its vote: only a copy above all that it knows, and only of a box that votes.
+
+        That is narrower than the rule of `kernel/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a
+        number is below one that the box has.
+        """
+        highest, found = dict(through), []
+        for row in self._rows:
+            is_next = self._way is Way.COPY and self._role.votes and row.place.number > highest[row.key]
+            highest[row.key] = max(highest[row.key], row.place.number)
+            found.append(is_next)
+        return found
+
+    def _without_besides(self, routed: Routed) -> Routed:
+        """The messages without the entries under whose numbers others lie in the queue."""
+        besides = {
+            (self._messages[row.at].message_id, row.queue_id)
+            for row, beside in zip(self._rows, self._besides, strict=True) if beside
+        }  # fmt: skip
+        if not besides:
+            return routed
+        ids, entries = [one.message_id for one in routed.typed.messages], routed.entries
+        kept = [
+            at for at, (place, queue_id) in enumerate(zip(entries.places, entries.queue_ids, strict=True))
+            if (ids[place], queue_id) not in besides
+        ]  # fmt: skip
+        return replace(routed, entries=entries.take(kept))
+
+    def _stored(self, messages: Sequence[Message], routed: Routed) -> set[str] | None:
+        """Store messages; the ids of those that are left out, None: the definitions have changed."""
+        numbers: dict[str, int] = {}
+        for row in self._rows:
+            numbers[self._id(row)] = numbers.get(self._id(row), 0) + 1
+        known: set[str] = set()
+        for begin, end in portions(messages):
+            parameters = parameters_of(routed, begin, end)
+            parameters["destinations"] = [numbers[one.message_id] for one in messages[begin:end]]
+            answer = self._transaction.value(
+                "take_in", **written(parameters), visible_at=None, delay=None, by_itself=False, flushed=False
+            )
+            if answer is None:
+                return None
+            known.update(messages[begin + place - 1].message_id for place in answer)
+        return known
+
+
+def _is_same(one: _Known | None) -> bool:
+    return one is not None and one.voted and not one.withdrawn
+
+
+def _floor(policy: Policy) -> int:
+    """The number before the first one."""
+    standard = cast("Standard", policy)  # as `RegionalQueue` has it
+    return int(standard.start) - standard.increment
+
+
+def _told(places: Sequence[Place]) -> str:
+    return ", ".join(f"{one.number} of session {shown(one.session, 80)} in {one.queue!r}" for one in places)

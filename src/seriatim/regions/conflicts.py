@@ -1,0 +1,90 @@
+"""Two messages that came to a box under one number: the one that the journal has goes on, the other one is set aside when the number is over.
+
+The box keeps both, because it can't know whose the number is. One has an entry in the queue, the others lie beside it.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import Any
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.known import read_definitions
+from seriatim.box.operators.operator_log import Operator
+from seriatim.box.operators.requeue import requeue
+from seriatim.box.turns.turns import Turns
+from seriatim.kernel.outcome import REASONS, Disposition, Reason
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.regions.box_role import role_of
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.values import Holder
+from seriatim.regions.pair import Pair
+
+__all__ = ["settle"]
+
+_LOG = logging.getLogger("seriatim.regions")
+#: So many are looked at in one round: there are few, or senders do something wrong.
+_PORTION = 1_000
+_PATIENCE_MS = 50
+_BY = Operator("seriatim regions", "the journal has this message under its number")
+
+
+def settle(pair: Pair, region: str) -> int:
+    """Let the messages that the journal has take their places, and set aside those whose numbers are over.
+
+    Args:
+        pair: the boxes and the journal.
+        region: the region.
+
+    Returns:
+        how many were settled; a session that somebody works on is left to the next round.
+
+    Raises:
+        Unavailable: the box or the journal is away.
+    """
+
+    def read(transaction: Transaction) -> list[Any]:
+        role_of(transaction, pair.name, region)
+        return transaction.rows("region_besides", of_name=pair.name, at_most=_PORTION)
+
+    besides = pair.in_box(region, read)
+    if not besides:
+        return 0
+    by_queue: dict[str, list[Any]] = {}
+    for row in besides:
+        by_queue.setdefault(row.queue, []).append(row)
+
+    def ask(journal: Journal) -> list[tuple[Any, Holder]]:
+        return [
+            (row, holder)
+            for queue, rows in by_queue.items()
+            for row, holder in zip(
+                rows, journal.holders(pair.name, queue, [(row.session, row.number) for row in rows]), strict=True
+            )
+        ]
+
+    settled = 0
+    for row, holder in pair.journal.call(ask):
+        if holder.is_over or holder.message_id == row.message_id:
+            settled += pair.in_box(region, partial(_settle, row=row, is_over=holder.is_over))
+    if settled:
+        _LOG.warning(
+            "region %s: %d messages had the numbers of others", region, settled,
+            extra=fields("region_conflicts_settled", region=region, messages=settled),
+        )  # fmt: skip
+    return settled
+
+
+def _settle(transaction: Transaction, row: Any, *, is_over: bool) -> bool:
+    """Settle one message, if nobody works on its session."""
+    queue = read_definitions(transaction).queue(row.queue)
+    if not Turns(transaction).lock(queue, 1, row.session, _PATIENCE_MS).keys:
+        return False
+    place = {"of_queue": row.queue_id, "of_session": row.session, "of_number": row.number, "of_message": row.message_id}
+    if is_over:
+        return bool(transaction.value("region_lose", **place, why=REASONS[Reason.CONFLICTS]))
+    entry = transaction.value("region_exchange", **place)
+    if entry:
+        requeue(transaction, row.queue, row.session, [entry], [Disposition.DEAD.word], _BY, decides=False)
+    return entry is not None

@@ -1,0 +1,120 @@
+"""Messages with their numbers, and which of them belong together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from seriatim.box.definitions.definition import Definitions
+from seriatim.box.definitions.route import Routed
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.votes import NO_NUMBER
+from seriatim.pipeline.types.message import Message
+
+__all__ = ["Numbered", "Place", "places_of", "units_of"]
+
+_NO_SEQUENCE = REASONS[Reason.SEQUENCE_MISSING]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A number of a session in a queue.
+
+    Args:
+        queue: the queue's name.
+        session: the session.
+        number: the number.
+    """
+
+    queue: str
+    session: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A message with its numbers, one in each queue that it goes to.
+
+    Args:
+        message: the message.
+        places: its numbers.
+    """
+
+    message: Message
+    places: tuple[Place, ...]
+
+
+def places_of(routed: Routed, definitions: Definitions, queue_ids: Iterable[int]) -> list[tuple[Place, ...]]:
+    """The numbers of messages, as the definitions of a box lead them.
+
+    Args:
+        routed: the messages.
+        definitions: the definitions.
+        queue_ids: the queues of the regions.
+
+    Returns:
+        for each message its numbers, one in each queue; `NO_NUMBER` where it has none.
+
+    Raises:
+        UsageError: a message goes to no queue of the regions, or to another one, or isn't valid there; or a session has a number twice.
+    """
+    names = {one.queue_id: name for name, one in definitions.queues.items()}
+    ours, messages, entries = frozenset(queue_ids), routed.typed.messages, routed.entries
+    found: list[list[Place]] = [[] for _ in messages]
+    for place, queue_id, group, sequence, problem in zip(
+        entries.places, entries.queue_ids, entries.groups, entries.sequences, entries.problems, strict=True
+    ):
+        queue = names[queue_id]
+        where = f"message {messages[place].message_id}, queue {queue!r}"
+        if queue_id not in ours:
+            raise UsageError(
+                "the queue isn't one of the regions: it would get the message in both boxes", where=where,
+                remedy=f"RegionalQueue({queue!r}, …), or lead the message elsewhere",
+            )  # fmt: skip
+        if problem is not None and not (sequence is None and group and problem == _NO_SEQUENCE):
+            raise UsageError(
+                f"the message is invalid there: {problem}", where=where,
+                remedy=f"give it its session ({definitions.queues[queue].declared.group!r}) and a number "
+                f"({definitions.queues[queue].declared.sequence!r})",
+            )  # fmt: skip
+        found[place].append(Place(queue, str(group), NO_NUMBER if sequence is None else sequence))
+    for message, places, wrong in zip(messages, found, routed.typed.problems, strict=True):
+        if not places:
+            why = f": {wrong}" if wrong else ", because no subscription matches it"
+            raise UsageError(
+                f"the message would reach no queue of the regions{why}", where=f"message {message.message_id}",
+                remedy="Subscription(…, to=a RegionalQueue)",
+            )  # fmt: skip
+    _check_once(messages, found)
+    return [tuple(sorted(places)) for places in found]
+
+
+def _check_once(messages: Sequence[Message], found: Sequence[Sequence[Place]]) -> None:
+    seen: dict[Place, Message] = {}
+    for message, places in zip(messages, found, strict=True):
+        for one in places:
+            if one.number != NO_NUMBER and (other := seen.setdefault(one, message)) is not message:
+                raise UsageError(
+                    f"two messages have the number {one.number}: {shown(other.message_id, 80)} and "
+                    f"{shown(message.message_id, 80)}",
+                    where=f"queue {one.queue!r}, session {shown(one.session, 80)}",
+                    remedy="give each message of a session its own number",
+                )
+
+
+def units_of(all_places: Sequence[Sequence[Place]]) -> list[int]:
+    """Which messages stand or fall together: those of a session, and those that share one with them. A unit's number for each message, from 0."""
+    parent: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def root(key: tuple[str, str]) -> tuple[str, str]:
+        while (above := parent.setdefault(key, key)) != key:
+            parent[key] = key = parent[above]
+        return key
+
+    for places in all_places:
+        first = root((places[0].queue, places[0].session))
+        for one in places[1:]:
+            parent[root((one.queue, one.session))] = first
+    numbers: dict[tuple[str, str], int] = {}
+    return [numbers.setdefault(root((places[0].queue, places[0].session)), len(numbers)) for places in all_places]

@@ -1,0 +1,205 @@
+"""Work off the outboxes: copy what the other box lacks, under the same ids and numbers, and strike it off. Any process may do that, at any time.
+
+A copy is written as a sender writes: in one transaction, under the locks of its sessions, left out where the box has it. So it doesn't matter how
+many processes do it at once, or who is killed when: the row in the outbox goes after the copy was committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.messages.received import context_of
+from seriatim.errors import Unavailable
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.types.message import Message, Part
+from seriatim.regions.box_role import role_of
+from seriatim.regions.box_votes import Way, led_alike, strike, vote
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.pair import Pair, other_than
+
+__all__ = ["Copied", "copy_outbox", "report"]
+
+_LOG = logging.getLogger("seriatim.regions")
+#: So many messages are copied at once.
+PORTION = 500
+_US = 1_000_000
+
+
+@dataclass(slots=True)
+class Copied:
+    """What became of the outbox of a region.
+
+    Args:
+        region: the region whose outbox it is.
+        copied: how many messages the other box has now.
+        over: how many weren't copied, because their numbers are over.
+        waiting: how many the other box can't take, because it leads them elsewhere; with the reasons of some.
+        why: why the rest waits, for people; None: nothing waits for a reason that is known.
+    """
+
+    region: str
+    copied: int = 0
+    over: int = 0
+    waiting: dict[str, str] = field(default_factory=dict)
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    """A message of an outbox; `numbered` is None if it isn't stored any more."""
+
+    outbox_id: int
+    message_id: str
+    age_us: int
+    numbered: Numbered | None
+
+
+def copy_outbox(pair: Pair, region: str) -> Copied:
+    """Copy all that is in the outbox of a region now into the other box.
+
+    Args:
+        pair: the boxes and the journal.
+        region: the region whose outbox it is.
+
+    Returns:
+        what became of it; a party that is away is told there.
+    """
+    found, behind = Copied(region), 0
+    try:
+        while rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind)):
+            behind = rows[-1].outbox_id
+            _copy(pair, region, rows, found)
+    except Unavailable as error:
+        found.why = str(error)
+    if found.waiting:
+        _LOG.warning(
+            "%d messages of region %s wait, because the other box leads them elsewhere: %s", len(found.waiting), region,
+            next(iter(found.waiting.values())),
+            extra=fields("region_copies_wait", region=region, messages=len(found.waiting)),
+        )  # fmt: skip
+    return found
+
+
+def report(pair: Pair, region: str) -> bool:
+    """Report to the journal how old the oldest message is that a region still has, so that it may forget sessions.
+
+    Returns:
+        whether it counts; False: a newer incarnation has reported, or the box doesn't vote.
+
+    Raises:
+        Unavailable: the box or the journal is away.
+    """
+    # In this order: a copy may be on its way between the two looks.
+    others = pair.journal.call(lambda journal: journal.others_outbox(pair.name, region))
+
+    def look(transaction: Transaction) -> tuple[Any, Any]:
+        return role_of(transaction, pair.name, region), transaction.one("region_ages", of_name=pair.name)
+
+    role, ages = pair.in_box(region, look)
+    if not role.votes:
+        return False
+    return pair.journal.call(
+        lambda journal: journal.report(
+            pair.name,
+            region,
+            role.incarnation,
+            outbox_age=ages.outbox_age / _US,
+            queue_age=ages.queue_age / _US,
+            others=others,
+        )
+    )
+
+
+def _outgoing(transaction: Transaction, name: str, region: str, behind: int) -> list[_Outgoing]:
+    """The next messages of an outbox."""
+    role_of(transaction, name, region)
+    rows = transaction.rows("region_outgoing", of_name=name, behind=behind, at_most=PORTION)
+    with_parts = [row for row in rows if row.parts]
+    parts: dict[tuple[int, int], list[Part]] = {}
+    if with_parts:
+        for row in transaction.rows(
+            "region_parts", of_arrivals=[row.arrival_id for row in with_parts],
+            of_positions=[row.position for row in with_parts],
+        ):  # fmt: skip
+            parts.setdefault((row.arrival_id, row.position), []).append(Part(row.name, row.content_type, row.body))
+    return [_read(row, parts.get((row.arrival_id, row.position), ())) for row in rows]
+
+
+def _read(row: Any, parts: Iterable[Part]) -> _Outgoing:
+    if row.type is None or row.numbers is None:
+        return _Outgoing(row.outbox_id, row.message_id, row.age, None)
+    message = Message(
+        type=row.type, body=row.body, context=context_of(row.context, row.property_types), message_id=row.message_id,
+        content_type=row.content_type, parts=tuple(parts),
+    )  # fmt: skip
+    places = tuple(
+        Place(queue, session, number)
+        for queue, session, number in zip(row.queues, row.sessions, row.numbers, strict=True)
+    )
+    return _Outgoing(row.outbox_id, row.message_id, row.age, Numbered(message, places))
+
+
+def _copy(pair: Pair, region: str, rows: Sequence[_Outgoing], found: Copied) -> None:
+    """Copy some messages, and strike them off."""
+    here = [one for one in rows if one.numbered is not None]
+    done = _over(pair, here)
+    over = [one for one in rows if one.numbered is None or _is_over(one.numbered, done)]
+    going = [one for one in here if one not in over]
+    other = other_than(region)
+
+    def write(transaction: Transaction) -> tuple[list[int], dict[int, str]]:
+        alike, others = led_alike(transaction, pair.name, other, [one.numbered for one in going if one.numbered])
+        chosen = [going[at] for at in alike]
+        delays = [
+            pair.delay(other, one.numbered.places[0].session, is_first=False, age_us=one.age_us)
+            for one in chosen if one.numbered
+        ]  # fmt: skip
+        if chosen:
+            vote(
+                transaction, pair.name, other, [one.numbered for one in chosen if one.numbered], way=Way.COPY, delays=delays,
+                ages=[one.age_us for one in chosen],
+            )  # fmt: skip
+        return alike, others
+
+    alike: list[int] = []
+    if going:
+        alike, others = pair.in_box(other, write)
+        found.waiting |= {going[at].message_id: why for at, why in others.items()}
+    ids = [one.message_id for one in over] + [going[at].message_id for at in alike]
+    if ids:
+        pair.in_box(region, lambda one: strike(one, pair.name, ids))
+    found.copied += len(alike)
+    found.over += len(over)
+
+
+def _over(pair: Pair, rows: Sequence[_Outgoing]) -> dict[tuple[str, str], int]:
+    """Through which number sessions are over; nothing is known while the journal is away."""
+    by_queue: dict[str, set[str]] = {}
+    for one in rows:
+        for place in one.numbered.places if one.numbered else ():
+            by_queue.setdefault(place.queue, set()).add(place.session)
+
+    def read(journal: Journal) -> dict[tuple[str, str], int]:
+        return {
+            (queue, session): through
+            for queue, sessions in by_queue.items()
+            for session, through in journal.done_through(pair.name, queue, sorted(sessions)).items()
+        }
+
+    try:
+        return pair.journal.call(read) if by_queue else {}
+    except Unavailable:
+        return {}
+
+
+def _is_over(one: Numbered, done: dict[tuple[str, str], int]) -> bool:
+    return all(
+        (through := done.get((place.queue, place.session))) is not None and place.number <= through
+        for place in one.places
+    )

@@ -1,0 +1,126 @@
+"""`Pair`: the two boxes and the journal, as those that send and copy have them in hand."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar, cast
+
+from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import Definitions
+from seriatim.errors import Unavailable
+from seriatim.kernel.policy import Standard
+from seriatim.regions.box_role import role_of
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.party import Party
+
+__all__ = ["REGIONS", "Pair", "Routing", "home_of", "other_than"]
+
+#: The primary and the secondary.
+REGIONS = ("a", "b")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """By what messages are led to queues: the definitions of one of the boxes, and the queues of the regions there."""
+
+    definitions: Definitions
+    queue_ids: frozenset[int]
+
+    def step(self, queue: str) -> tuple[int, int]:
+        """The first number of a queue's sessions, and from one number to the next."""
+        policy = cast("Standard", self.definitions.queues[queue].declared.policy)  # as `RegionalQueue` has it
+        return int(policy.start), policy.increment
+
+
+class Pair:
+    """Two boxes and a journal. Threads may share it.
+
+    Args:
+        name: the name of the regions.
+        boxes: the boxes by their regions, the primary first.
+        journal: the journal.
+        prefer_us: microseconds for which the first box has a message alone; None: each session has its home.
+        spread_us: microseconds for which the home of a session has a message alone.
+    """
+
+    def __init__(
+        self, name: str, boxes: Mapping[str, Party[MessageBox]], journal: Party[Journal], prefer_us: int | None,
+        spread_us: int,
+    ) -> None:  # fmt: skip
+        self.name, self.boxes, self.journal = name, boxes, journal
+        self._prefer_us, self._spread_us = prefer_us, spread_us
+        self._lock = threading.Lock()
+        self._routing: Routing | None = None
+
+    def forget(self) -> None:
+        """Forget by what messages are led: it was defined anew."""
+        self._routing = None
+
+    def in_box(
+        self, region: str, work: Callable[[Transaction], _Result], *, patience_s: float | None = None
+    ) -> _Result:
+        """Do something in one transaction of a box.
+
+        Raises:
+            Unavailable: the box is away; whether it was done isn't known.
+        """
+
+        def within(box: MessageBox) -> _Result:
+            with box.access.transaction() as transaction:
+                return work(transaction)
+
+        return self.boxes[region].call(within, patience_s=patience_s)
+
+    def routing(self, *, anew: bool = False) -> Routing:
+        """By what messages are led, as either box has it; read once, and anew when it doesn't fit any more.
+
+        Raises:
+            Unavailable: both boxes are away.
+        """
+        if self._routing is None or anew:
+            self._routing = self._read_routing()
+        return self._routing
+
+    def delay(self, region: str, session: str, *, is_first: bool, age_us: int = 0) -> int | None:
+        """How many microseconds from now on a box hands a message out; None: at once.
+
+        Args:
+            region: of the box.
+            session: the message's session.
+            is_first: whether this box is the first that has the message.
+            age_us: how long ago it was published.
+        """
+        if self._prefer_us is None:
+            left = 0 if home_of(session) == region else self._spread_us - age_us
+        else:
+            left = 0 if is_first else self._prefer_us - age_us
+        return left if left > 0 else None
+
+    def _read_routing(self) -> Routing:
+        whys = []
+        for region in self.boxes:
+            try:
+                return self.in_box(region, partial(self._routing_in, region=region))
+            except Unavailable as error:
+                whys.append(str(error))
+        raise Unavailable(f"both regions are away: {'; '.join(whys)}", remedy="publish the same again later")
+
+    def _routing_in(self, transaction: Transaction, region: str) -> Routing:
+        role = role_of(transaction, self.name, region)
+        return Routing(transaction.access.known.current(transaction), role.queue_ids)
+
+
+def home_of(session: str) -> str:
+    """The region that has a session for itself at first, where both are active."""
+    return REGIONS[hashlib.blake2b(session.encode(), digest_size=1).digest()[0] & 1]
+
+
+def other_than(region: str) -> str:
+    """The other region."""
+    return REGIONS[1 - REGIONS.index(region)]

@@ -1,0 +1,150 @@
+"""`Party`: one of the three that know numbers. A call that takes too long counts as a party that is away, and it isn't asked again for a while."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from seriatim.box.connection.interruption import Interruption
+from seriatim.errors import DeploymentError, SchemaMismatch, Unavailable, UsageError
+
+__all__ = ["Party", "Resource"]
+
+Resource = TypeVar("Resource")
+_Result = TypeVar("_Result")
+
+
+class _Call:
+    """One call: what is to be done, and what came of it."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.work = work
+        self.done = threading.Event()
+        self.result: object = None
+        self.error: BaseException | None = None
+
+    def run(self, interruption: Interruption) -> None:
+        try:
+            with interruption.calling(self):
+                self.result = self.work()
+        except BaseException as error:  # noqa: BLE001 -- raised where the call was made
+            self.error = error
+        finally:
+            self.done.set()
+
+
+class _Thread:
+    """A thread that does one call after another; a daemon, because a server that is frozen would hold up the process's end."""
+
+    def __init__(self, name: str) -> None:
+        self.calls: queue.Queue[_Call | None] = queue.Queue()
+        self.interruption = Interruption()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def _run(self) -> None:
+        while (call := self.calls.get()) is not None:
+            call.run(self.interruption)
+
+
+class Party(Generic[Resource]):
+    """A box or the journal, opened at first use. Threads may share it.
+
+    Args:
+        name: for people: ``"region a"``, ``"the journal"``.
+        opened: opens it.
+        close: closes it.
+        patience_s: seconds for which a call may take.
+        retry_after_s: seconds for which it isn't asked again after that.
+    """
+
+    def __init__(
+        self, name: str, opened: Callable[[], Resource], close: Callable[[Resource], None], patience_s: float,
+        retry_after_s: float,
+    ) -> None:  # fmt: skip
+        self.name = name
+        self._open, self._close = opened, close
+        self._patience_s, self._retry_after_s = patience_s, retry_after_s
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._resource: Resource | None = None
+        self._away_until = 0.0
+        self._why = ""
+        self._idle: list[_Thread] = []
+        self._is_closed = False
+
+    @property
+    def resource(self) -> Resource:
+        """The box or the journal itself.
+
+        Raises:
+            DeploymentError, Unavailable, UsageError: it can't be opened.
+        """
+        with self._opening:
+            if self._is_closed:
+                raise UsageError("the regions are closed", remedy="open them again")
+            if self._resource is None:
+                self._resource = self._open()
+            return self._resource
+
+    @property
+    def is_away(self) -> bool:
+        """Whether it isn't asked now, because it didn't answer a moment ago."""
+        return time.monotonic() < self._away_until
+
+    def call(self, work: Callable[[Resource], _Result], *, patience_s: float | None = None) -> _Result:
+        """Do something with it, for a while at most.
+
+        Args:
+            work: gets the box or the journal.
+            patience_s: seconds, in place of the usual ones.
+
+        Raises:
+            Unavailable: it is away, or doesn't answer in time; whether `work` was done isn't known.
+        """
+        if self.is_away:
+            raise Unavailable(f"{self.name} is away: {self._why}", remedy="repeat it later")
+        patience_s = self._patience_s if patience_s is None else patience_s
+        thread = self._taken()
+        call = _Call(lambda: work(self.resource))
+        thread.calls.put(call)
+        if not call.done.wait(patience_s):
+            thread.interruption.ask(call)
+            thread.calls.put(None)  # it ends when its call does
+            raise self._away(f"it didn't answer within {patience_s:g} s")
+        with self._lock:
+            self._idle.append(thread)
+        if isinstance(call.error, SchemaMismatch):
+            raise call.error
+        if isinstance(call.error, Unavailable | DeploymentError):
+            raise self._away(str(call.error)) from call.error
+        if call.error is not None:
+            raise call.error
+        return call.result  # type: ignore[return-value]
+
+    def close(self) -> None:
+        """Close it; a call that is under way ends by itself."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for one in idle:
+            one.calls.put(None)
+        if not self._opening.acquire(timeout=self._patience_s):
+            return  # a call is opening it, and its server doesn't answer
+        try:
+            self._is_closed = True
+            found, self._resource = self._resource, None
+        finally:
+            self._opening.release()
+        if found is not None:
+            self._close(found)
+
+    def _taken(self) -> _Thread:
+        with self._lock:
+            return self._idle.pop() if self._idle else _Thread(f"seriatim {self.name}")
+
+    def _away(self, why: str) -> Unavailable:
+        self._why = why
+        self._away_until = time.monotonic() + self._retry_after_s
+        return Unavailable(f"{self.name} is away: {why}", remedy="repeat it later")

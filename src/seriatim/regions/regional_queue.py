@@ -1,0 +1,139 @@
+"""`RegionalQueue`: a queue of sessions that come into the boxes of two regions; the journal decides on them, the boxes decide nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, NamedTuple, cast
+
+from seriatim.box.definitions.change import Definition
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.policy import Standard
+from seriatim.pipeline.declared.box_settings import BoxSettings
+from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.regional import check_decides_nothing
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.types.message_type import MessageType
+from seriatim.regions.journal.values import QueueRules
+
+__all__ = ["Declared", "RegionalQueue", "declared_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionalQueue:
+    """A queue of sessions that are sent to the boxes of two regions. Its rules lie in the journal, so that both regions have the same.
+
+    Args:
+        name: its name, in both boxes and in the journal.
+        group: the property with the key of a message's session.
+        sequence: the property with a message's number in its session.
+        start: the first number of each session.
+        increment: from one number to the next, at least 1.
+        attempts: how often a message is handed to a handler, in both regions together, before it has failed for good.
+        errors: what happens then: ``"suspend"`` (the session stands in both regions) or ``"continue"`` (its number is over, and the session goes on).
+        retry_delay: seconds (or ``"30s"``) before the next attempt.
+        hole_timeout: seconds (or ``"5m"``) after which a number is skipped that no region has; None: never.
+        priority: as of `Queue`: the property with a message's priority.
+        keep: as of `Queue`: which done messages the boxes keep.
+        keep_for: as of `Queue`: for how long.
+
+    Raises:
+        UsageError: a value is out of its range.
+    """
+
+    name: str
+    group: str
+    sequence: str
+    _: KW_ONLY
+    start: int = 1
+    increment: int = 1
+    attempts: int = 5
+    errors: Literal["suspend", "continue"] = "suspend"
+    retry_delay: float | str = 1.0
+    hole_timeout: float | str | None = None
+    priority: str | None = None
+    keep: Literal["nothing", "faults", "everything"] | None = None
+    keep_for: float | str | None = None
+
+    def __post_init__(self) -> None:
+        checked_name(self.name, "a queue's name")
+        if self.errors not in ("suspend", "continue"):
+            raise UsageError(
+                f"errors can't be {shown(self.errors, 80)}", where=f"queue {self.name!r}",
+                remedy='"suspend" or "continue": a queue that stops would stop in one region only',
+            )  # fmt: skip
+        self.rules()
+        self.queue()
+
+    def rules(self) -> QueueRules:
+        """What the journal keeps of it."""
+        try:
+            return QueueRules(
+                start=self.start, increment=self.increment, attempts=self.attempts, on_failure=self.errors,
+                retry_after=self.retry_delay, hole_timeout=self.hole_timeout,
+            )  # fmt: skip
+        except UsageError as error:
+            raise UsageError(error.what, where=f"queue {self.name!r}", remedy=error.remedy) from None
+
+    def queue(self) -> Queue:
+        """What the boxes keep of it: an order, and nothing that decides what is over."""
+        return Queue(
+            self.name, Standard(start=self.start, increment=self.increment, restart_after=0), self.group, self.sequence,
+            priority=self.priority, keep=self.keep, keep_for=self.keep_for,
+        )  # fmt: skip
+
+
+class Declared(NamedTuple):
+    """What is defined in both boxes, and the rules of their queues by name, for the journal."""
+
+    definitions: tuple[Definition, ...]
+    rules: dict[str, QueueRules]
+
+
+def declared_of(things: Iterable[object]) -> Declared:
+    """Split what a user declares into what the boxes and the journal keep.
+
+    Raises:
+        UsageError: something can't be declared in two regions, or a queue would decide in one box.
+    """
+    definitions: list[Definition] = []
+    rules: dict[str, QueueRules] = {}
+    for one in things:
+        if isinstance(one, RegionalQueue):
+            definitions.append(one.queue())
+            rules[one.name] = one.rules()
+        elif isinstance(one, Queue):
+            regional = _plain(one)
+            definitions.append(one)
+            rules[one.name] = regional.rules()
+        elif isinstance(one, Subscription):
+            if one.starts is not None:
+                raise UsageError(
+                    "starts can't be used in two regions: instances live in one box",
+                    where=f"subscription {one.name!r}", remedy="leave it out",
+                )  # fmt: skip
+            definitions.append(one)
+        elif isinstance(one, Location | MessageType | BoxSettings):
+            definitions.append(one)
+        else:
+            raise UsageError(
+                f"{type(one).__name__} can't be defined in two regions",
+                remedy="locations, message types, queues (RegionalQueue), subscriptions and BoxSettings can",
+            )
+    return Declared(tuple(definitions), rules)
+
+
+def _plain(queue: Queue) -> RegionalQueue:
+    """A queue of a box as one of two regions.
+
+    Raises:
+        UsageError: it says something that a box would decide by itself.
+    """
+    check_decides_nothing(queue)
+    policy = cast("Standard", queue.policy)  # it is one, which was checked
+    return RegionalQueue(
+        queue.name, str(queue.group), str(queue.sequence), start=int(policy.start), increment=policy.increment,
+        priority=queue.priority, keep=queue.keep, keep_for=queue.keep_for,
+    )  # fmt: skip

@@ -1,0 +1,364 @@
+"""`Regions`: the boxes of two regions and the journal that both share: define their queues, and publish to both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal, Self
+
+import psycopg
+
+from seriatim.box.box import MessageBox
+from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing
+from seriatim.box.definitions.change import Change
+from seriatim.box.definitions.define import define
+from seriatim.box.publishing.batch import distinct, listed
+from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.kernel.time import micros
+from seriatim.pipeline.text.name import checked_name
+from seriatim.pipeline.types.message import Message
+from seriatim.regions.box_role import begin, take_queues
+from seriatim.regions.box_votes import LedElsewhere
+from seriatim.regions.conflicts import settle
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.schema import DEFAULT_SCHEMA as JOURNAL_SCHEMA
+from seriatim.regions.journal.values import QueueRules
+from seriatim.regions.outbox import Copied, copy_outbox, report
+from seriatim.regions.pair import REGIONS, Pair
+from seriatim.regions.party import Party
+from seriatim.regions.regional_queue import declared_of
+from seriatim.regions.reserving import Reserving
+from seriatim.regions.restoring import restore
+from seriatim.regions.seeing import Difference, RegionsStatus, differences, status_of
+from seriatim.regions.sending import Sending, Sent, send_in
+
+__all__ = ["Regions"]
+
+#: Definitions may wait for publishers, and a schema is made at first use.
+_DEFINING_S = 60.0
+
+
+class Regions(Closing):
+    """Two message boxes in two regions, and the journal that both share. Senders go on while any two of the three are there.
+
+    The boxes and the journal are opened at first use; the journal's schema is made then. Threads may share the object.
+
+    Args:
+        primary: the box of region ``a``: a DSN as for `MessageBox.open`, or an open `MessageBox`.
+        secondary: the box of region ``b``.
+        journal: the DSN of the journal's database, which both regions reach, or an open `Journal`.
+        name: the name of the regions; a journal can serve several, and a box can be in several.
+        prefer: seconds (or ``"15s"``) for which region ``a`` has a message alone: the copy in the other box is handed out after that. None: both
+            regions are active, and each session has its home in one.
+        patience: seconds (or ``"1s"``) for which a box or the journal may take for one step, before it counts as away.
+        retry_after: seconds for which a party that was away isn't asked again.
+        numbers: None: messages bring their numbers, or one sender of a session at a time gets the next ones. ``"journal"``: the journal gives them out, to
+            several senders of a session.
+        confirm: ``"two"``: `publish` returns when two of the three know a number; ``"one"``: when one box does, with numbers of the sender's own.
+        spread: without `prefer`: seconds (or ``"1s"``) for which the home of a session has a message alone.
+        schema: the schema of the boxes that are opened here.
+        journal_schema: the schema of the journal that is opened here.
+
+    Raises:
+        UsageError: an argument is invalid.
+    """
+
+    def __init__(
+        self,
+        primary: str | MessageBox,
+        secondary: str | MessageBox,
+        journal: str | Journal,
+        *,
+        name: str = "regions",
+        prefer: float | str | None = "15s",
+        patience: float | str = "1s",
+        retry_after: float | str = "5s",
+        numbers: Literal["journal"] | None = None,
+        confirm: Literal["two", "one"] = "two",
+        spread: float | str = "1s",
+        schema: str = DEFAULT_SCHEMA,
+        journal_schema: str = JOURNAL_SCHEMA,
+    ) -> None:
+        self._name = checked_name(name, "the name of regions")
+        if numbers not in (None, "journal"):
+            raise UsageError(f"numbers can't be {shown(numbers, 80)}", remedy='None or "journal"')
+        if confirm not in ("two", "one"):
+            raise UsageError(f"confirm can't be {shown(confirm, 80)}", remedy='"two" or "one"')
+        if numbers == "journal" and confirm == "one":
+            raise UsageError('confirm="one" needs numbers of the sender\'s own', remedy="leave out one of them")
+        self._numbers, self._confirm = numbers, confirm
+        prefer_us = None if prefer is None else _period("prefer", prefer)
+        spread_us = _period("spread", spread)
+        patience_s = _period("patience", patience) / 1_000_000
+        retry_after_s = _period("retry_after", retry_after) / 1_000_000
+        if patience_s <= 0:
+            raise UsageError("patience can't be 0: no party would be there", remedy="such as 1 second")
+        for what, given in (("primary", primary), ("secondary", secondary)):
+            if not isinstance(given, str | MessageBox):
+                raise UsageError(f"{what} is {type(given).__name__}", remedy="give a DSN, or a MessageBox")
+        if not isinstance(journal, str | Journal):
+            raise UsageError(f"journal is {type(journal).__name__}", remedy="give a DSN, or a Journal")
+        self._boxes = {
+            region: _party_of_box(f"region {region}", given, schema, patience_s, retry_after_s)
+            for region, given in zip(REGIONS, (primary, secondary), strict=True)
+        }
+        self._journal = _party_of_journal(journal, journal_schema, patience_s, retry_after_s)
+        self._pair = Pair(name, self._boxes, self._journal, prefer_us, spread_us)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> Self:
+        """The regions that a file declares; see ``docs/reference/regions.md``. Nothing is opened or defined.
+
+        Raises:
+            DeclarationError: the file is wrong; the error names the lines.
+        """
+        from seriatim.regions.regions_file import load  # noqa: PLC0415 -- the readers of YAML, where there is a file
+
+        return cls(**load(path).arguments)
+
+    @property
+    def name(self) -> str:
+        """The name of the regions."""
+        return self._name
+
+    def box(self, region: str) -> MessageBox:
+        """The box of a region, ``"a"`` or ``"b"``.
+
+        Raises:
+            UsageError: there is no such region.
+            EnvironmentProblem, Unavailable: it can't be opened now.
+        """
+        return self._party(region).resource
+
+    @property
+    def journal(self) -> Journal:
+        """The journal.
+
+        Raises:
+            Unavailable: it can't be opened now.
+        """
+        return self._journal.resource
+
+    def rules(self, queue: str) -> QueueRules:
+        """What both regions say of a queue, as the journal has it.
+
+        Raises:
+            UsageError: the journal doesn't know it.
+            Unavailable: the journal is away.
+        """
+        return self._journal.call(lambda journal: journal.rules(self._name, queue))
+
+    def define(self, *things: object) -> dict[str, list[Change]]:
+        """Define the same in both boxes, and the rules of queues in the journal. A repeated call changes nothing. All three have to be there.
+
+        Args:
+            things: `RegionalQueue`, `Subscription`, `MessageType`, `Location` and `BoxSettings`; a `Queue` that decides nothing is one, too.
+
+        Returns:
+            what has changed in each box, by region.
+
+        Raises:
+            UsageError: something can't be defined in two regions; a queue would decide in one box; both regions are one box; or a queue begins
+                otherwise in the journal.
+            Unavailable: a box or the journal is away.
+        """
+        declared = declared_of(things)
+        self._check_different()
+
+        def in_journal(journal: Journal) -> dict[str, int]:
+            for queue, rules in declared.rules.items():
+                journal.define(self._name, queue, rules)
+            return {one.region: one.incarnation for one in journal.regions(self._name)}
+
+        known = self._journal.call(in_journal, patience_s=_DEFINING_S)
+        found = {}
+        for region, party in self._boxes.items():
+            changes, incarnation = party.call(
+                partial(self._define_in, region, declared.definitions, list(declared.rules), known.get(region, 0)),
+                patience_s=_DEFINING_S,
+            )
+            found[region] = changes
+            if region not in known:
+                self._journal.call(partial(_fence, name=self._name, region=region, incarnation=incarnation))
+        self._pair.forget()  # what this process knew of the definitions is old
+        return found
+
+    def publish(
+        self, messages: Message | Iterable[Message], *, connection: psycopg.Connection | None = None
+    ) -> list[Sent]:
+        """Publish messages to both regions. It returns when two of the three know the number of each: box a, box b, the journal.
+
+        The messages of a session are sent together or not at all. After `Unavailable` some may be sent: publish the same again, under the same ids.
+
+        Args:
+            messages: a message, or messages in the order of their sessions. Either all of a session have their numbers, or none; then they get the next ones.
+            connection: the caller's psycopg connection to the database of one of the boxes. The messages, with numbers of their own, are then a part of
+                the caller's transaction, and come to the other box after its commit; nothing is promised before.
+
+        Returns:
+            for each message its number, and who knows it, in the order of the messages.
+
+        Raises:
+            UsageError: a message isn't one, or goes to no queue of the regions or to another one; a session is null; a session has a number twice; a
+                message id has another number.
+            NumberRefused: another message has the number, or a higher one: is another sender at work on the session?
+            Unavailable: two of the three are away.
+        """
+        fresh = distinct(listed(messages))
+        if connection is not None:
+            return self._publish_in(fresh, connection)
+        try:
+            return self._sending().send(fresh)
+        except LedElsewhere:
+            self._pair.routing(anew=True)  # defined otherwise since this process looked
+            return self._sending().send(fresh)
+
+    def _publish_in(self, messages: Sequence[Message], connection: psycopg.Connection) -> list[Sent]:
+        """Publish in the caller's transaction."""
+        if self._numbers == "journal":
+            raise UsageError(
+                "numbers of the journal can't be confirmed before the transaction commits",
+                remedy="number the messages yourself, or publish after the commit",
+            )
+        if not messages:
+            return []
+        region = self._region_of(connection)
+        with self._boxes[region].resource.session(connection=connection) as session:
+            return send_in(session.transaction, self._pair, region, messages)
+
+    def _region_of(self, connection: psycopg.Connection) -> str:
+        """The region to whose box a connection leads.
+
+        Raises:
+            UsageError: it leads to neither, as far as the boxes can be reached.
+        """
+        whys = []
+        for region, party in self._boxes.items():
+            try:
+                access = party.call(lambda box: box.access)
+                access.identity.check(connection, access.connect)
+            except (UsageError, Unavailable) as error:
+                whys.append(str(error))
+            else:
+                return region
+        raise UsageError(
+            f"the connection leads to no box of these regions: {'; '.join(whys)}",
+            remedy="give a connection to the database of one of the boxes",
+        )
+
+    def tend(self) -> list[Copied]:
+        """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, settle which of two messages with
+        one number goes on, and report to the journal.
+
+        Workers do it, and ``seriatim regions run``. Any number of processes may. A party that is away is tried the next time.
+
+        Returns:
+            for each region what became of its outbox.
+        """
+        for region in REGIONS:
+            restore(self._pair, region, patience_s=_DEFINING_S)
+        found = [copy_outbox(self._pair, region) for region in REGIONS]
+        for one in found:
+            try:
+                settle(self._pair, one.region)
+                report(self._pair, one.region)
+            except Unavailable as error:
+                one.why = one.why or str(error)
+        return found
+
+    def status(self, *, limit: int = 100) -> RegionsStatus:
+        """See both regions and the journal: what waits for the other region, and for how long; sessions by state; and what sessions that stand wait for.
+
+        Args:
+            limit: at most so many sessions that stand.
+        """
+        return status_of(self._pair, limit)
+
+    def check(self, *things: object) -> list[Difference]:
+        """Compare the definitions of both boxes and the journal.
+
+        Args:
+            things: what should be defined in both, as for `define`; none: only what is there is compared.
+
+        Returns:
+            what isn't defined alike.
+
+        Raises:
+            Unavailable: a box or the journal is away.
+        """
+        return differences(self._pair, declared_of(things).definitions)
+
+    def _sending(self) -> Sending | Reserving:
+        if self._numbers == "journal":
+            return Reserving(self._pair, partial(restore, self._pair))
+        return Sending(self._pair, partial(restore, self._pair), 1 if self._confirm == "one" else 2)
+
+    def close(self) -> None:
+        """Close the boxes and the journal that were opened here."""
+        for box in self._boxes.values():
+            box.close()
+        self._journal.close()
+
+    def _define_in(
+        self, region: str, definitions: Iterable[object], queues: list[str], known: int, box: MessageBox
+    ) -> tuple[list[Change], int]:
+        with box.access.transaction() as transaction:
+            transaction.check_enabled()
+            changes = define(transaction, definitions)  # type: ignore[arg-type]  # checked by `declared_of`
+            role = begin(transaction, self._name, region, known)
+            take_queues(transaction, self._name, queues)
+            return changes, role.incarnation
+
+    def _check_different(self) -> None:
+        """Refuse two regions that are one box.
+
+        Raises:
+            UsageError: they are.
+        """
+        first, second = (
+            party.call(lambda box: (box.id, box.access.place), patience_s=_DEFINING_S) for party in self._boxes.values()
+        )
+        if first[0] == second[0]:
+            raise UsageError(
+                f"both regions are one box: {first[1]} and {second[1]}",
+                remedy="give two boxes; a copy of a box needs an id of its own: seriatim box new-id",
+            )
+
+    def _party(self, region: str) -> Party[MessageBox]:
+        if region not in self._boxes:
+            raise UsageError(f"there is no region {shown(region, 80)}", remedy='"a" (the primary) or "b"')
+        return self._boxes[region]
+
+    def __repr__(self) -> str:
+        return f"<Regions {self._name!r}>"
+
+
+def _fence(journal: Journal, name: str, region: str, incarnation: int) -> None:
+    journal.fence(name, region, incarnation)
+
+
+def _period(what: str, value: float | str) -> int:
+    found = micros(value)
+    if found < 0:
+        raise UsageError(f"{what} can't be negative", remedy='seconds, or such as "1s"')
+    return found
+
+
+def _party_of_box(
+    name: str, given: str | MessageBox, schema: str, patience_s: float, retry_after_s: float
+) -> Party[MessageBox]:
+    if isinstance(given, MessageBox):
+        return Party(name, lambda: given, lambda _: None, patience_s, retry_after_s)
+    return Party(
+        name, lambda: MessageBox.open(given, schema=schema), lambda box: box.close(), patience_s, retry_after_s
+    )
+
+
+def _party_of_journal(given: str | Journal, schema: str, patience_s: float, retry_after_s: float) -> Party[Journal]:
+    if isinstance(given, Journal):
+        return Party("the journal", lambda: given, lambda _: None, patience_s, retry_after_s)
+    return Party(
+        "the journal", lambda: Journal.open(given, schema=schema, patience=patience_s), lambda one: one.close(), patience_s,
+        retry_after_s,
+    )  # fmt: skip

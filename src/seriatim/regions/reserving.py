@@ -1,0 +1,279 @@
+"""Send messages under numbers that the journal gives out, so that several senders of a session can send at once: reserve, write, confirm.
+
+The journal's word is the one that counts: a number that isn't confirmed before its reservation ends is void. So the boxes ask for no order here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
+from seriatim.kernel.votes import NO_NUMBER, Reply
+from seriatim.pipeline.types.message import Message
+from seriatim.regions.box_votes import Way, see, strike, vote, withdraw
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.values import Holder, Reservation
+from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.pair import REGIONS, Pair, Routing
+from seriatim.regions.sending import NumberRefused, Sent, of_journal, routed, with_number
+
+__all__ = ["Reserving"]
+
+#: After that a number that isn't confirmed is void.
+RESERVED_S = 10.0
+
+
+@dataclass(slots=True)
+class _One:
+    """A message on its way. `reservation`: of its number; None: it is confirmed already."""
+
+    numbered: Numbered
+    reservation: Reservation | None
+    replies: list[Reply]
+    error: SeriatimError | None = None
+
+    @property
+    def place(self) -> Place:
+        return self.numbered.places[0]
+
+    @property
+    def message_id(self) -> str:
+        return self.numbered.message.message_id
+
+
+class Reserving:
+    """One call of `Regions.publish` with ``numbers="journal"``.
+
+    Args:
+        pair: the boxes and the journal.
+        restore: lets a restored box take over what the others know; whether it votes now.
+    """
+
+    def __init__(self, pair: Pair, restore: Callable[[str], bool]) -> None:
+        self._pair, self._restore = pair, restore
+        self._began = time.monotonic()
+
+    def send(self, messages: Sequence[Message]) -> list[Sent]:
+        """Send messages.
+
+        Raises:
+            UsageError: a message can't be sent, or has a number of its own.
+            NumberRefused: a number was void before it was confirmed.
+            Unavailable: the journal or both boxes are away. To publish the same again is safe.
+        """
+        if not messages:
+            return []
+        routing, places = routed(self._pair, messages)
+        for message, its in zip(messages, places, strict=True):
+            if len(its) > 1 or its[0].number != NO_NUMBER:
+                raise UsageError(
+                    'numbers="journal" gives each message one number, and it has its own or goes to several queues',
+                    where=f"message {message.message_id}", remedy='leave the number out, or numbers="journal"',
+                )  # fmt: skip
+        ones = self._reserved(messages, [its[0] for its in places], routing)
+        self._write(ones)
+        self._confirm(ones)
+        self._finish(ones)
+        return _told(ones)
+
+    def _reserved(self, messages: Sequence[Message], places: Sequence[Place], routing: Routing) -> list[_One]:
+        """Messages with the numbers that they have, or with reserved ones."""
+        had = self._numbers_had(messages, places)
+        holders = self._holders(list(had.values()))
+        found: dict[int, _One] = {}
+        again: list[str] = []
+        for at, (message, place) in enumerate(zip(messages, places, strict=True)):
+            if message.message_id not in had:
+                continue
+            mine = had[message.message_id]
+            holder = holders[mine]
+            if holder.message_id == message.message_id:
+                found[at] = _One(
+                    with_number(message, place, mine.number, routing),
+                    None,
+                    [Reply.NOT_ASKED, Reply.NOT_ASKED, Reply.FOR],
+                )
+            elif holder.is_void or holder.message_id is not None:
+                again.append(message.message_id)  # nobody ever claims it under this number
+            else:
+                raise Unavailable(
+                    f"number {mine.number} of message {message.message_id} is reserved, and isn't confirmed",
+                    where=f"session {shown(mine.session, 80)}",
+                    remedy=f"is its sender at work? If not, publish it again after {RESERVED_S:g} s",
+                )
+        self._withdraw(again)
+        counts: dict[str, dict[str, int]] = {}
+        for at, place in enumerate(places):
+            if at not in found:
+                counts.setdefault(place.queue, {}).setdefault(place.session, 0)
+                counts[place.queue][place.session] += 1
+
+        def reserve(journal: Journal) -> dict[tuple[str, str], list[Reservation]]:
+            return {
+                (queue, session): its
+                for queue, sessions in counts.items()
+                for session, its in journal.reserve(self._pair.name, queue, sessions, lease=RESERVED_S).items()
+            }
+
+        kept = self._pair.journal.call(reserve) if counts else {}
+        for at, (message, place) in enumerate(zip(messages, places, strict=True)):
+            if at not in found:
+                mine_now = kept[place.queue, place.session].pop(0)
+                found[at] = _One(with_number(message, place, mine_now.number, routing), mine_now, [Reply.NOT_ASKED] * 3)
+        return [found[at] for at in range(len(messages))]
+
+    def _numbers_had(self, messages: Sequence[Message], places: Sequence[Place]) -> dict[str, Place]:
+        """The numbers that messages have already, as the journal and the boxes that are there know."""
+        keys = {
+            message.message_id: (place.queue, place.session) for message, place in zip(messages, places, strict=True)
+        }
+        found: dict[str, Place] = {}
+        away = 0
+        for region in REGIONS:
+            try:
+                sight = self._pair.in_box(
+                    region, partial(see, name=self._pair.name, region=region, sessions=[], ids=list(keys))
+                )
+            except Unavailable:
+                away += 1
+                continue
+            for ident, its in sight.numbers.items():
+                if (number := its.get(keys[ident])) is not None and (
+                    ident not in found or number > found[ident].number
+                ):
+                    found[ident] = Place(*keys[ident], number)
+        if away == len(REGIONS):
+            raise Unavailable("both regions are away", remedy="publish the same again later, under the same ids")
+        by_queue: dict[str, list[tuple[str, str]]] = {}
+        for ident, (queue, session) in keys.items():
+            by_queue.setdefault(queue, []).append((session, ident))
+
+        def read(journal: Journal) -> dict[str, Place]:
+            return {
+                ident: Place(queue, session, number)
+                for queue, its in by_queue.items()
+                for (session, ident), number in journal.numbers_of(self._pair.name, queue, its).items()
+            }
+
+        return found | self._pair.journal.call(read)  # what it has confirmed counts
+
+    def _holders(self, places: Sequence[Place]) -> dict[Place, Holder]:
+        """Whose numbers are."""
+        by_queue: dict[str, list[Place]] = {}
+        for one in places:
+            by_queue.setdefault(one.queue, []).append(one)
+
+        def ask(journal: Journal) -> dict[Place, Holder]:
+            return {
+                place: holder
+                for queue, its in by_queue.items()
+                for place, holder in zip(
+                    its,
+                    journal.holders(self._pair.name, queue, [(one.session, one.number) for one in its]),
+                    strict=True,
+                )
+            }
+
+        return self._pair.journal.call(ask) if by_queue else {}
+
+    def _write(self, ones: Sequence[_One]) -> None:
+        """Write messages to the boxes that are there.
+
+        Raises:
+            Unavailable: none is.
+        """
+        whys = []
+        for at, region in enumerate(REGIONS):
+            age_us = round((time.monotonic() - self._began) * 1_000_000)
+            is_first = not any(Reply.FOR in one.replies[:2] for one in ones)
+            delays = [self._pair.delay(region, one.place.session, is_first=is_first, age_us=age_us) for one in ones]
+            messages = [one.numbered for one in ones]
+            try:
+                found = self._pair.in_box(
+                    region,
+                    partial(
+                        vote, name=self._pair.name, region=region, messages=messages, way=Way.RESERVED, delays=delays,
+                        ages=[age_us] * len(messages), renumbers=True,
+                    ),
+                )  # fmt: skip
+            except Unavailable as error:
+                whys.append(str(error))
+                continue
+            if not found.is_asked:
+                whys.append(f"region {region} was restored, and hasn't learned yet")
+                self._restore(region)
+                continue
+            for one in ones:
+                one.replies[at] = Reply.FOR
+        if len(whys) == len(REGIONS):
+            raise Unavailable(
+                f"both regions are away: {'; '.join(whys)}", remedy="publish the same again later, under the same ids"
+            )
+
+    def _confirm(self, ones: Sequence[_One]) -> None:
+        """Confirm numbers."""
+        by_queue: dict[str, list[_One]] = {}
+        for one in ones:
+            if one.reservation is not None:
+                by_queue.setdefault(one.place.queue, []).append(one)
+
+        def confirm(journal: Journal) -> set[Reservation]:
+            return {
+                void
+                for queue, its in by_queue.items()
+                for void in journal.confirm(
+                    self._pair.name, queue,
+                    [(one.reservation, of_journal(one.numbered.message, one.place)) for one in its if one.reservation],
+                )
+            }  # fmt: skip
+
+        void = self._pair.journal.call(confirm) if by_queue else set()
+        for one in ones:
+            if one.reservation in void:
+                one.error = NumberRefused(
+                    f"number {one.place.number} wasn't confirmed within {RESERVED_S:g} s, and is void",
+                    where=f"queue {one.place.queue!r}, session {shown(one.place.session, 80)}",
+                    remedy="publish the message again: it gets another number",
+                )
+            else:
+                one.replies[2] = Reply.FOR
+
+    def _finish(self, ones: Sequence[_One]) -> None:
+        """Take back what is void, and strike off what both boxes have."""
+        self._withdraw([one.message_id for one in ones if one.error is not None])
+        both = [one.message_id for one in ones if one.error is None and one.replies[0] == one.replies[1] == Reply.FOR]
+        self._in_both(lambda one: strike(one, self._pair.name, both), both)
+
+    def _withdraw(self, ids: Sequence[str]) -> None:
+        self._in_both(lambda one: withdraw(one, self._pair.name, ids), ids)
+
+    def _in_both(self, work: Callable[..., None], ids: Sequence[str]) -> None:
+        """Do something in the boxes that are there; what isn't done is found by the worker, or when it would be copied."""
+        for region in REGIONS if ids else ():
+            try:
+                self._pair.in_box(region, work)
+            except Unavailable:
+                continue
+
+
+def _told(ones: Sequence[_One]) -> list[Sent]:
+    """What became of messages.
+
+    Raises:
+        NumberRefused: not all are sent.
+    """
+    failed = [one.error for one in ones if one.error is not None]
+    if failed:
+        first, sent = failed[0], len(ones) - len(failed)
+        others = f"; {sent} of {len(ones)} messages are sent" if sent else ""
+        raise type(first)(f"{first.what}{others}", where=first.where, remedy=first.remedy)
+    return [
+        Sent(
+            one.message_id, one.place.session, one.place.number,
+            tuple(who for who, reply in zip((*REGIONS, "journal"), one.replies, strict=True) if reply == Reply.FOR),
+        )
+        for one in ones
+    ]  # fmt: skip

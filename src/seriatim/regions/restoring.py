@@ -1,0 +1,138 @@
+"""A restored box, or one that comes in place of a lost one: it takes over the journal's numbers, then those of the other box, and votes again.
+
+The journal, and then the other box, first note its new incarnation: from then on they refuse calls that count a vote of an earlier one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+
+from seriatim.box.connection.access import Transaction
+from seriatim.errors import Unavailable
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.regions.box_role import VOTES, role_of
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.pair import Pair, other_than
+
+__all__ = ["restore"]
+
+_LOG = logging.getLogger("seriatim.regions")
+#: So many sessions are read, and written, at once.
+_PORTION = 10_000
+_Session = tuple[str, str, int, int | None]
+
+
+def restore(pair: Pair, region: str, *, patience_s: float | None = None) -> bool:
+    """Let a box take over what the others know, where it doesn't vote.
+
+    Args:
+        pair: the boxes and the journal.
+        region: the region.
+        patience_s: seconds for each step, in place of the usual ones: a box with many sessions has much to learn.
+
+    Returns:
+        whether it votes now; False: it is away itself, or what it has to learn from.
+    """
+    try:
+        role = pair.in_box(region, lambda one: role_of(one, pair.name, region))
+        if role.votes:
+            return True
+        if role.is_restored:
+            known = pair.journal.call(
+                lambda journal: {one.region: one.incarnation for one in journal.regions(pair.name)}.get(region, 0)
+            )
+            pair.in_box(region, lambda one: one.do("region_restored", of_name=pair.name, known=known))
+            role = pair.in_box(region, lambda one: role_of(one, pair.name, region))
+        if role.learned == 0:
+            _learn_from_journal(pair, region, role.incarnation, patience_s)
+        if role.learned < VOTES:
+            _learn_from_box(pair, region, role.incarnation, patience_s)
+    except Unavailable as error:
+        _LOG.info(
+            "region %s doesn't vote yet: %s",
+            region,
+            error,
+            extra=fields("region_not_voting", region=region, error=str(error)),
+        )
+        return False
+    _LOG.warning(
+        "region %s was restored, and votes again as incarnation %d", region, role.incarnation,
+        extra=fields("region_votes_again", region=region, incarnation=role.incarnation),
+    )  # fmt: skip
+    return True
+
+
+def _learn_from_journal(pair: Pair, region: str, incarnation: int, patience_s: float | None) -> None:
+    pair.journal.call(lambda journal: journal.fence(pair.name, region, incarnation))
+
+    def portion(after: tuple[str, str]) -> list[_Session]:
+        def read(journal: Journal) -> list[_Session]:
+            return list(journal.known_sessions(pair.name, after, limit=_PORTION))
+
+        return pair.journal.call(read, patience_s=patience_s)
+
+    _take_over(pair, region, _all(portion), patience_s)
+    _note(pair, region, incarnation, 1, patience_s)
+
+
+def _learn_from_box(pair: Pair, region: str, incarnation: int, patience_s: float | None) -> None:
+    other = other_than(region)
+    pair.in_box(other, lambda one: one.do("region_fence", of_name=pair.name, incarnation=incarnation))
+
+    def portion(after: tuple[str, str]) -> list[_Session]:
+        def read(transaction: Transaction) -> list[_Session]:
+            role_of(transaction, pair.name, other)
+            rows = transaction.rows(
+                "region_all_sessions",
+                of_name=pair.name,
+                behind_queue=after[0],
+                behind_session=after[1],
+                at_most=_PORTION,
+            )
+            return [tuple(row) for row in rows]
+
+        return pair.in_box(other, read, patience_s=patience_s)
+
+    _take_over(pair, region, _all(portion), patience_s)
+    _note(pair, region, incarnation, VOTES, patience_s)
+
+
+def _all(portion: object) -> Iterator[list[_Session]]:
+    """Portion after portion, each behind the one before."""
+    after = ("", "")
+    while rows := portion(after):  # type: ignore[operator]  # a function of this module
+        yield rows
+        after = rows[-1][0], rows[-1][1]
+
+
+def _take_over(pair: Pair, region: str, portions: Iterable[list[_Session]], patience_s: float | None) -> None:
+    for rows in portions:
+        columns = {
+            "queues": [one[0] for one in rows], "of_sessions": [one[1] for one in rows],
+            "throughs": [one[2] for one in rows], "overs": [one[3] for one in rows],
+        }  # fmt: skip
+
+        def write(transaction: Transaction, given: dict[str, list[object]] = columns) -> None:  # type: ignore[assignment]
+            transaction.do("region_take_over", of_name=pair.name, **given)
+
+        pair.in_box(region, write, patience_s=patience_s)
+
+
+def _note(pair: Pair, region: str, incarnation: int, step: int, patience_s: float | None) -> None:
+    """Note that a box has learned.
+
+    Raises:
+        Unavailable: it was restored once more meanwhile.
+    """
+
+    def note(transaction: Transaction) -> bool:
+        role = role_of(transaction, pair.name, region)
+        if role.is_restored or role.incarnation != incarnation:
+            return False
+        return role.learned >= step or bool(
+            transaction.value("region_learned", of_name=pair.name, at_incarnation=incarnation, step=step)
+        )
+
+    if not pair.in_box(region, note, patience_s=patience_s):
+        raise Unavailable(f"region {region} was restored once more", remedy="repeat it")

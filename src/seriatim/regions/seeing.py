@@ -1,0 +1,210 @@
+"""What people see of two regions: how far each is behind the other, what waits, and which definitions differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from seriatim.box.box import MessageBox
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.change import Definition, changed_fields, kind_of
+from seriatim.box.definitions.definition import Definitions
+from seriatim.errors import Unavailable, UsageError
+from seriatim.kernel.policy import Standard
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.subscription import Subscription
+from seriatim.pipeline.types.message_type import MessageType
+from seriatim.regions.box_role import role_of
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.values import QueueRules
+from seriatim.regions.journal.views import SessionCounts, SessionView
+from seriatim.regions.pair import Pair
+
+__all__ = ["Difference", "RegionStatus", "RegionsStatus", "differences", "status_of"]
+
+_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class RegionStatus:
+    """A region.
+
+    Args:
+        region: ``a`` or ``b``.
+        state: ``votes``, ``learning`` (its box was restored, and hasn't learned from the others yet) or ``away``.
+        place: where its box is; None: it is away.
+        incarnation: of the region, higher after each restore; None: it is away.
+        outbox: how many of its messages the other box lacks; None: it is away.
+        lag_s: for how many seconds the oldest of them waits; None: there is none, or the region is away.
+        beside: how many messages lie beside its queues, because another one has their number.
+        why: why it is away, or not defined.
+    """
+
+    region: str
+    state: str
+    place: str | None = None
+    incarnation: int | None = None
+    outbox: int | None = None
+    lag_s: float | None = None
+    beside: int | None = None
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RegionsStatus:
+    """Two regions and their journal.
+
+    Args:
+        name: the name of the regions.
+        regions: both regions.
+        sessions: the sessions of the journal in numbers; None: it is away.
+        standing: sessions that wait for something that isn't at work, with what that is.
+        why: why the journal is away.
+    """
+
+    name: str
+    regions: tuple[RegionStatus, ...]
+    sessions: SessionCounts | None
+    standing: tuple[SessionView, ...] = ()
+    why: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that isn't defined alike.
+
+    Args:
+        kind: ``type``, ``queue`` or ``subscription``.
+        name: its name.
+        what: how it differs, for people.
+    """
+
+    kind: str
+    name: str
+    what: str
+
+
+def status_of(pair: Pair, limit: int) -> RegionsStatus:
+    """See two regions; what is away is told.
+
+    Args:
+        pair: the boxes and the journal.
+        limit: at most so many sessions that stand.
+    """
+    regions = tuple(_region(pair, region) for region in pair.boxes)
+
+    def read(journal: Journal) -> tuple[SessionCounts, tuple[SessionView, ...]]:
+        return journal.counts(pair.name), tuple(journal.sessions(name=pair.name, stands=True, limit=limit))
+
+    try:
+        sessions, standing = pair.journal.call(read)
+    except Unavailable as error:
+        return RegionsStatus(pair.name, regions, None, why=str(error))
+    return RegionsStatus(pair.name, regions, sessions, standing)
+
+
+def differences(pair: Pair, declared: Iterable[object] = ()) -> list[Difference]:
+    """What isn't defined alike: in both boxes, in what is declared, and in the journal.
+
+    Args:
+        pair: the boxes and the journal.
+        declared: what should be defined in both boxes; empty: only the boxes are compared.
+
+    Raises:
+        Unavailable: a box or the journal is away.
+        UsageError: a box isn't one of these regions.
+    """
+    found = {region: pair.in_box(region, partial(_defined, name=pair.name, region=region)) for region in pair.boxes}
+    said = {
+        (kind_of(one).value, one.name): one for one in declared if isinstance(one, MessageType | Queue | Subscription)
+    }
+    (first, its), (second, others) = found.items()
+    differing = [
+        Difference(kind, name, what)
+        for kind, name in sorted(its.keys() | others.keys() | said.keys())
+        for what in _compared(
+            (f"region {first}", its.get((kind, name))), (f"region {second}", others.get((kind, name))),
+            said.get((kind, name)), is_said=bool(said),
+        )
+    ]  # fmt: skip
+    queues = {name: one for (kind, name), one in its.items() if kind == "queue" and isinstance(one, Queue)}
+
+    def rules(journal: Journal) -> dict[str, QueueRules | None]:
+        return {name: _rules_or_none(journal, pair.name, name) for name in sorted(queues)}
+
+    for name, known in pair.journal.call(rules).items():
+        policy = queues[name].policy
+        if known is None:
+            differing.append(Difference("queue", name, "the journal doesn't know it"))
+        elif not isinstance(policy, Standard) or (known.start, known.increment) != (policy.start, policy.increment):
+            differing.append(Difference("queue", name, "it begins otherwise in the journal"))
+    return differing
+
+
+def _region(pair: Pair, region: str) -> RegionStatus:
+    def read(box: MessageBox) -> RegionStatus:
+        with box.access.transaction() as transaction:
+            role = role_of(transaction, pair.name, region)
+            ages = transaction.one("region_ages", of_name=pair.name)
+        lag_s = ages.outbox_age / _US if ages.outbox else None
+        state = "votes" if role.votes else "learning"
+        return RegionStatus(region, state, box.access.place, role.incarnation, ages.outbox, lag_s, ages.beside)
+
+    try:
+        return pair.boxes[region].call(read)
+    except (Unavailable, UsageError) as error:
+        return RegionStatus(region, "away", why=str(error))
+
+
+def _defined(transaction: Transaction, name: str, region: str) -> dict[tuple[str, str], Definition]:
+    """What a box has for the regions: their queues, the subscriptions that lead there, and all message types."""
+    role = role_of(transaction, name, region)
+    known: Definitions = transaction.access.known.current(transaction)
+    queues = {one.declared.name: one.declared for one in known.queues.values() if one.queue_id in role.queue_ids}
+    subscriptions = [one.declared for one in known.subscriptions.values() if one.declared.to in queues]
+    every: list[Definition] = [*known.types.values(), *queues.values(), *subscriptions]
+    return {(kind_of(one).value, one.name): one for one in every}
+
+
+def _compared(
+    first: tuple[str, Definition | None],
+    second: tuple[str, Definition | None],
+    said: Definition | None,
+    *,
+    is_said: bool,
+) -> Iterator[str]:
+    """How a definition differs between two boxes, and from what is said."""
+    (here, one), (there, other) = first, second
+    if is_said and said is not None:
+        for place, its in (first, second):
+            if its is None:
+                yield f"it isn't in {place}"
+            elif changed := changed_fields(its, _kept(said, its)):
+                yield f"{', '.join(changed)} differ in {place}"
+    elif one is None or other is None:
+        yield f"it is in {here if other is None else there} only"
+    elif changed := changed_fields(one, other):
+        yield f"{', '.join(changed)} differ between {here} and {there}"
+
+
+def _kept(said: Definition, its: Definition) -> Definition:
+    """What is said, with what a box chooses itself where nothing is said of it."""
+    if isinstance(said, Queue) and isinstance(its, Queue) and said.keep is None:
+        return Queue(
+            said.name,
+            said.policy,
+            said.group,
+            said.sequence,
+            priority=said.priority,
+            keep=its.keep,
+            keep_for=said.keep_for,
+        )
+    return said
+
+
+def _rules_or_none(journal: Journal, name: str, queue: str) -> QueueRules | None:
+    try:
+        return journal.rules(name, queue)
+    except UsageError:
+        return None

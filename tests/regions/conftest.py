@@ -1,0 +1,30 @@
+"""Two boxes and a journal, in databases of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import seriatim as sq
+from seriatim.regions.journal.journal import Journal
+from tests.databases import Databases, fresh_box
+from tests.regions.two import NAME, STATUS, Two
+
+
+def _make(dsn: str) -> None:
+    Journal.open(dsn).close()
+
+
+@pytest.fixture
+def two(databases: Databases) -> Iterator[Two]:
+    """Two boxes and a journal, with the queue "status" of both regions."""
+    with (
+        fresh_box(databases) as first,
+        fresh_box(databases) as second,
+        databases.clone(databases.template("empty journal", _make)) as dsn,
+        Journal.open(dsn, create=False) as journal,
+        sq.Regions(first, second, journal, name=NAME, patience="30s", retry_after=0) as regions,
+    ):
+        regions.define(*STATUS)
+        yield Two(regions, first, second, journal, dsn)

@@ -1,0 +1,78 @@
+"""``seriatim regions``: define, compare and see two regions, and copy between them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from seriatim.cli.main import main
+from tests.regions.away import away
+from tests.regions.two import Two, message
+
+
+@pytest.fixture
+def file(two: Two, tmp_path: Path) -> str:
+    """A file that says what the regions of the test are."""
+    path = tmp_path / "regions.yaml"
+    path.write_text(f"""
+name: shop
+primary: {two.first.dsn}
+secondary: {two.second.dsn}
+journal: {two.journal_dsn}
+schema: {two.first.schema}
+patience: 30s
+types:
+  status: {{properties: {{session: string, number: long, price: "decimal(12,2)", at: timestamp}}}}
+queues:
+  status: {{group: session, sequence: number, attempts: 7}}
+subscriptions:
+  to-status: {{where: "type = 'status'", to: status}}
+""")
+    return str(path)
+
+
+def ran(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(main, ["regions", *arguments])
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_what_is_defined_is_compared(two: Two, file: str) -> None:
+    assert ran("apply", file) == "nothing to change in the boxes; the journal has the rules of the queues\n"
+    assert two.regions.rules("status").attempts == 7
+    assert ran("check", file) == "both boxes and the journal have the same\n"
+    two.rows(two.second, "SELECT 1")
+    import seriatim as sq
+
+    two.second.define(sq.Subscription("to-status", where="type = 'other'", to="status"))
+    assert json.loads(ran("check", file, "--json", code=1)) == [
+        {"kind": "subscription", "name": "to-status", "what": "where differ in region b"}
+    ]
+    assert [one.what for one in two.regions.check()] == ["where differ between region a and region b"]
+    applied = json.loads(ran("apply", file, "--json"))
+    assert (applied["a"], [one["name"] for one in applied["b"]]) == ([], ["to-status"])
+
+
+def test_what_waits_is_shown_and_copied(two: Two, file: str) -> None:
+    with away(two, "b"):
+        two.regions.publish([message("s", 1, "m1")])
+    seen = json.loads(ran("status", file, "--json"))
+    assert [(one["region"], one["state"], one["outbox"]) for one in seen["regions"]] == [
+        ("a", "votes", 1),
+        ("b", "votes", 0),
+    ]
+    assert seen["regions"][0]["lag_s"] > 0
+    assert seen["sessions"]["idle"] == 1
+    assert "votes" in ran("status", file)
+    assert json.loads(ran("run", file, "--once", "--json").splitlines()[0])["copied"] == 1
+    assert two.has(two.second) == [("s", 1, "m1")]
+
+
+def test_what_is_away_is_told(two: Two) -> None:
+    with away(two, "b", "journal"):
+        found = two.regions.status()
+    assert [one.state for one in found.regions] == ["votes", "away"]
+    assert (found.sessions, "cut off" in str(found.why)) == (None, True)

@@ -1,0 +1,140 @@
+"""What one box has and the other lacks: it is copied, or struck off where it is over."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import seriatim as sq
+from seriatim.box.views.invariants import broken
+from seriatim.regions.journal.values import Asked, digest_of
+from tests.regions.away import away
+from tests.regions.two import NAME, Two, message
+
+
+def claimed(two: Two, region: str, session: str, number: int, ident: str) -> str:
+    """What a region is answered that asks for a message; if it is taken, it is completed."""
+    (found,) = two.journal.claim(
+        NAME, "status", region, [Asked(session, number, ident, digest_of("status", None, b""))]
+    )
+    if found.claim is not None:
+        with two.journal.transaction() as tx:
+            tx.complete(found.claim)
+    return found.answer.name
+
+
+def test_what_the_other_box_lacks_is_copied(two: Two) -> None:
+    with away(two, "b"):
+        two.regions.publish([message("s", 1, "m1"), message("s", 2, "m2")])
+    assert (two.has(two.second), two.outbox(two.first)) == ([], ["m1", "m2"])
+    first, second = two.regions.tend()
+    assert (first.copied, first.over, second.copied) == (2, 0, 0)
+    assert two.has(two.second) == two.has(two.first)
+    assert two.outbox(two.first) == two.outbox(two.second) == []
+    assert [one.copied for one in two.regions.tend()] == [0, 0]
+
+
+def test_a_copy_is_a_vote_above_all_that_the_box_knows(two: Two) -> None:
+    with away(two, "b"):
+        two.regions.publish(message("s", 1, "m1"))
+    two.regions.tend()
+    assert two.regions.publish(message("s", 1, "m1"))[0].known_by == ("a", "b")
+    with away(two, "b"):
+        two.regions.publish(message("s", 2, "m2"))
+    with away(two, "a"):
+        two.regions.publish(message("s", 3, "m3"))
+    two.regions.tend()
+    sql = "SELECT message_id, voted, is_copy FROM {}.region_numbers ORDER BY 1"
+    assert two.rows(two.second, sql) == [("m1", True, True), ("m2", False, True), ("m3", True, False)]
+
+
+def test_a_copy_is_as_it_was(two: Two) -> None:
+    given = sq.Message(
+        type="status", body=b"\x00body", content_type="text/plain", message_id="m1",
+        context={"session": "s", "number": 1, "price": Decimal("1.50"), "at": datetime(2026, 1, 2, tzinfo=UTC)},
+        parts=[sq.Part("one", None, b"1"), sq.Part("two", "text/plain", b"2")],
+    )  # fmt: skip
+    with away(two, "b"):
+        two.regions.publish(given)
+    two.regions.tend()
+    two.rows(two.second, "UPDATE {0}.entries SET visible_at = NULL RETURNING 1")
+    with two.first.session() as one, two.second.session() as other:
+        mine, copy = one.receive("status").messages[0], other.receive("status").messages[0]
+    for name in ("type", "body", "content_type", "message_id", "context", "parts", "group", "sequence"):
+        assert getattr(mine, name) == getattr(copy, name), name
+
+
+def test_what_is_over_is_struck_off(two: Two) -> None:
+    with away(two, "b"):
+        two.regions.publish([message("s", 1, "m1"), message("s", 2, "m2")])
+    assert claimed(two, "a", "s", 1, "m1") == "TAKEN"
+    found = two.regions.tend()[0]
+    assert (found.copied, found.over) == (1, 1)
+    assert two.has(two.second) == [("s", 2, "m2")]
+
+
+def test_two_messages_with_one_number_are_both_kept(two: Two) -> None:
+    with away(two, "b"):
+        two.regions.publish(message("s", 1, "mine"))
+    with away(two, "a", "journal"), suppress(sq.Unavailable):
+        two.regions.publish(message("s", 1, "other"))
+    two.regions.tend()
+    sql = "SELECT message_id, voted, beside FROM {}.region_numbers ORDER BY 1"
+    assert two.rows(two.first, sql) == [("mine", True, False), ("other", False, True)]
+    assert two.rows(two.second, sql) == [
+        ("mine", False, False),
+        ("other", True, True),
+    ]  # the journal has voted for mine
+    assert claimed(two, "b", "s", 1, "other") == "CONFLICT"
+    assert two.has(two.first) == two.has(two.second) == [("s", 1, "mine")]
+    assert claimed(two, "b", "s", 1, "mine") == "TAKEN"
+    two.second.tick()
+    two.regions.tend()
+    aside = "SELECT disposition, message_id FROM {0}.aside JOIN {0}.spool USING (arrival_id, position)"
+    assert [two.rows(box, aside) for box in two.boxes] == [[("duplicate", "other")]] * 2
+    for box in two.boxes:
+        with box.access.transaction() as transaction:
+            assert broken(transaction) == []
+
+
+def test_what_was_set_aside_too_early_comes_back_as_the_other_one(two: Two) -> None:
+    with away(two, "b"):
+        two.regions.publish(message("s", 1, "mine"))
+    with away(two, "a", "journal"), suppress(sq.Unavailable):
+        two.regions.publish(message("s", 1, "other"))
+    two.rows(two.second, "UPDATE {0}.entries SET visible_at = NULL RETURNING 1")
+    with two.second.session() as tx:
+        delivery = tx.receive("status")
+        assert delivery is not None
+        delivery.dead_letter("its number is another message's")
+    two.regions.tend()  # the copy of mine comes, lies beside the queue, and takes the place of the other one
+    assert two.has(two.second) == [("s", 1, "mine")]
+    two.rows(two.second, "UPDATE {0}.entries SET visible_at = NULL RETURNING 1")
+    with two.second.session() as tx:
+        received = tx.receive("status")
+        assert received is not None
+        assert [one.message_id for one in received.messages] == ["mine"]
+
+
+def test_what_the_other_box_leads_elsewhere_waits(two: Two) -> None:
+    with away(two, "b"):
+        two.regions.publish([message("s", 1, "m1"), message("t", 1, "m2")])
+    two.second.define(sq.Subscription("to-status", where="type = 'status' AND session <> 't'", to="status"))
+    found = two.regions.tend()[0]
+    assert (found.copied, list(found.waiting)) == (1, ["m2"])
+    assert "no queue of the regions" in found.waiting["m2"]
+    assert two.outbox(two.first) == ["m2"]
+    two.regions.define(sq.Subscription("to-status", where="type = 'status'", to="status"))
+    assert two.regions.tend()[0].copied == 1
+
+
+def test_the_second_look_of_a_region_lets_the_journal_forget(two: Two) -> None:
+    two.regions.publish(message("s", 1, "m1"))
+    assert claimed(two, "a", "s", 1, "m1") == "TAKEN"
+    for box in two.boxes:
+        two.rows(box, "DELETE FROM {0}.entries RETURNING 1")
+    assert two.journal.purge(NAME, 0).sessions == 0
+    for _ in range(3):
+        two.regions.tend()
+    assert two.journal.purge(NAME, 0).sessions == 1

@@ -1,0 +1,130 @@
+"""Senders, copies and workers in any order, while parties don't answer or their answers are lost: what was answered is handled once, in order."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import seriatim as sq
+from seriatim.errors import SeriatimError, Unavailable
+from seriatim.kernel.claims import Answer
+from seriatim.regions.journal.values import Asked, digest_of
+from seriatim.regions.party import Party
+from tests import soak
+from tests.regions.two import NAME, Two, message
+
+SESSIONS = ("s", "t")
+
+
+class Wire:
+    """Loses calls and answers, as often as chance says."""
+
+    def __init__(self, chance: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.chance, self.lost = chance, 0.0
+        call = Party.call
+
+        def lossy(party: Party[Any], work: Callable[[Any], Any], *, patience_s: float | None = None) -> Any:
+            if self.chance.random() < self.lost:
+                raise Unavailable(f"{party.name} is away")
+            found = call(party, work, patience_s=patience_s)
+            if self.chance.random() < self.lost:
+                raise Unavailable(f"the answer of {party.name} is lost")
+            return found
+
+        monkeypatch.setattr(Party, "call", lossy)
+
+
+class Handled:
+    """What workers of both regions have handled."""
+
+    def __init__(self, two: Two) -> None:
+        self.two = two
+        self.numbers: dict[str, list[tuple[int, str]]] = defaultdict(list)
+
+    def work(self, region: str, most: int) -> int:
+        """Ask the journal for the lowest message of each session in a box; returns how many copies are done."""
+        box = self.two.boxes[region == "b"]
+        rows = self.two.rows(
+            box,
+            """SELECT DISTINCT ON (group_key) group_key, sequence, message_id, body, entry_id, over_through
+            FROM {0}.entries JOIN {0}.spool USING (arrival_id, position)
+            LEFT JOIN {0}.region_sessions AS known ON known.queue_id = entries.queue_id AND session = group_key
+            ORDER BY group_key, sequence""",
+        )[:most]
+        done = 0
+        for session, number, ident, body, entry, over in rows:
+            asked = Asked(session, number, ident, digest_of("status", None, body), 0, over)
+            (answer,) = self.two.journal.claim(NAME, "status", region, [asked], mode="message")
+            if answer.claim is not None:
+                with self.two.journal.transaction() as tx:
+                    tx.complete(answer.claim)
+                self.numbers[session].append((number, ident))
+            if answer.claim is not None or answer.answer is Answer.OVER:
+                self.two.rows(box, "DELETE FROM {0}.entries WHERE entry_id = %s RETURNING 1", entry)
+                done += 1
+        return done
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("numbers", [None, "journal"])
+@pytest.mark.parametrize("at", range(20 if soak.full() else 2))
+def test_what_was_answered_is_handled_once(
+    two: Two, monkeypatch: pytest.MonkeyPatch, at: int, numbers: Any, figures: Callable[[str], None]
+) -> None:
+    chance = random.Random(f"{soak.seed()} {at} {numbers}")
+    wire, handled = Wire(chance, monkeypatch), Handled(two)
+    senders = [
+        sq.Regions(two.first, two.second, two.journal, name=NAME, patience="30s", retry_after=0, numbers=numbers, prefer=None, spread=0)
+        for _ in range(2)
+    ]  # fmt: skip
+    answered: dict[str, tuple[str, int]] = {}
+    open_: list[sq.Message] = []
+    made = refused = 0
+    for _ in range(300 if soak.full() else 50):
+        wire.lost = chance.choice((0.0, 0.0, 0.1, 0.3))
+        step = chance.random()
+        if step < 0.6:
+            again = open_ and chance.random() < 0.5
+            sent = (
+                open_.pop(chance.randrange(len(open_))) if again else message(chance.choice(SESSIONS), ident=f"m{made}")
+            )
+            made += not again
+            try:
+                (found,) = chance.choice(senders).publish(sent)
+            except SeriatimError:
+                refused += 1
+                open_.append(sent)
+            else:
+                known = answered.setdefault(found.message_id, (found.session, found.number))
+                assert known == (found.session, found.number)
+        elif step < 0.8:
+            senders[0].tend()
+        else:
+            wire.lost = 0.0
+            handled.work(chance.choice("ab"), 2)
+    wire.lost = 0.0
+    with two.journal.transaction() as tx:  # reservations of senders that died end
+        tx.connection.execute(b"UPDATE seriatim_journal.entries SET due_at = due_at - 20000000 WHERE state = 1")
+    _finish(two, handled, made)
+    for one in open_ if numbers is None else ():
+        (found,) = senders[0].publish(one)
+        answered[found.message_id] = (found.session, found.number)
+    _finish(two, handled, made)
+    figures(f"{made} messages, {refused} refused or unknown, {len(answered)} answered")
+    every = {(session, number): ident for session, its in handled.numbers.items() for number, ident in its}
+    assert sum(map(len, handled.numbers.values())) == len(every) == len(set(every.values()))
+    assert all(its == sorted(its) for its in handled.numbers.values())
+    assert {ident: every.get(place) for ident, place in answered.items()} == {ident: ident for ident in answered}
+
+
+def _finish(two: Two, handled: Handled, made: int) -> None:
+    """Without faults: until nothing is left."""
+    for _ in range(made + 10):
+        copied = two.regions.tend()
+        done = handled.work("a", 2) + handled.work("b", 2)
+        if not done and not any(one.copied or one.over for one in copied):
+            return

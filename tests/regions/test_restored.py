@@ -1,0 +1,70 @@
+"""A box that was restored: it votes again when it has learned from both others."""
+
+from __future__ import annotations
+
+import pytest
+
+import seriatim as sq
+from seriatim.errors import Unavailable
+from tests.regions.away import away
+from tests.regions.two import NAME, Two, message
+
+
+def restored(two: Two, box: sq.MessageBox) -> None:
+    """The box has gone back to when it was empty."""
+    two.rows(box, "UPDATE {0}.box_identity SET incarnation = incarnation + 1 RETURNING 1")
+    for table in ("region_numbers", "region_sessions", "region_outbox", "entries", "spool", "message_ids"):
+        two.rows(box, f"DELETE FROM {{0}}.{table} RETURNING 1")
+
+
+def test_a_restored_box_knows_the_numbers_of_the_others(two: Two) -> None:
+    with away(two, "journal"):
+        two.regions.publish([message("s", ident="m1"), message("s", ident="m2")])  # a and b
+    with away(two, "b"):
+        two.regions.publish(message("t", ident="m3"))  # a and the journal
+    restored(two, two.first)
+    assert two.regions.publish(message("s"))[0].number == 3
+    assert two.regions.publish(message("t"))[0].number == 2
+    role = two.rows(two.first, "SELECT incarnation, learned FROM {0}.region_roles")
+    assert role == [(2, 2)]
+    assert [(one.region, one.incarnation) for one in two.journal.regions(NAME)] == [("a", 2), ("b", 1)]
+
+
+def test_it_is_away_until_it_has_learned(two: Two) -> None:
+    two.regions.publish(message("s", ident="m1"))
+    restored(two, two.first)
+    with away(two, "journal"), pytest.raises(Unavailable):
+        two.regions.publish(message("s"))
+    with away(two, "b"), pytest.raises(Unavailable):
+        two.regions.publish(message("s"))
+    assert two.regions.publish(message("s"))[0].number == 2
+
+
+def test_a_vote_from_before_a_restore_does_not_count(two: Two) -> None:
+    sender = two.regions._sending()
+    ask = sender._ask_box
+
+    def ask_and_lose(at: int, region: str, units: list) -> None:
+        ask(at, region, units)
+        if region == "a":
+            restored(two, two.first)
+            assert two.regions.tend()
+
+    sender._ask_box = ask_and_lose  # type: ignore[method-assign]
+    with pytest.raises(sq.SeriatimError, match="restored"):
+        sender.send([message("s", 1, "m1")])
+
+
+def test_a_new_box_in_place_of_a_lost_one_learns_first(two: Two, databases) -> None:
+    from tests.databases import fresh_box
+
+    two.regions.publish([message("s", ident="m1"), message("s", ident="m2")])
+    with (
+        fresh_box(databases) as instead,
+        sq.Regions(two.first, instead, two.journal, name=NAME, patience="30s") as regions,
+    ):
+        from tests.regions.two import STATUS
+
+        regions.define(*STATUS)
+        assert regions.publish(message("s"))[0].number == 3
+        assert two.rows(instead, "SELECT region, incarnation, learned FROM {0}.region_roles") == [("b", 2, 2)]
