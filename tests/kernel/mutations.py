@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+import seriatim
 
 __all__ = ["MUTATIONS", "Mutation"]
+
+_KERNEL = Path(seriatim.__file__).parent / "kernel"
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +20,14 @@ class Mutation:
     file: str
     old: str
     new: str
+
+    def source(self) -> str:
+        """The file's text as it is."""
+        return (_KERNEL / self.file).read_text(encoding="utf-8")
+
+    def made(self) -> tuple[str, str]:
+        """The name of the module, and its text with the mistake."""
+        return f"seriatim.kernel.{self.file.removesuffix('.py')}", self.source().replace(self.old, self.new)
 
 
 _STANDARD = (
