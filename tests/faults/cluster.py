@@ -9,6 +9,7 @@ import os
 import re
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ SPARK_HOME = Path(pyspark.__file__).parent
 _MASTER = re.compile(r"Starting Spark master at (spark://\S+)")
 _REGISTERED = "Successfully registered with master"
 _EXECUTOR = b"CoarseGrainedExecutorBackend"
+#: How often a task that writes is looked for, and which processes may have one: these are the same from batch to batch.
+_LOOK_S, _WRITERS_S = 0.001, 0.2
 
 
 class Node:
@@ -138,17 +141,20 @@ def catch_writing(worker: Node, ports: list[Path], process: subprocess.Popen[byt
     """
     caught: list[int] = []
     writers: dict[int, int] = {}
+    asked = 0.0
 
     def look() -> bool:
+        nonlocal asked
         stagings = [staging for port in ports for staging in port.glob(".staging*")]
         if any(map(_is_filled, stagings)):
             caught.extend(executor for python, executor in writers.items() if _stop_writing(python, stagings))
-        else:
+        elif time.monotonic() - asked >= _WRITERS_S:
             writers.clear()
             writers.update(_writers(worker))
+            asked = time.monotonic()
         return bool(caught)
 
-    until(look, process, look_s=0.0)
+    until(look, process, _LOOK_S)
     return caught[0]
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from tests.command import command, environment
 
 DEADLINE_S = 240.0
-#: How often a moment to kill is looked for, which may be short; and what stays once it has come.
-LOOK_S, PATIENT_LOOK_S = 0.002, 0.02
+#: How often a moment to kill is looked for, which may be short; and what stays once it has come. A look takes time from who is looked at.
+LOOK_S, PATIENT_LOOK_S = 0.002, 0.05
 FREEZE_S = 2.0
 
 
@@ -32,12 +32,13 @@ class Run:
         return [json.loads(line) for line in self._told.read_bytes().split(b"\n")[:-1]]
 
     def kill_when(self, moment: Callable[[Run], bool]) -> None:
-        """SIGKILL the process group at a moment.
+        """SIGKILL the process group at a moment, which is short only when Spark has workers.
 
         The group is frozen first, and killed only if the moment is still there; else it goes on to the next one.
         A group may not freeze: where one process waits for a child that it has just made (vfork) and the child is
         stopped, the parent can't be.
         """
+        until(lambda: moment(self) or self._has_workers(), self.process)
         while True:
             until(lambda: moment(self), self.process, LOOK_S)
             os.killpg(self.process.pid, signal.SIGSTOP)
@@ -56,6 +57,11 @@ class Run:
     def alive(self) -> dict[int, str]:
         """The processes of its session that are not gone, and their names."""
         return in_session(self.process.pid)
+
+    def _has_workers(self) -> bool:
+        every = [(one, *told) for one, told in _processes()]
+        java = {one for one, name, _, _, session in every if name == "java" and session == self.process.pid}
+        return any(parent in java for _, _, _, parent, _ in every)
 
     def _freezes(self) -> bool:
         until = time.monotonic() + FREEZE_S

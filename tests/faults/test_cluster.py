@@ -6,22 +6,27 @@ The delivered files are counted with pyarrow, as any reader finds them; what ran
 from __future__ import annotations
 
 import json
-import subprocess
+import random
 import sys
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.command import environment
+import pytest
+
+from tests.command import command
 from tests.faults.cluster import SPARK_HOME, Cluster, catch_writing, cluster
 from tests.faults.disk import Disk, check, check_conservation
 from tests.faults.feed import LOCATION, write_feed
-from tests.faults.process import Run, running, until
-from tests.soak import seed
+from tests.faults.process import Run, started, until
+from tests.soak import full, seed, sized
 
 SPARK_SUBMIT = str(SPARK_HOME / "bin/spark-submit")
 GROUPS, PARTITIONS = 500, 4
+#: Batches enough to kill in two of them, with some before and behind.
+FILES, FILES_A_BATCH = sized(32, 24), 4
 
 FILE = """
 name: orders
@@ -121,13 +126,44 @@ def spread(disk: Disk) -> dict[int, set[str]]:
     return dict(found)
 
 
-def test_a_killed_executor_and_a_killed_worker_lose_repeat_and_reorder_nothing(tmp_path: Path) -> None:
+MAIN = """
+from seriatim.cli.main import main
+
+main()
+"""
+
+
+def by_option(folder: Path, url: str, conf: list[str]) -> list[str]:
+    """A pipeline says itself where it runs."""
+    return command("run", "pipeline.yaml", "--once", "--json", "--conf", f"spark.master={url}", *conf)
+
+
+def by_spark_submit(folder: Path, url: str, conf: list[str]) -> list[str]:
+    """`spark-submit` says where a pipeline runs, and starts its driver."""
+    (folder / "main.py").write_text(MAIN)
+    words = ["env", f"PYSPARK_PYTHON={sys.executable}", SPARK_SUBMIT, "--master", url, *conf]
+    return [*words, str(folder / "main.py"), "run", "pipeline.yaml", "--once", "--json"]
+
+
+@pytest.mark.soak
+def test_a_killed_executor_and_a_killed_worker_lose_repeat_and_reorder_nothing(
+    tmp_path: Path, figures: Callable[[str], None]
+) -> None:
+    ways = [by_option, by_spark_submit]
+    for way in ways if full() else [random.Random(seed()).choice(ways)]:
+        (tmp_path / way.__name__).mkdir()
+        killed_in_a_cluster(tmp_path / way.__name__, way)
+        figures(f"killed an executor, and a worker with its executor, of a pipeline that was started {way.__name__}")
+
+
+def killed_in_a_cluster(tmp_path: Path, way: Callable[[Path, str, list[str]], list[str]]) -> None:
     disk = Disk(tmp_path)
-    truth = write_feed(tmp_path / "in", seed(), groups=GROUPS)
-    file, events = write_pipeline(tmp_path, files=4, buckets=16, partitions=PARTITIONS), tmp_path / "events"
+    truth = write_feed(tmp_path / "in", seed(), groups=GROUPS, files=FILES)
+    write_pipeline(tmp_path, files=FILES_A_BATCH, buckets=16, partitions=PARTITIONS)
+    events = tmp_path / "events"
     with (
         cluster(tmp_path / "cluster", workers=2) as nodes,
-        running(file, tmp_path / "run.jsonl", "--conf", f"spark.master={nodes.url}", *options(events)) as run,
+        started(way(tmp_path, nodes.url, options(events)), tmp_path, tmp_path / "run.jsonl") as run,
     ):
         until(lambda: disk.committed() >= 1, run.process)
         kill_executor(nodes, disk, run)
@@ -154,26 +190,3 @@ def test_a_killed_executor_and_a_killed_worker_lose_repeat_and_reorder_nothing(t
     assert sorted(groups) == list(range(PARTITIONS))
     assert sum(map(len, groups.values())) == len(set().union(*groups.values())) == GROUPS
     assert max(map(len, groups.values())) < 2 * min(map(len, groups.values()))
-
-
-MAIN = """
-from seriatim.cli.main import main
-
-main()
-"""
-
-
-def test_spark_submit_says_where_a_pipeline_runs(tmp_path: Path) -> None:
-    disk = Disk(tmp_path)
-    truth = write_feed(tmp_path / "in", seed(), groups=10)
-    script, events = tmp_path / "main.py", tmp_path / "events"
-    script.write_text(MAIN)
-    write_pipeline(tmp_path, files=16, buckets=1, partitions=1)
-    with cluster(tmp_path / "cluster", workers=1) as nodes:
-        words = [SPARK_SUBMIT, "--master", nodes.url, *options(events), str(script), "run", "pipeline.yaml", "--once"]
-        environ = {**environment(), "PYSPARK_PYTHON": sys.executable}
-        done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    check(disk, truth)
-    assert account(events).tasks.total() > 0
-    assert account(events).executors == {"0"}

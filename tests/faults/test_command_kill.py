@@ -113,9 +113,14 @@ def numbered(*versions):
     return [(version, ordinal) for ordinal, version in enumerate(versions, start=1)]
 
 
-@pytest.mark.parametrize("step", ["ahead answers are kept", "behind a batch is delivered"])
-def test_a_batch_with_commands_and_a_tick_is_done_once(tmp_path, step):
-    (tmp_path / "in").mkdir()
+@pytest.mark.soak
+def test_a_batch_with_commands_and_a_tick_is_done_once(tmp_path, figures):
+    for folder, step in steps(tmp_path, ["ahead answers are kept", "behind a batch is delivered"]):
+        with_commands_and_a_tick(folder, step)
+        figures(f"commands and a tick: killed {step}")
+
+
+def with_commands_and_a_tick(tmp_path, step):
     put(
         tmp_path,
         "a",

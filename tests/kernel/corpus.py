@@ -1,26 +1,29 @@
 """A fixed corpus: every conformance case and seeded random scripts, fast enough to hold against each mutation.
 
-Run as a module it exits with 0 if the kernel passes all of it and with `CAUGHT` if it fails something.
+It consists of checks with names, so that the one which is known to catch a mutation can go first.
 """
 
 from __future__ import annotations
 
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from seriatim import VOID, BestEffort, Fifo, Policy, Sequencer, Standard, UnitOfWork
-from tests.conformance.case import Case, check
+from tests.conformance.case import Case, Cutting, check
 from tests.conformance.cases import CASES
-from tests.conformance.copies import COPIES
 from tests.conformance.in_memory import InMemory
 from tests.kernel.arrival_times import check_falling_times, check_settled
 from tests.kernel.comparison import Call, check_replay, check_script
 from tests.kernel.weights import check_weights
 
 CAUGHT = 3
+SEED = 2
 SCRIPTS = 400
+#: Scripts behind these that catch what they don't: a group that is closed at once while it is closing.
+RARE_SCRIPTS = (814,)
 REPLAYS = 150
 WEIGHTS = 100
 STAYS = 250
@@ -177,55 +180,75 @@ def replay_of(dice: random.Random) -> list[tuple[list[Any], float | None]]:
     ]
 
 
-def play(seed: int, first: str = "") -> None:
-    """Raises where the kernel fails a case, or differs from the oracle; the cheapest first, so that most fail soon.
-
-    `first`: ``"regions"``: what is about two regions comes before all else.
-    """
-    dice = random.Random(seed)
-    if first == "regions":
-        check_cases("steps", "whole", "singly", cases=COPIES)
-        check_merges(dice)
-    check_falling_times()
-    check_settled()
-    check_cases("steps", "whole")
-    for _ in range(SCRIPTS):
-        check_script(policy_of(dice), script_of(dice), {})
-    for _ in range(STAYS):
-        check_script(policy_with_stays(dice), script_of(dice), {}, stays_of(dice))
-    check_merges(dice)
-    for _ in range(REPLAYS):
-        policy = policy_of(dice)
-        if not (isinstance(policy, BestEffort) and policy.window is None):
-            check_replay(policy, replay_of(dice))
-    for _ in range(WEIGHTS):
-        check_weights(policy_of(dice), dice)
-    for _ in range(WEIGHTS // 10):
-        check_weights(Fifo(), dice)
-    check_cases("singly")
+def checks() -> Iterator[tuple[str, Callable[[], None]]]:
+    """Every check with its name, the cheapest first, so that most mutations fail soon. Each takes its own chances."""
+    yield "falling times", check_falling_times
+    yield "settled", check_settled
+    yield from cases("steps", "whole")
+    for name, numbers, checked in (
+        ("script", [*range(SCRIPTS), *RARE_SCRIPTS], check_one_script),
+        ("stays", range(STAYS), check_one_with_stays),
+        ("merge", range(MERGES), check_one_merge),
+        ("replay", range(REPLAYS), check_one_replay),
+        ("weights", range(WEIGHTS), lambda dice: check_weights(policy_of(dice), dice)),
+        ("weights of fifo", range(WEIGHTS // 10), lambda dice: check_weights(Fifo(), dice)),
+    ):
+        for number in numbers:
+            yield f"{name} {number}", partial(by_chance, checked, f"{name} {number}")
+    yield from cases("singly")
 
 
-def check_merges(dice: random.Random, scripts: int = MERGES) -> None:
-    """What two regions send."""
-    for _ in range(scripts):
-        policy = policy_with_stays(dice)
-        check_script(policy, merges_of(dice, script_of(dice)), {}, merged(dice, policy))
-        parts = [(with_regions(dice, items), watermark) for items, watermark in replay_of(dice)]
-        check_replay(policy, parts, merged(dice, policy))
+def by_chance(checked: Callable[[random.Random], None], name: str) -> None:
+    """A check with the dice of its name."""
+    checked(random.Random(f"{SEED} {name}"))
 
 
-def check_cases(*cuttings: str, cases: Sequence[Case] = CASES) -> None:
-    """Every conformance case, or some, cut in each of these ways."""
+def check_one_script(dice: random.Random) -> None:
+    check_script(policy_of(dice), script_of(dice), {})
+
+
+def check_one_with_stays(dice: random.Random) -> None:
+    check_script(policy_with_stays(dice), script_of(dice), {}, stays_of(dice))
+
+
+def check_one_merge(dice: random.Random) -> None:
+    """What two regions send, by calls and as history."""
+    policy = policy_with_stays(dice)
+    check_script(policy, merges_of(dice, script_of(dice)), {}, merged(dice, policy))
+    parts = [(with_regions(dice, items), watermark) for items, watermark in replay_of(dice)]
+    check_replay(policy, parts, merged(dice, policy))
+
+
+def check_one_replay(dice: random.Random) -> None:
+    policy = policy_of(dice)
+    if not (isinstance(policy, BestEffort) and policy.window is None):
+        check_replay(policy, replay_of(dice))
+
+
+def cases(*cuttings: Cutting) -> Iterator[tuple[str, Callable[[], None]]]:
+    """Every conformance case, cut in each of these ways."""
     for cutting in cuttings:
         engine = InMemory(Sequencer, cutting)
-        for case in cases:
+        for case in CASES:
             if engine.cannot_run(case) is None:
-                check(case, engine.run(case))
+                yield f"{cutting}: {case.name}", partial(check_case, engine, case)
 
 
-if __name__ == "__main__":
-    try:
-        play(2, *sys.argv[1:2])
-    except Exception as failure:  # noqa: BLE001 - a mutation may break the kernel in any way
-        sys.stderr.write(f"{type(failure).__name__}: {str(failure)[:300]}\n")
-        sys.exit(CAUGHT)
+def check_case(engine: InMemory, case: Case) -> None:
+    check(case, engine.run(case))
+
+
+def play(first: str = "") -> int:
+    """0 if the kernel passes every check, else `CAUGHT`; the last line written says which check failed.
+
+    Args:
+        first: the name of the check that goes ahead of all others.
+    """
+    every = list(checks())
+    for name, checked in sorted(every, key=lambda one: one[0] != first):  # stable
+        try:
+            checked()
+        except Exception as failure:  # noqa: BLE001 - a mutation may break the kernel in any way
+            sys.stderr.write(f"{type(failure).__name__}: {str(failure)[:300]}\n{name}\n")
+            return CAUGHT
+    return 0

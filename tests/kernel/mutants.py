@@ -1,16 +1,16 @@
 """Plays the corpus against mutated kernels, each in a fork of one process that has imported all that isn't mutated.
 
-Run as a module it reads mutations, a line of JSON each (``{}``: none), and answers each with a line of JSON: the exit code of
-the corpus, and what it wrote about a failure.
+Run as a module it reads mutations, a line of JSON each, and answers each with a line of JSON: the exit code of the corpus, and
+what it wrote about a failure.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import json
 import os
-import runpy
 import subprocess
 import sys
 import tempfile
@@ -41,7 +41,7 @@ class Mutants:
         self._process.communicate(timeout=300)
 
     def play(self, module: str = "", text: str = "", first: str = "") -> tuple[int, str]:
-        """The exit code of the corpus, and what it wrote, where the source of `module` is `text`; `first`: see `Mutation`."""
+        """The exit code of the corpus, and what it wrote, where the source of `module` is `text`; the check `first` goes ahead."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps({"module": module, "text": text, "first": first}) + "\n")
@@ -92,11 +92,7 @@ def _end_with_the_corpus(mutation: dict[str, Any]) -> None:
     try:
         if mutation["module"]:
             sys.meta_path.insert(0, _Mutation(mutation["module"], mutation["text"]))
-        sys.argv = ["corpus", mutation["first"]]
-        runpy.run_module("tests.kernel.corpus", run_name="__main__")
-        code = 0
-    except SystemExit as ended:
-        code = int(ended.code or 0)
+        code = importlib.import_module("tests.kernel.corpus").play(mutation["first"])
     finally:
         sys.stderr.flush()
         os._exit(code)

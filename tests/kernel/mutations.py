@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+
+import seriatim
 
 __all__ = ["MUTATIONS", "Mutation"]
+
+_KERNEL = Path(seriatim.__file__).parent / "kernel"
 
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """In kernel file `file` the text `old`, which occurs once, becomes `new`; that breaks `rule`.
-
-    `first`: what of the corpus is played first, because it's likely to find that: ``"regions"``, or all in its order.
-    """
+    """In kernel file `file` the text `old`, which occurs once, becomes `new`; that breaks `rule`."""
 
     rule: str
     file: str
     old: str
     new: str
-    first: str = ""
+
+    def source(self) -> str:
+        """The file's text as it is."""
+        return (_KERNEL / self.file).read_text(encoding="utf-8")
+
+    def made(self) -> tuple[str, str]:
+        """The name of the module, and its text with the mistake."""
+        return f"seriatim.kernel.{self.file.removesuffix('.py')}", self.source().replace(self.old, self.new)
 
 
 _STANDARD = (
@@ -1290,231 +1299,198 @@ _STAYS = (
     ),
 )
 
-_REGIONS = "regions"
 _COPIES = (
     Mutation(
         "what the other region shows is a copy",
         "copies.py",
         "disposition[copied], reason[copied] = Disposition.COPY, Reason.COPIED",
         "pass",
-        _REGIONS,
     ),
     Mutation(
         "what the same region shows again is a duplicate",
         "copies.py",
         "copied = rows[again[rows] & ((known[run] | _earlier(run, its)) & its == 0)]",
         "copied = rows[again[rows]]",
-        _REGIONS,
     ),
     Mutation(
         "and in one call",
         "copies.py",
         "((known[run] | _earlier(run, its)) & its == 0)",
         "(known[run] & its == 0)",
-        _REGIONS,
     ),
     Mutation(
         "a region that has shown a copy doesn't show it again",
         "copies.py",
         "changed = fresh | (seen != known)",
         "changed = fresh",
-        _REGIONS,
     ),
     Mutation(
         "another id under a number is a conflict, and no copy",
         "copies.py",
         "(likeness != Likeness.DIFFERENT) & (region > 0)",
         "(region > 0)",
-        _REGIONS,
     ),
     Mutation(
         "and no sight of its number",
         "copies.py",
         "rows = np.flatnonzero(taken | again)",
         "rows = np.flatnonzero(taken | (disposition == Disposition.DUPLICATE))",
-        _REGIONS,
     ),
     Mutation(
         "what is taken in anew is new, whatever was known",
         "copies.py",
         "known = np.where(fresh, 0, _shown(",
         "known = np.where(fresh & False, 0, _shown(",
-        _REGIONS,
     ),
     Mutation(
         "a number of which nothing is known both have shown",
         "copies.py",
         "shown = np.full(len(number), BOTH, np.int64)",
         "shown = np.full(len(number), 0, np.int64)",
-        _REGIONS,
     ),
     Mutation(
         "copies in a closed group are none the later",
         "standard.py",
         "shut &= ~copies.known_again(",
         "shut &= True | copies.known_again(",
-        _REGIONS,
     ),
     Mutation(
         "nor of what a closing group holds",
         "copies.py",
         "| gone | held",
         "| gone",
-        _REGIONS,
     ),
     Mutation(
         "nor of what it has taken in since",
         "closing.py",
         "        twice = twice[~known[twice]]\n",
         "        pass\n",
-        _REGIONS,
     ),
     Mutation(
         "copies don't count for a restart",
         "restarts.py",
         "rows = rows[judged.disposition[rows] != Disposition.COPY]",
         "pass",
-        _REGIONS,
     ),
     Mutation(
         "nothing counts for a restart in a closed group",
         "restarts.py",
         "rows = rows[~before.groups.has(OVER)[arrivals.group[rows]]]",
         "pass",
-        _REGIONS,
     ),
     Mutation(
         "copies aren't held back where a restart suspends",
         "restarts.py",
         "below &= ~are_copies(policy, state, arrivals, below & (reason == Reason.TAKEN_BEFORE))",
         "pass",
-        _REGIONS,
     ),
     Mutation(
         "but what a region shows again is",
         "copies.py",
         "rows = rows[(shown & region[rows]) == 0]\n",
         "\n",
-        _REGIONS,
     ),
     Mutation(
         "and what conflicts is",
         "copies.py",
         "rows = rows[like != Likeness.DIFFERENT]",
         "pass",
-        _REGIONS,
     ),
     Mutation(
         "of two in a call the first is a copy",
         "copies.py",
         "found[rows[_starts(arrivals.group[rows], arrivals.sequence[rows], region[rows])]] = True",
         "found[rows] = True",
-        _REGIONS,
     ),
     Mutation(
         "what a restart has held says its region",
         "standard.py",
         "bits = taken.bits if merged or isinstance(policy, StandardStays) else",
         "bits = taken.bits if isinstance(policy, StandardStays) else",
-        _REGIONS,
     ),
     Mutation(
         "a void without a region has no copies",
         "copies.py",
         "region[region == 0] = BOTH",
         "region[region == 0] = 0",
-        _REGIONS,
     ),
     Mutation(
         "of a run that is cut the rest stays",
         "state.py",
         "pieces = self.take(whose[order]).with_columns(first=begin[order], last=end[np.lexsort((end, whose))])",
         "pieces = self.take(rows)",
-        _REGIONS,
     ),
     Mutation(
         "the halves of a run belong to its region",
         "state.py",
         "[rows, row])\n        end =",
         "[rows, row * 0])\n        end =",
-        _REGIONS,
     ),
     Mutation(
         "runs of two regions aren't one",
         "state.py",
         " | (both.regions[1:] != both.regions[:-1])",
         "",
-        _REGIONS,
     ),
     Mutation(
         "runs with a hole between them aren't one",
         "state.py",
         "begins[1:] |= both.first[1:] != both.last[:-1] + step",
         "pass",
-        _REGIONS,
     ),
     Mutation(
         "by arrival the other region's is a copy",
         "copies.py",
         "np.where(shown, Disposition.DUPLICATE, Disposition.COPY)[again]",
         "np.where(shown, Disposition.DUPLICATE, Disposition.DUPLICATE)[again]",
-        _REGIONS,
     ),
     Mutation(
         "by arrival the same region's is a duplicate",
         "copies.py",
         "np.where(shown, Disposition.DUPLICATE, Disposition.COPY)[again]",
         "np.where(shown, Disposition.COPY, Disposition.COPY)[again]",
-        _REGIONS,
     ),
     Mutation(
         "by arrival ids are remembered for the horizon, no longer",
         "copies.py",
         "known[known] = arrivals.time[rows[known]] - sights.time[at[known]] <= horizon",
         "known[known] = True",
-        _REGIONS,
     ),
     Mutation(
         "and as long",
         "copies.py",
         "sights.time[at[known]] <= horizon",
         "sights.time[at[known]] < horizon",
-        _REGIONS,
     ),
     Mutation(
         "by arrival the horizon begins with the first sight",
         "copies.py",
         "sights = sights.with_columns(regions=regions)",
         "sights = sights.with_columns(regions=regions, time=np.full(len(regions), arrivals.time.max() if len(arrivals) else 0))",
-        _REGIONS,
     ),
     Mutation(
         "by arrival what a region has shown of an id is kept",
         "copies.py",
         "regions[at[old]] = seen[known[starts]]",
         "pass",
-        _REGIONS,
     ),
     Mutation(
         "by arrival a closed group takes no sight in",
         "copies.py",
         "counts = known | ~state.groups.has(OVER)[arrivals.group[rows]]",
         "counts = known | True",
-        _REGIONS,
     ),
     Mutation(
         "by arrival a call is cut at the horizon",
         "fifo.py",
         "return copies.within_horizon(policy, arrivals)",
         "pass",
-        _REGIONS,
     ),
     Mutation(
         "by arrival what is known isn't late",
         "fifo.py",
         "closed = groups.has(OVER)[group] & ~known",
         "closed = groups.has(OVER)[group]",
-        _REGIONS,
     ),
 )
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import seriatim
 from tests.kernel.corpus import CAUGHT
+from tests.kernel.killers import known
 from tests.kernel.mutants import Mutants
 from tests.kernel.mutations import MUTATIONS, Mutation
 
-_KERNEL = Path(seriatim.__file__).parent / "kernel"
+_KNOWN = known()
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +27,10 @@ def test_the_kernel_itself_passes(mutants: Mutants) -> None:
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.rule)
 def test_is_caught(mutants: Mutants, mutation: Mutation) -> None:
-    text = (_KERNEL / mutation.file).read_text(encoding="utf-8")
-    assert text.count(mutation.old) == 1, "the mutation's text must occur exactly once; bring it up to date"
-    mutated = text.replace(mutation.old, mutation.new)
+    assert mutation.source().count(mutation.old) == 1, (
+        "the mutation's text must occur exactly once; bring it up to date"
+    )
+    module, mutated = mutation.made()
     compile(mutated, mutation.file, "exec")
-    code, told = mutants.play(f"seriatim.kernel.{mutation.file.removesuffix('.py')}", mutated, mutation.first)
+    code, told = mutants.play(module, mutated, first=_KNOWN.get(mutation.rule, ""))
     assert code == CAUGHT, f"survived: {mutation.rule}\n{told}"

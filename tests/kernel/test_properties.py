@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from seriatim import Policy, Sequencer, Standard, Unordered
 from tests.kernel import strategies
 from tests.kernel.comparison import Call, check_replay, check_script, join, numbered, released, view
-from tests.kernel.corpus import check_merges
+from tests.kernel.corpus import check_one_merge
 from tests.kernel.weights import check_weights
 
 _TIMES = int(os.environ.get("SERIATIM_EXAMPLES", "0"))
@@ -46,7 +46,7 @@ def test_an_ordinal_counts_on_by_the_weight(kind: str) -> None:
 @prove
 @given(seed=st.integers(0, 2**32))
 def test_what_two_regions_send_is_judged_as_the_oracle_does(seed: int) -> None:
-    check_merges(random.Random(seed), 1)
+    check_one_merge(random.Random(seed))
 
 
 TIMED_POLICIES = st.one_of(strategies.standards, strategies.windowed, strategies.units_of_work)

@@ -27,6 +27,7 @@ def test_an_example_gives_what_it_promises(
     assert outcome(tmp_path / name) == promised(name)
 
 
+@pytest.mark.spark
 def test_an_example_runs_as_its_readme_says(tmp_path: Path) -> None:
     laid_out(AS_TOLD, tmp_path / AS_TOLD)
     done = called(tmp_path / AS_TOLD, "run", "pipeline.yaml", "--finish")

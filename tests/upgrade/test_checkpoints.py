@@ -19,6 +19,7 @@ from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.pipelines.tally import Tally
 from seriatim.spark.state.manifest import BY_KEY
 from tests.delivered import table_of
+from tests.soak import full
 from tests.upgrade.checkpoint import PRESENT, RESTING, STORED, put, stored, unpack
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -72,7 +73,17 @@ def test_a_start_on_an_older_layout_is_refused_and_changes_nothing(form, tmp_pat
     assert released(tmp_path, "standard")["hole"] == [1]
 
 
-@pytest.mark.parametrize(("form", "buckets"), [*((form, 2) for form in FORMS), ("3", 5), ("3-by-key", 5), ("2", 1)])
+#: A stored form and to how many buckets it is moved; it has 2. The small suite takes each form once, and each kind of move.
+MOVES = [("2", 1), ("3", 2), ("3-by-key", 5)]
+MOVES += [("2", 2), ("3-by-key", 2), ("3", 5)] if full() else []
+
+
+def test_each_stored_form_is_gone_on_from():
+    assert sorted({form for form, _ in MOVES}) == FORMS
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("form", "buckets"), MOVES)
 def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(form, buckets, tmp_path):
     layout = layout_of(form)
     unpack(stored(form), tmp_path)

@@ -12,6 +12,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import seriatim as sq
+from tests.soak import full
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long"})
 QUEUES = {
@@ -147,7 +148,8 @@ def until(query, owner):
 @pytest.mark.parametrize("read_by_number", TRAPS)
 @pytest.mark.parametrize(("publish", "limit"), [(publish_together, 3), (publish_alone, 1), (publish_by_sql, 2)])
 @pytest.mark.parametrize("kind", QUEUES)
-@pytest.mark.parametrize("keep", ["nothing", "faults", "everything"])
+@pytest.mark.parametrize("keep", ["nothing", *(["faults"] if full() else []), "everything"])
+@pytest.mark.soak
 def test_what_is_received_and_completed(box, read_by_number, publish, kind, keep, limit):
     define(box, kind, keep=keep)
     read = read_by_number(box, publish, lambda box: receive(box, limit=limit))

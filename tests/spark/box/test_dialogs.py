@@ -12,6 +12,7 @@ from seriatim.runtime.pipelines.run import run
 INTO_DIALOGS = """
 name: selling
 checkpoint: {folder}/selling
+buckets: 2
 box: {{dsn: "{dsn}", schema: {schema}}}
 receive:
   - location: crm
@@ -27,6 +28,7 @@ route:
 FROM_SERVICE = """
 name: shipping
 checkpoint: {folder}/shipping
+buckets: 2
 box: {{dsn: "{dsn}", schema: {schema}}}
 receive:
   - service: Inventory

@@ -17,6 +17,7 @@ ORDER = sq.MessageType("order", properties={"customer": "string", "version": "lo
 INTO_QUEUE = """
 name: capture
 checkpoint: {folder}/checkpoint
+buckets: 2
 box: {{dsn: "{dsn}", schema: {schema}}}
 receive:
   - location: crm
@@ -36,6 +37,7 @@ route:
 BY_SUBSCRIPTIONS = """
 name: publishing
 checkpoint: {folder}/checkpoint
+buckets: 2
 box: {{dsn: "{dsn}", schema: {schema}}}
 receive:
   - location: crm
@@ -47,6 +49,7 @@ route: box
 FROM_QUEUE = """
 name: shipping
 checkpoint: {folder}/checkpoint
+buckets: 2
 box: {{dsn: "{dsn}", schema: {schema}}}
 receive:
   - queue: orders

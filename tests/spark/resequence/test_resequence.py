@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -214,6 +215,21 @@ def test_a_query_goes_on_with_all_that_its_rules_keep(spark: SparkSession, tmp_p
     ]
 
 
+DECLARED: dict[str, Any] = {"group": "g", "sequence": "n", "policy": Standard(), "buckets": 2}
+
+
+@pytest.fixture(scope="module")
+def begun(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[DataFrame, Path]:
+    """A source with new messages, and the checkpoint of a query that has read those before."""
+    folder = tmp_path_factory.mktemp("begun")
+    source = stream_of(spark, folder / "in", "g string, h string, n long, t timestamp")
+    row = {"g": "a", "h": "a", "t": "2026-01-01T00:00:00Z"}
+    put(folder / "in", 1, [row | {"n": 1}])
+    run_until(resequence(source, **DECLARED), folder / "checkpoint", 1)
+    put(folder / "in", 2, [row | {"n": n} for n in range(2, 30)])
+    return source, folder / "checkpoint"
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -226,16 +242,12 @@ def test_a_query_goes_on_with_all_that_its_rules_keep(spark: SparkSession, tmp_p
     ids=lambda other: next(iter(other)),
 )
 def test_another_declaration_is_refused_before_anything_is_decided(
-    spark: SparkSession, tmp_path: Path, other: dict[str, Any]
+    begun: tuple[DataFrame, Path], tmp_path: Path, other: dict[str, Any]
 ) -> None:
-    source = stream_of(spark, tmp_path / "in", "g string, h string, n long, t timestamp")
-    declared = {"group": "g", "sequence": "n", "policy": Standard(), "buckets": 2}
-    row = {"g": "a", "h": "a", "t": "2026-01-01T00:00:00Z"}
-    put(tmp_path / "in", 1, [row | {"n": 1}])
-    run_until(resequence(source, **declared), tmp_path / "checkpoint", 1)  # type: ignore[arg-type]
-    put(tmp_path / "in", 2, [row | {"n": n} for n in range(2, 30)])
+    source, checkpoint = begun
+    shutil.copytree(checkpoint, tmp_path / "checkpoint")
     with pytest.raises(Exception, match=r"the state was written with|timeMode|time mode"):
-        run_until(resequence(source, **(declared | other)), tmp_path / "checkpoint", 1)  # type: ignore[arg-type]
+        run_until(resequence(source, **(DECLARED | other)), tmp_path / "checkpoint", 1)
 
 
 def test_several_queues_in_one_operator(spark: SparkSession) -> None:

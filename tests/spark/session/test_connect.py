@@ -31,13 +31,13 @@ policy = sq.Standard(hole_timeout=1, on_hole="skip")
 ordered = resequence(source, group="g", sequence="n", policy=policy, buckets=2)
 writer = ordered.writeStream.format("parquet").option("path", folder + "/out")
 query = writer.option("checkpointLocation", folder + "/checkpoint").trigger(processingTime="0 seconds").start()
-for _ in range(1200):
+for _ in range(240):
     if query.exception() is not None:
         raise query.exception()
     done = spark.read.schema(ordered.schema).parquet(folder + "/out").count() if query.lastProgress else 0
     if done == 3:
         break
-    query.awaitTermination(0.1)
+    query.awaitTermination(0.5)
 else:
     print([(p["batchId"], p["numInputRows"], p["observedMetrics"], p["sources"][-1]["endOffset"]) for p in query.recentProgress])
 query.stop()
@@ -52,6 +52,7 @@ print("in order")
 """
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("master", ["connect", "classic"])
 def test_a_user_s_own_session(master: str, tmp_path: Path) -> None:
     foreign = tmp_path / "bin"
