@@ -131,7 +131,7 @@ def next_numbers(through: Sequence[Ints], reached: Sequence[Bools], increment: I
 def may_bar(first: Ints, second: Ints) -> Bools:
     """For which messages a refused sender may have the journal bar the number: it knows what both boxes said, and one has voted for it.
 
-    Where neither has voted, nothing was written, and the message may get another number without that.
+    Where neither has voted, this call has written nothing. The message may get another number without that, if no earlier call has written it either.
 
     Args:
         first: the `Reply` of one box.
