@@ -37,7 +37,9 @@ class _PipelineFiles(CodeBlockParser):
                 (folder / inbox).mkdir()
             (folder / "first_numbers.csv").write_text("group,next\nc1,7\n")
             (folder / "pipeline.yaml").write_text(text)
-            faults = pipeline_file.check(folder / "pipeline.yaml", {"OUT": "out", "BOX_A": "postgresql://a/db", "BOX_B": "postgresql://b/db"})
+            faults = pipeline_file.check(
+                folder / "pipeline.yaml", {"OUT": "out", "BOX_A": "postgresql://a/db", "BOX_B": "postgresql://b/db"}
+            )
         return "\n".join(map(str, faults)) or None
 
 
