@@ -66,8 +66,7 @@ def _folder() -> Iterator[Path]:
 
 
 class _Page(Document):
-    """A document whose code knows whether it opens a box in its folder, and whether it starts pipelines in processes of their own:
-    both take long without preparation.
+    """A document whose code knows whether it opens a box in its folder, and whether it runs pipelines: both take long without preparation.
 
     In a tutorial there is no box, unless the page prepares one out of sight: its readers have done nothing before.
     """
@@ -76,7 +75,8 @@ class _Page(Document):
         super().__init__(text, path)
         is_readers = "tutorials" in Path(path).parts and "_server = sq.MessageBox.open()" not in text
         self.namespace["_opens_a_box"] = "MessageBox.open()" in text and not is_readers
-        self.namespace["_starts_processes"] = "subprocess.run(" in text
+        self.namespace["_runs_pipelines"] = "run_pipeline(" in text
+        self.namespace["run_pipeline"] = command.run_pipeline
 
 
 @contextmanager
@@ -86,8 +86,6 @@ def _place(namespace: dict[str, Any]) -> Iterator[None]:
         environment.delenv("SERIATIM_DSN", raising=False)
         if namespace["_opens_a_box"]:
             put_box(folder)
-        if namespace["_starts_processes"]:
-            environment.setenv("JAVA_TOOL_OPTIONS", command.environment()["JAVA_TOOL_OPTIONS"])
         yield
         for box in [value for value in namespace.values() if isinstance(value, MessageBox)]:
             box.close()
@@ -118,6 +116,14 @@ def pytest_configure(config: pytest.Config) -> None:
     state = TemporaryDirectory(prefix="seriatim-state-")
     config.add_cleanup(state.cleanup)
     os.environ["XDG_STATE_HOME"] = state.name
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Pages that run pipelines go where the session is."""
+    example = getattr(item, "example", None)
+    if example is not None and example.document.namespace["_runs_pipelines"]:
+        item.add_marker(pytest.mark.spark)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:

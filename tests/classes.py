@@ -26,7 +26,7 @@ __all__ = ["sharing"]
 _FOLDER = Path(__file__).parents[1] / ".pytest_cache" / "classes"
 #: Java would tell of an archive that it can't use where a program reads what Java prints.
 _QUIET = "-Xlog:disable -Xlog:all=error:stderr"
-_DEADLINE_S = 300.0
+_DEADLINE_S = 900.0
 
 _PIPELINE = """
 name: classes

@@ -99,7 +99,7 @@ def test_killed_at_each_moment_a_pipeline_loses_repeats_and_reorders_nothing(
 ) -> None:
     disk = Disk(tmp_path)
     # A file is a batch. A kill has waited for so few batches that some are left for the last run.
-    truth = write_feed(tmp_path / "in", seed(), files=sized(32, 11))
+    truth = write_feed(tmp_path / "in", seed(), files=sized(32, 13))
     file = tmp_path / "pipeline.yaml"
     file.write_text(FILE)
     killed: Counter[str] = Counter()

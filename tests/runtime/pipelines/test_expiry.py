@@ -44,7 +44,7 @@ def test_groups_that_rest_go_on_or_begin_anew_and_the_state_stays_as_small_as_it
     (tmp_path / "in").mkdir()
     file = tmp_path / "pipeline.yaml"
     file.write_text(FILE.format(folder=tmp_path))
-    batches = sized(200, 20)
+    batches = sized(200, 12)
     put(tmp_path, "a", [(f"g{number}", 1) for number in range(GROUPS)])
     for batch in range(1, batches - 2):
         put(tmp_path, f"new-{batch}", [(f"new-{batch}-{number}", 1) for number in range(GROUPS)])

@@ -158,6 +158,8 @@ def _fixed(wanted: Mapping[str, str]) -> dict[str, str]:
         "spark.log.level": "ERROR",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
+        # PySpark would ask the JVM a dozen times for each column and frame, to tell in errors which line of ours made it.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.driver.extraJavaOptions": f'-Dlog4j2.configurationFile="{Path(__file__).with_name("log4j2.properties")}"',
     }
     if _is_local(master):
