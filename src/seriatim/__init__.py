@@ -62,9 +62,11 @@ if TYPE_CHECKING:
     from seriatim.box.session import Session
     from seriatim.box.turns.delivery import Delivery
     from seriatim.pipeline.types.message_type import MessageType
+    from seriatim.regions.handler_transaction import HandlerTransaction
     from seriatim.regions.regional_queue import RegionalQueue
     from seriatim.regions.regions import Regions
     from seriatim.runtime.processes.transmitter import Transmitter
+    from seriatim.runtime.regional.worker import RegionalWorker
     from seriatim.runtime.workers.async_worker import AsyncWorker
     from seriatim.runtime.workers.handlers import Consumed
     from seriatim.runtime.workers.worker import Worker
@@ -102,6 +104,7 @@ __all__ = [
     "FilterError",
     "GroupChanged",
     "GroupView",
+    "HandlerTransaction",
     "Instance",
     "InvariantBroken",
     "Item",
@@ -123,6 +126,7 @@ __all__ = [
     "QueueFull",
     "Received",
     "RegionalQueue",
+    "RegionalWorker",
     "Regions",
     "Released",
     "Schedule",
@@ -158,7 +162,9 @@ _LATER = {
     "Instance": "seriatim.box.instances.instances",
     "MessageBox": "seriatim.box.box",
     "MessageType": "seriatim.pipeline.types.message_type",
+    "HandlerTransaction": "seriatim.regions.handler_transaction",
     "RegionalQueue": "seriatim.regions.regional_queue",
+    "RegionalWorker": "seriatim.runtime.regional.worker",
     "Regions": "seriatim.regions.regions",
     "Session": "seriatim.box.session",
     "Consumed": "seriatim.runtime.workers.handlers",

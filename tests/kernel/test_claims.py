@@ -164,3 +164,10 @@ def test_a_session_is_forgotten_when_both_regions_have_nothing_as_old():
 def test_reservations_end():
     state = _ints(EntryState.RESERVED, EntryState.RESERVED, EntryState.KNOWN)
     assert claims.reservations_over(state, _ints(10, 11, 0), 10).tolist() == [True, False, False]
+
+
+def test_a_worker_has_died_where_its_lease_is_over_and_another_region_takes_over():
+    states = np.array([State.WORKING, State.WORKING, State.WORKING, State.IDLE, State.SUSPENDED], np.int64)
+    leases = np.array([_NOW, _NOW + 1, _NOW, _NOW, _NOW], np.int64)
+    asked = np.array([True, True, False, True, True])
+    assert claims.lost(states, leases, asked=asked, now=_NOW).tolist() == [True, False, False, False, False]

@@ -123,7 +123,7 @@ class Regions(NamedTuple):
     """A state.
 
     `published`: the ids, in the order of their first writes. `effects`: the writes of handlers that count, each with the serial of its claim.
-    `seen`: the newest token that a system elsewhere has seen. `broken`: a law that a step has broken.
+    `failed`: those that failed for good, because their workers died. `seen`: the newest token that a system elsewhere has seen. `broken`: a law that a step has broken.
     """
 
     boxes: tuple[Box, Box] = (Box(), Box())
@@ -136,6 +136,7 @@ class Regions(NamedTuple):
     answered: Messages = ()
     aside: Messages = ()
     effects: tuple[tuple[int, int, int], ...] = ()
+    failed: Messages = ()
     seen: tuple[int, int] = (0, 0)
     serials: int = 0
     left: tuple[int, ...] = ()
@@ -161,15 +162,17 @@ class RegionsModel:
         elsewhere: whether handlers write elsewhere.
         backs_up: whether a restore has a backup; else what is restored is empty.
         works: whether there are workers.
+        gives_up: whether a worker that died has used up the last attempt of its message; the session goes on without it.
     """
 
     def __init__(
         self, sends: tuple[int, ...] = (1, 1), *, away: int = 0, lost: int = 0, restores: int = 0, expiries: int = 0,
         purges: int = 0, recoveries: int = 0, holes: bool = False, elsewhere: bool = False, backs_up: bool = False,
-        works: bool = True,
+        works: bool = True, gives_up: bool = False,
     ) -> None:  # fmt: skip
         self._sends = sends
         self._holes, self._elsewhere, self._backs_up, self._works = holes, elsewhere, backs_up, works
+        self._gives_up = gives_up
         left = (away, lost, restores, expiries, purges, recoveries)
         self.start = Regions(senders=tuple(Sender() for _ in sends), left=left)
 
@@ -422,6 +425,15 @@ class RegionsModel:
         name, box = _NAMES[here], state.boxes[here]
         session = _session(state)
         session = _settled(session._replace(done=_raised(session.done, box.over)))
+        if (
+            self._gives_up
+            and what in session.ids
+            and _lost(session.state, 0 if session.lease_over else 2, what[0] == session.done + 1)
+        ):
+            gone = session._replace(done=what[0], state=State.IDLE, claim=0, lease_over=False)
+            after = state._replace(journal=state.journal._replace(session=gone), failed=_with(state.failed, what))
+            yield ((f"the worker that had {{}} has died, says {name}: it has failed for good",), what), _used(after)
+            return
         answer = self.answer(session, what, session.forgotten, state.published.index(what[1]))
         queue = _without(box.queue, what)
         if answer == Answer.TAKEN:
@@ -590,6 +602,8 @@ class RegionsModel:
 
     def _set_aside(self, state: Regions) -> str | None:
         handled = {(number, ident) for number, ident, _ in state.effects}
+        if not self._elsewhere and handled & set(state.failed):
+            return f"{handled & set(state.failed)} was handled after it had failed for good"
         numbers = [number for number, _ in state.answered]
         if len(set(numbers)) < len(numbers):
             return "two senders were told that they have one number"
@@ -597,16 +611,22 @@ class RegionsModel:
         for what in state.answered:
             if what in state.aside and what not in handled:
                 return f"{what} was answered, and is set aside"
-            if session and session.done >= what[0] and what not in handled:
+            if session and session.done >= what[0] and what not in handled and what not in state.failed:
                 return f"{what} was answered, and is over without having been handled"
-        if session and session.done and not self._holes and not session.void and not state.answered and not handled:
+        if (
+            session
+            and session.done
+            and not self._holes
+            and not session.void
+            and not (state.answered or handled or state.failed)
+        ):
             return "something is over, and nothing was handled"
         return None
 
     @staticmethod
     def done(state: Regions) -> bool:
         """Whether everything that was answered is handled."""
-        return set(state.answered) <= {(number, ident) for number, ident, _ in state.effects}
+        return set(state.answered) <= {(number, ident) for number, ident, _ in state.effects} | set(state.failed)
 
 
 class Calm(RegionsModel):
@@ -732,6 +752,11 @@ def _claimed(
     sessions = claims.Sessions(*_row(1, 1, done, state, lease, forgotten))
     asked = claims.Asked(*_row(0, number, known, entry, 0, published))
     return int(claims.claimed(sessions, asked, now=1, most=1).answer[0])
+
+
+@cache
+def _lost(state: int, lease: int, is_next: bool) -> bool:
+    return bool(claims.lost(*_row(state, lease), asked=np.array([is_next]), now=1)[0])
 
 
 @cache

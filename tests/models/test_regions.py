@@ -17,6 +17,7 @@ _SMALL = {
     "two senders": {"sends": (1, 1), "works": False},
     "a party is away": {"sends": (2,), "away": 1},
     "a lease ends": {"sends": (2,), "expiries": 1},
+    "workers die for good": {"sends": (2,), "expiries": 1, "gives_up": True},
     "handlers write elsewhere": {"sends": (2,), "expiries": 1, "elsewhere": True},
     "a box is restored": {"sends": (2,), "restores": 1},
     "the session is forgotten": {"sends": (1,), "purges": 1},
@@ -72,6 +73,18 @@ def test_the_searches_reach_what_they_are_about():
     assert any(sender.tried for state in found.states for sender in state.senders)
     taken_over = search(RegionsModel((1,), expiries=1))
     assert any(all(state.workers) for state in taken_over.states)
+
+
+def test_a_message_whose_worker_died_fails_for_good_and_the_late_worker_cannot_complete_it():
+    found = _found("workers die for good")
+    assert any(state.failed for state in found.states)
+    assert any(state.failed and any(state.workers) for state in found.states)
+
+    class CompletesAnyway(RegionsModel):
+        def completes(self, session: Session, work: Work) -> bool:
+            return True
+
+    assert search(CompletesAnyway(**_SEARCHED["workers die for good"])).fault is not None
 
 
 class CopiesVoteAboveAll(RegionsModel):

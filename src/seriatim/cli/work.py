@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -18,6 +19,7 @@ from seriatim.pipeline.text.counted import counted
 if TYPE_CHECKING:
     from seriatim.box.box import MessageBox
     from seriatim.box.views.not_done import NotDone
+    from seriatim.runtime.regional.place import RegionalPlace
 
 __all__ = ["work"]
 
@@ -52,6 +54,19 @@ __all__ = ["work"]
     help="Under leases: time after which another worker takes over the group of a lost worker.",
 )
 @click.option("--heartbeat", help="Under leases: time between renewals (default: a fifth of the lease).")
+@click.option(
+    "--regions", "regions_file", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Work on queues of two regions, which this file declares: under leases of 10s, in the transactions of their journal.",
+)  # fmt: skip
+@click.option("--region", type=click.Choice(["a", "b"]), help="With --regions: the region whose box is worked on.")
+@click.option(
+    "--claims", type=click.Choice(["session", "message"]), default="session", show_default=True,
+    help="With --regions: claim all messages that follow in a session, or one; another region may then do the next.",
+)  # fmt: skip
+@click.option(
+    "--recheck", default="1s", show_default=True,
+    help="With --regions: ask again after this time about a session that is worked on elsewhere.",
+)  # fmt: skip
 @click.option("--batch", is_flag=True, help="Call the handler once with all messages of a run.")
 @click.option(
     "--once",
@@ -75,6 +90,10 @@ def work(
     mode: str,
     lease: str,
     heartbeat: str | None,
+    regions_file: str | None,
+    region: str | None,
+    claims: str,
+    recheck: str,
     once: bool,
     transient: tuple[str, ...],
     business: tuple[str, ...],
@@ -99,15 +118,20 @@ def work(
     log_to_stderr(log_level, log_format)
     if port is not None and handlers:
         raise UsageError("--port and --handler can't be combined", remedy="give one of them")
+    place = _place(regions_file, region, claims, recheck, port=port, run_as=run_as, dsn=dsn)
+    if place is not None:
+        mode, lease = "leased", "10s" if _is_default("lease") else lease
     limits = Limits(
         workers, run_length, None if rate is None else rate_of(rate), turn_limit, batch, mode, lease, heartbeat
     )
-    with opened_patiently(dsn, schema, waits=not no_wait) as box:
+    opened = opened_patiently(dsn, schema, waits=not no_wait) if place is None else _of_region(place, waits=not no_wait)
+    with opened as box:
         if box is None:
             return
         supervisor = Supervisor(
             box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port,
             transient=transient, business=business, log_level=log_level.upper(), log_format=log_format, until_idle=once,
+            regional=place,
         )  # fmt: skip
         many = f"{counted(processes, 'process')} of {counted(workers, 'thread')}"
         click.echo(f"working on {', '.join(queues)}: {many} a queue; Ctrl-C stops it", err=True)
@@ -117,6 +141,55 @@ def work(
             click.echo(f"handlers got {counted(supervisor.counted, 'message')} (each attempt counts)")
             for line in _still_there(box, queues):
                 click.echo(line)
+
+
+def _place(
+    file: str | None,
+    region: str | None,
+    claims: str,
+    recheck: str,
+    *,
+    port: str | None,
+    run_as: str | None,
+    dsn: str | None,
+) -> RegionalPlace | None:
+    """Where to work on queues of two regions; None: on those of one box.
+
+    Raises:
+        UsageError: options contradict each other.
+    """
+    if file is None:
+        if region is not None:
+            raise UsageError("--region needs --regions", remedy="name the file that declares the regions")
+        return None
+    if region is None:
+        raise UsageError("--regions needs --region", remedy="say whose box is worked on: --region a, or b")
+    for name, given in (("--port", port), ("--run-as", run_as), ("--dsn", dsn)):
+        if given is not None:
+            raise UsageError(f"{name} and --regions can't be combined", remedy="leave one of them out")
+    if not _is_default("mode"):
+        raise UsageError("--mode and --regions can't be combined", remedy="in two regions work is leased always")
+    from seriatim.runtime.regional.place import RegionalPlace  # noqa: PLC0415 -- needs a driver of PostgreSQL
+
+    return RegionalPlace(file, region, claims, recheck)
+
+
+def _is_default(option: str) -> bool:
+    return click.get_current_context().get_parameter_source(option) is click.core.ParameterSource.DEFAULT
+
+
+@contextmanager
+def _of_region(place: RegionalPlace, *, waits: bool) -> Iterator[MessageBox | None]:
+    """The box of a region; None if SIGTERM or SIGINT came before it was there."""
+    from seriatim.regions.regions import Regions  # noqa: PLC0415 -- needs a driver of PostgreSQL
+    from seriatim.runtime.regional.place import box_patiently  # noqa: PLC0415
+    from seriatim.runtime.stop_signal import Stop  # noqa: PLC0415
+
+    stop = Stop()
+    with Regions.from_file(place.file) as regions:
+        with stop.listening():
+            box = box_patiently(regions, place.region, stop, waits=waits)
+        yield box
 
 
 def _still_there(box: MessageBox, queues: Sequence[str]) -> Iterator[str]:

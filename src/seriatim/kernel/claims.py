@@ -47,6 +47,7 @@ __all__ = [
     "failed",
     "forgettable",
     "holes_to_skip",
+    "lost",
     "raised",
     "recovered",
     "reservations_over",
@@ -253,6 +254,21 @@ def failed(attempts: Ints, most: Ints, *, passes: Bools, goes_on: Bools) -> tupl
     entry = np.where(again, EntryState.PENDING, EntryState.FAILED).astype(np.int64)
     state = np.where(again | goes_on, State.IDLE, State.SUSPENDED).astype(np.int64)
     return entry, state
+
+
+def lost(state: Ints, lease_until: Ints, *, asked: Bools, now: int) -> Bools:
+    """Of which sessions the holder has died with their next number in hand: that was an attempt, as if the handler had failed.
+
+    A lease that is over counts so only where somebody else takes over: until then its holder may still complete the number.
+
+    Args:
+        state: a `State` for each session.
+        lease_until: when its claim ends.
+        asked: whether its next number is asked for, by a region that has the message.
+        now: the time.
+    """
+    over: Bools = asked & (state == State.WORKING) & (lease_until <= now)
+    return over
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal, NamedTuple, cast
 
 from seriatim.box.definitions.change import Definition
@@ -11,7 +11,7 @@ from seriatim.errors import UsageError, shown
 from seriatim.kernel.policy import Standard
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.location import Location
-from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue import MOST_ATTEMPTS, Queue
 from seriatim.pipeline.declared.regional import check_decides_nothing
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.text.name import checked_name
@@ -78,10 +78,13 @@ class RegionalQueue:
             raise UsageError(error.what, where=f"queue {self.name!r}", remedy=error.remedy) from None
 
     def queue(self) -> Queue:
-        """What the boxes keep of it: an order, and nothing that decides what is over."""
+        """What the boxes keep of it: an order, and nothing that decides what is over.
+
+        What comes late is over, and is handed out to be completed; and no number of workers that died is the last.
+        """
         return Queue(
-            self.name, Standard(start=self.start, increment=self.increment, restart_after=0), self.group, self.sequence,
-            priority=self.priority, keep=self.keep, keep_for=self.keep_for,
+            self.name, Standard(start=self.start, increment=self.increment, late="deliver", restart_after=0), self.group,
+            self.sequence, priority=self.priority, keep=self.keep, keep_for=self.keep_for, attempts=MOST_ATTEMPTS,
         )  # fmt: skip
 
 
@@ -106,7 +109,10 @@ def declared_of(things: Iterable[object]) -> Declared:
             rules[one.name] = one.rules()
         elif isinstance(one, Queue):
             regional = _plain(one)
-            definitions.append(one)
+            # As of `RegionalQueue.queue`.
+            definitions.append(
+                replace(one, policy=replace(cast("Standard", one.policy), late="deliver"), attempts=MOST_ATTEMPTS)
+            )
             rules[one.name] = regional.rules()
         elif isinstance(one, Subscription):
             if one.starts is not None:

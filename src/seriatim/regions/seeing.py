@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from seriatim.box.box import MessageBox
@@ -191,15 +191,7 @@ def _compared(
 def _kept(said: Definition, its: Definition) -> Definition:
     """What is said, with what a box chooses itself where nothing is said of it."""
     if isinstance(said, Queue) and isinstance(its, Queue) and said.keep is None:
-        return Queue(
-            said.name,
-            said.policy,
-            said.group,
-            said.sequence,
-            priority=said.priority,
-            keep=its.keep,
-            keep_for=said.keep_for,
-        )
+        return replace(said, keep=its.keep)
     return said
 
 

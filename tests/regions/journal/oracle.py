@@ -68,6 +68,7 @@ class Oracle:
         """What is answered to the messages of one session, ascending."""
         it = self.sessions.setdefault(session, _Session())
         self.settle(it)
+        self._lost(it, asked)
         self._hole(it, asked)
         answers, run = [], []
         stopped = False
@@ -111,6 +112,19 @@ class Oracle:
                 known.state = "void"
         while (known := it.numbers.get(it.done + 1)) and known.state in _OVER:
             it.done, it.hole = it.done + 1, None
+
+    def _lost(self, it: _Session, asked: list[tuple[int, str]]) -> None:
+        """An attempt of a worker that died with the next number in hand."""
+        known = it.numbers.get(it.done + 1)
+        if it.state != "working" or it.until > self.now or known is None:
+            return
+        if not any(number == it.done + 1 and known.ident in (None, ident) for number, ident in asked):
+            return
+        known.attempts += 1
+        again = known.attempts < self.attempts
+        known.state, known.due = ("pending" if again else "failed"), None
+        if not again:
+            it.state = "suspended"
 
     def _hole(self, it: _Session, asked: list[tuple[int, str]]) -> None:
         fit = [

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+import seriatim as sq
 from seriatim.errors import ActionRefused, LeaseLost, UsageError
 from seriatim.kernel.claims import Action, Answer, EntryState
 from seriatim.kernel.votes import Vote
+from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.statements import statement
 from seriatim.regions.journal.values import Asked, QueueRules, Token, digest_of
 from tests.regions.journal.given import NAME, QUEUE, answers, asked, claim_of, claimed, let_pass, numbered
@@ -393,3 +395,74 @@ def test_calls_that_cant_be_answered_are_refused(journal):
         claimed(journal, "a", asked("s", 1), lease=0)
     assert answers(claimed(journal, "a", asked("s", 0))) == [Answer.INVALID]
     assert claimed(journal, "a", []) == []
+
+
+def test_a_worker_that_dies_has_used_up_an_attempt_of_the_number_in_work(journal):
+    for region, attempts in (("a", 0), ("b", 1)):
+        found = claimed(journal, region, asked("s", 1, 2))
+        assert answers(found) == [Answer.TAKEN, Answer.TAKEN]
+        assert [one.attempts for one in journal.entries(NAME, QUEUE, "s")] == [0, attempts]
+        let_pass(journal, 200)
+    assert answers(claimed(journal, "a", asked("s", 1, 2))) == [Answer.SUSPENDED, Answer.SUSPENDED]
+    last = journal.entries(NAME, QUEUE, "s")[-1]
+    assert (last.attempts, last.state, last.fault) == (2, "failed", "its worker in region b died, or lost its claim")
+    assert _session(journal).take_overs == 2
+
+
+def test_a_lease_that_is_over_counts_nothing_as_long_as_nobody_takes_over(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1)))
+    let_pass(journal, 200)
+    assert answers(claimed(journal, "b", asked("s", 2))) == [Answer.AHEAD]
+    with journal.transaction() as tx:
+        tx.complete(claim)
+    assert _session(journal).done_through == 1
+
+
+def test_a_number_is_postponed_in_both_regions_without_an_attempt(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1)))
+    journal.postpone(claim, 1, "50s")
+    (answer,) = claimed(journal, "b", asked("s", 1))
+    assert (answer.answer, answer.entry) == (Answer.LATER, EntryState.PENDING)
+    let_pass(journal, 60)
+    assert answers(claimed(journal, "b", asked("s", 1))) == [Answer.TAKEN]
+    assert [one.attempts for one in journal.entries(NAME, QUEUE, "s")] == [0]
+    with pytest.raises(sq.LeaseLost):
+        journal.postpone(claim, 1, "50s")
+
+
+def test_a_failure_may_count_less_attempts_than_the_queue_says_or_let_the_session_go_on(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1)))
+    assert journal.fail(claim, 1, "a mistake", most=1, goes_on=True) == EntryState.FAILED
+    assert (_session(journal).done_through, _session(journal).state) == (1, "idle")
+
+
+def test_holes_are_told_without_a_claim(journal):
+    (answer,) = journal.tell(NAME, QUEUE, "a", asked("s", 3))
+    assert (answer.answer, answer.through) == (Answer.AHEAD, 0)
+    assert _session(journal).hole_since is not None
+    let_pass(journal, 200)
+    (answer,) = journal.tell(NAME, QUEUE, "a", asked("s", 3))
+    assert (answer.answer, answer.claim, answer.through) == (Answer.AHEAD, None, 2)
+    assert _session(journal).state == "idle"
+
+
+def test_a_handler_ends_its_transaction_neither_by_calls_nor_by_statements(journal):
+    with journal.transaction() as tx:
+        with pytest.raises(sq.UsageError, match="can't commit"), tx.lent():
+            tx.connection.commit()
+        with tx.lent(), tx.connection.transaction():  # a savepoint, also as the first of its statements
+            tx.connection.execute("CREATE TABLE kept (n int)")
+        with pytest.raises(sq.UsageError, match="has ended the transaction"), tx.lent():
+            tx.connection.execute("COMMIT")
+
+
+def test_an_answer_is_waited_for_for_a_while_only(journal_dsn):
+    with Journal.open(journal_dsn, create=False, patience=0.2) as journal:
+        claim = claim_of(claimed(journal, "a", asked("s", 1)))
+        with journal.transaction() as other:
+            other.connection.execute(
+                "SELECT pg_sleep(0.3) FROM seriatim_journal.sessions FOR UPDATE"
+            )  # a handler's may take long
+            with pytest.raises(sq.Unavailable, match="answered for"):
+                journal.renew([claim])
+        assert journal.renew([claim]) == []

@@ -96,6 +96,18 @@ class Turns:
         named = {"queue_id": queue.queue_id, "group_keys": list(groups), "patience_ms": patience_ms}
         return self._lock("lock_many_for_operator", named | {"now_us": self._now_us})
 
+    def lock_copies(self, queue: BoxQueue, groups: Sequence[str]) -> LockedGroups:
+        """Lock these groups for a worker of a region; those that somebody works on are left out.
+
+        Args:
+            queue: the queue.
+            groups: the keys, sorted.
+
+        Raises:
+            UsageError: the transaction reads by a snapshot older than the lock would be.
+        """
+        return self._lock("lock_copies", {"of_queue": queue.queue_id, "of_groups": list(groups), "at_us": self._now_us})
+
     def lock_due(
         self, queue: BoxQueue, how_many: int, from_rank: int | None = None, until_rank: int | None = None
     ) -> tuple[LockedGroups, int | None]:

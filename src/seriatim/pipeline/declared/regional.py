@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import Standard
-from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue import MOST_ATTEMPTS, Queue
 
 __all__ = ["check_decides_nothing"]
 
 _ALLOWED = frozenset({"name", "policy", "group", "sequence", "keep", "keep_for", "events", "priority", "enabled"})
-#: `restart_after` only reports.
-_ALLOWED_OF_POLICY = frozenset({"start", "increment", "remember", "restart_after"})
+#: `restart_after` only reports. What is late is over, however it is handed out.
+_ALLOWED_OF_POLICY = frozenset({"start", "increment", "remember", "restart_after", "late"})
 #: Rules that lie in the journal, and what they are called there.
 _IN_JOURNAL = {
     "attempts": "attempts", "errors": "errors", "retry_delay": "retry_delay", "hole_timeout": "hole_timeout",
@@ -39,7 +39,10 @@ def check_decides_nothing(queue: Queue) -> None:
             f"start can't be {policy.start!r}: both regions have to begin at the same number", where=where,
             remedy="give the first number",
         )  # fmt: skip
+    # A worker that dies is counted in the journal: so no number of them is the last in a box.
     plain = Queue(queue.name, Standard(), queue.group, queue.sequence)
+    if queue.attempts == MOST_ATTEMPTS:
+        plain = replace(plain, attempts=MOST_ATTEMPTS)
     for name in (*_changed(queue, plain, _ALLOWED), *_changed(policy, Standard(), _ALLOWED_OF_POLICY)):
         known = _IN_JOURNAL.get(name)
         raise UsageError(

@@ -18,7 +18,7 @@ from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session
 from seriatim.regions.journal.statements import Statements
 from seriatim.regions.journal.values import Asked, Claim, ClaimAnswer, Token
 
-__all__ = ["claim", "complete", "fail", "give_back", "renew"]
+__all__ = ["claim", "complete", "fail", "give_back", "postpone", "renew"]
 
 
 def claim(
@@ -33,7 +33,7 @@ def claim(
         region: the region that asks.
         asked: the messages that it has; of one session each number once.
         lease: microseconds.
-        most: how many numbers of a session a claim may have.
+        most: how many numbers of a session a claim may have; 0: nothing is claimed, the region only tells what it waits with.
 
     Returns:
         an answer for each message.
@@ -42,8 +42,9 @@ def claim(
         return []
     order = sorted(range(len(asked)), key=lambda at: (asked[at].session, asked[at].number))
     rows = [asked[at] for at in order]
-    if (quick := _quickly(statements, name, queue, region, rows, lease, most)) is not None:
-        return [ClaimAnswer(Answer.TAKEN, quick, entry=EntryState.KNOWN)] * len(rows)
+    if most and (quick := _quickly(statements, name, queue, region, rows, lease, most)) is not None:
+        through = quick.first - quick.increment
+        return [ClaimAnswer(Answer.TAKEN, quick, entry=EntryState.KNOWN, through=through)] * len(rows)
     known: dict[str, int] = {}
     for one in rows:
         over = NEVER if one.over_through is None else one.over_through
@@ -52,6 +53,8 @@ def claim(
     _raise_done(locked, known)
     locked.settle(locked.sessions.values())
     request = _Request(locked, rows)
+    if most:
+        request.count_lost()
     request.skip_holes()
     found = request.judged(most)
     answers = _Grants(request, region, lease).answers(found)
@@ -111,6 +114,25 @@ class _Request:
         # A vote before the sender had the body knows no digest.
         same = entry.message_id == one.message_id and entry.digest in (None, one.digest)
         return Known.SAME if same else Known.OTHER
+
+    def count_lost(self) -> None:
+        """Count an attempt for the numbers that were in work under claims whose leases are over, where somebody takes over."""
+        following = [self.locked.next_number(one) for one in self.sessions]
+        asked = [False] * len(self.sessions)
+        for at, one in zip(self.of, self.rows, strict=True):
+            asked[at] |= one.number == following[at] and self.known(one) != Known.OTHER
+        lost = rules.lost(
+            _ints(one.state for one in self.sessions), _ints(_or_never(one.lease_until) for one in self.sessions),
+            asked=np.array(asked, np.bool_), now=self.locked.now,
+        )  # fmt: skip
+        for session, number, is_lost in zip(self.sessions, following, lost.tolist(), strict=True):
+            if is_lost:
+                entry = _failed(
+                    self.locked, session, number, f"its worker in region {session.region} died, or lost its claim",
+                    passes=True, due=None,
+                )  # fmt: skip
+                session.take_overs += entry == EntryState.FAILED  # else the claim that follows counts it
+        self.locked.settle(self.sessions)
 
     def skip_holes(self) -> None:
         """Note since when the region waits for a number that it doesn't have; skip those numbers whose time has run out."""
@@ -181,10 +203,12 @@ class _Grants:
     region: str
     lease: int
     claims: dict[str, Claim] = field(default_factory=dict)
+    through: dict[str, int] = field(default_factory=dict)
 
     def answers(self, found: rules.Answers) -> list[ClaimAnswer]:
         """An answer for each message; what they change is noted."""
         locked, rows = self.request.locked, self.request.rows
+        self.through = {one.session: one.done_through for one in self.request.sessions}
         answers = [Answer(one) for one in found.answer.tolist()]
         taken: dict[str, list[Asked]] = {}
         conflicts: set[str] = set()
@@ -228,6 +252,7 @@ class _Grants:
             self.claims.get(one.session) if answer == Answer.TAKEN else None,
             None if again == NEVER else max(0, again - self.request.locked.now),
             None if entry is None else EntryState(entry.state),
+            self.through[one.session],
         )
 
 
@@ -296,8 +321,9 @@ def give_back(statements: Statements, held: Sequence[Claim]) -> None:
 
 
 def fail(
-    statements: Statements, held: Claim, number: int, what: str, *, passes: bool, retry_after: int | None = None
-) -> EntryState:
+    statements: Statements, held: Claim, number: int, what: str, *, passes: bool, retry_after: int | None = None,
+    most: int | None = None, goes_on: bool | None = None,
+) -> EntryState:  # fmt: skip
     """Note that the handler failed on a number; the claim ends.
 
     Args:
@@ -307,6 +333,8 @@ def fail(
         what: the error, for people.
         passes: whether another attempt may succeed.
         retry_after: microseconds before the next attempt; None: as the queue says.
+        most: so often it is tried at most, beside what the queue says.
+        goes_on: whether the session goes on after a message that failed for good; None: as the queue says.
 
     Returns:
         `PENDING`: it is tried again; `FAILED`: for good.
@@ -318,28 +346,81 @@ def fail(
     session = locked.sessions.get(held.session)
     if session is None or not _holds(locked, session, held, number):
         raise _lost(held)
+    entry = _failed(
+        locked, session, number, what, passes=passes,
+        due=locked.now + (locked.rules.retry_after if retry_after is None else retry_after), most=most, goes_on=goes_on,
+    )  # fmt: skip
+    if entry == EntryState.PENDING:
+        _stop(locked, session)
+    locked.write(ends=True)
+    return entry
+
+
+def postpone(statements: Statements, held: Claim, number: int, delay: int) -> None:
+    """Have a number handed out again after a delay, in either region; the claim ends, and nothing counts as an attempt.
+
+    Args:
+        statements: of a transaction.
+        held: the claim.
+        number: the number, the next one of its session.
+        delay: microseconds.
+
+    Raises:
+        LeaseLost: the claim is another's by now.
+    """
+    locked = lock(statements, held.name, held.queue, [held.session])
+    session = locked.sessions.get(held.session)
+    if session is None or not _holds(locked, session, held, number):
+        raise _lost(held)
     before = locked.entries.get(held.session, {}).get(number) or Entry(held.session, number, number, EntryState.KNOWN)
+    locked.note(replace(before, state=EntryState.PENDING, due_at=locked.now + delay))
+    _stop(locked, session)
+    locked.write(ends=True)
+
+
+def _failed(
+    locked: LockedSessions, session: Session, number: int, what: str, *, passes: bool, due: int | None,
+    most: int | None = None, goes_on: bool | None = None,
+) -> EntryState:  # fmt: skip
+    """Note that an attempt of a number has failed; if it has failed for good, its session stands or goes on.
+
+    Args:
+        locked: the sessions.
+        session: the number's.
+        number: the number, the next one of its session.
+        what: the error, for people.
+        passes: whether another attempt may succeed.
+        due: when it is tried again; None: at once.
+        most: so often it is tried at most, beside what the queue says.
+        goes_on: whether the session goes on after it; None: as the queue says.
+    """
+    before = locked.entries.get(session.session, {}).get(number)
+    before = before or Entry(session.session, number, number, EntryState.KNOWN)
     attempts, of = before.attempts + 1, locked.rules
     entry, state = (
         int(one[0])
         for one in rules.failed(
-            _ints([attempts]), _ints([of.attempts]), passes=np.array([passes]), goes_on=np.array([of.goes_on])
+            _ints([attempts]), _ints([of.attempts if most is None else min(most, of.attempts)]),
+            passes=np.array([passes]), goes_on=np.array([of.goes_on if goes_on is None else goes_on]),
         )
-    )
-    due = locked.now + (of.retry_after if retry_after is None else retry_after)
+    )  # fmt: skip
     locked.note(
         Entry(
-            held.session, number, number, entry, before.message_id, before.digest, attempts,
+            session.session, number, number, entry, before.message_id, before.digest, attempts,
             due if entry == EntryState.PENDING else None, None, what,
         )
     )  # fmt: skip
+    if entry == EntryState.FAILED:
+        _stop(locked, session, state)
+        if state == State.IDLE:
+            session.done_through = number
+    return EntryState(entry)
+
+
+def _stop(locked: LockedSessions, session: Session, state: int = State.IDLE) -> None:
     session.state, session.claim, session.region, session.lease_until = state, None, None, None
     session.used_at = locked.now
-    if entry == EntryState.FAILED and state == State.IDLE:
-        session.done_through = number
     locked.change(session)
-    locked.write(ends=True)
-    return EntryState(entry)
 
 
 def _holds(locked: LockedSessions, session: Session, held: Claim, number: int) -> bool:

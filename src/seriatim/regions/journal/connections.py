@@ -7,10 +7,10 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg import errors
+from psycopg import abc, errors
 from psycopg.pq import TransactionStatus
 
 from seriatim.box.connection.dsn import place_of, resolve
@@ -19,13 +19,88 @@ from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError
 from seriatim.regions.journal.statements import Statements
 
-__all__ = ["Connections"]
+__all__ = ["COLLISIONS", "Connections", "JournalConnection"]
 
 _Result = TypeVar("_Result")
 #: So often a transaction is repeated that collided with another one.
 _TRIES = 20
 _LONGEST_PAUSE_S = 0.1
-_COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected)
+#: What a transaction is told that collided with another one.
+COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected)
+
+
+class JournalConnection(psycopg.Connection[Any]):
+    """A connection to the journal's database, which waits for an answer for a while only: a server may be frozen, or cut off.
+
+    Attributes:
+        patience: seconds for which an answer is waited for; None: without end, as for statements of a handler.
+        is_lent: whether a handler has it, which leaves the end of the transaction to its worker.
+        begun: how many transactions the handler has begun; more than one, if it ended one by a statement.
+    """
+
+    patience: float | None = None
+    is_lent: bool = False
+    begun: int = 0
+
+    def wait(self, gen: abc.PQGen[Any], *args: Any, **options: Any) -> Any:
+        """As the driver's method, for at most `patience`; then the connection is closed.
+
+        Raises:
+            psycopg.OperationalError: there was no answer in time.
+        """
+        if self.patience is not None and "timeout" not in options:
+            options["timeout"] = self.patience
+        try:
+            return super().wait(gen, *args, **options)
+        except errors._WaitTimeout:  # noqa: SLF001 -- the driver says so that `timeout` raises it
+            self.pgconn.finish()
+            raise psycopg.OperationalError(f"the server hasn't answered for {self.patience:g} s") from None
+
+    def _start_query(self) -> abc.PQGen[None]:
+        self.begun += self._is_idle
+        yield from super()._start_query()
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.pgconn.transaction_status == TransactionStatus.IDLE
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the handler has ended its transaction by a statement, so that the completion can't commit with what it wrote."""
+        return self.begun > 1 or (self.begun == 1 and self._is_idle)
+
+    @contextmanager
+    def transaction(self, *args: Any, **options: Any) -> Iterator[psycopg.Transaction]:
+        """As the driver's method; in the hands of a handler it is a savepoint always, which doesn't commit."""
+        if self.is_lent and self._is_idle:
+            self.execute("SELECT 1")
+        with super().transaction(*args, **options) as transaction:
+            yield transaction
+
+    def commit(self) -> None:
+        """Commit.
+
+        Raises:
+            UsageError: a handler has the connection.
+        """
+        self._check_own("commit")
+        super().commit()
+
+    def rollback(self) -> None:
+        """Roll back.
+
+        Raises:
+            UsageError: a handler has the connection.
+        """
+        self._check_own("roll back")
+        super().rollback()
+
+    def _check_own(self, verb: str) -> None:
+        if self.is_lent:
+            raise UsageError(
+                f"a handler can't {verb} the transaction of its message",
+                remedy="return, or raise an error; for a part that may fail: with tx.connection.transaction(): …",
+            )
 
 
 class Connections:
@@ -35,7 +110,7 @@ class Connections:
         dsn: the database.
         schema: the journal's schema.
         most: how many are open at once, at most.
-        patience: seconds for which a connection is waited for.
+        patience: seconds for which a connection, and an answer to one of the journal's own statements, is waited for.
 
     Raises:
         UsageError: the DSN isn't one, or names a variable that isn't set.
@@ -46,10 +121,10 @@ class Connections:
         self._dsn = resolve(dsn)
         self.schema = checked_schema(schema)
         self.place = place_of(self._dsn, schema)
-        self._patience = patience
-        self._room = threading.BoundedSemaphore(most)
+        self.patience = patience
+        self._room = threading.Semaphore(most)
         self._lock = threading.Lock()
-        self._idle: list[psycopg.Connection] = []
+        self._idle: list[JournalConnection] = []
         self._is_closed = False
         self._made_in = os.getpid()
 
@@ -63,7 +138,7 @@ class Connections:
             try:
                 with self.transaction(is_repeated=attempt < _TRIES - 1) as statements:
                     return work(statements)
-            except _COLLISIONS:
+            except COLLISIONS:
                 # Transactions that collided begin again at different moments.
                 threading.Event().wait(random.random() * min(_LONGEST_PAUSE_S, 0.001 * 2**attempt))  # noqa: S311
         raise AssertionError  # the last attempt's collision is an `Unavailable`
@@ -76,11 +151,12 @@ class Connections:
             is_repeated: a collision is raised as the driver's error, for somebody who repeats the transaction.
         """
         connection = self._taken()
+        connection.patience = self.patience
         try:
             try:
                 yield Statements(connection, self.schema)
                 connection.commit()
-            except _COLLISIONS:
+            except COLLISIONS:
                 if is_repeated:
                     raise
                 with translated(self.place):
@@ -91,6 +167,13 @@ class Connections:
         finally:
             self._given_back(connection)
 
+    def fit(self, more: int) -> None:
+        """So many more may be open at once, or fewer."""
+        for _ in range(more):
+            self._room.release()
+        for _ in range(-more):  # those of threads that are stuck don't come back
+            self._room.acquire(blocking=False)
+
     def close(self) -> None:
         """Close the connections."""
         with self._lock:
@@ -99,10 +182,10 @@ class Connections:
         for one in idle:
             one.close()
 
-    def _taken(self) -> psycopg.Connection:
+    def _taken(self) -> JournalConnection:
         if self._is_closed:
             raise UsageError("the journal is closed", where=self.place, remedy="open it again")
-        if not self._room.acquire(timeout=self._patience):
+        if not self._room.acquire(timeout=self.patience):
             raise Unavailable(
                 "all connections to the journal are in use", where=self.place, remedy="open it with more connections"
             )
@@ -116,10 +199,10 @@ class Connections:
             self._room.release()
             raise
 
-    def _connected(self) -> psycopg.Connection:
+    def _connected(self) -> JournalConnection:
         try:
-            return psycopg.connect(
-                self._dsn, connect_timeout=max(2, round(self._patience)), application_name="seriatim journal",
+            return JournalConnection.connect(
+                self._dsn, connect_timeout=max(2, round(self.patience)), application_name="seriatim journal",
                 keepalives_idle=10, keepalives_interval=5, keepalives_count=3,
             )  # fmt: skip
         except psycopg.Error as error:
@@ -127,7 +210,8 @@ class Connections:
                 f"the journal can't be reached: {error}", where=self.place, remedy="repeat it once the server is back"
             ) from None
 
-    def _given_back(self, connection: psycopg.Connection) -> None:
+    def _given_back(self, connection: JournalConnection) -> None:
+        connection.patience, connection.is_lent = self.patience, False
         try:
             if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
                 with suppress(psycopg.Error):

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self, TypeVar
-
-import psycopg
+from typing import Self, TypeVar, cast
 
 from seriatim.errors import LeaseLost, UsageError, shown
 from seriatim.kernel.claims import Action, EntryState
@@ -15,7 +13,7 @@ from seriatim.kernel.time import micros
 from seriatim.kernel.votes import Vote
 from seriatim.regions.journal import claims, forgetting, operators, views, votes
 from seriatim.regions.journal import schema as _schema
-from seriatim.regions.journal.connections import Connections
+from seriatim.regions.journal.connections import COLLISIONS, Connections, JournalConnection
 from seriatim.regions.journal.forgetting import Forgotten
 from seriatim.regions.journal.operators import ActionResult, Recovery
 from seriatim.regions.journal.statements import Statements
@@ -47,8 +45,32 @@ class JournalTransaction:
         connection: the psycopg connection; what the handler writes by it commits with the completion.
     """
 
-    connection: psycopg.Connection
+    connection: JournalConnection
     _statements: Statements
+    _patience: float
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Inside the block a handler has the connection, which can't end the transaction.
+
+        Raises:
+            UsageError: the handler has ended it by a statement; what it wrote may be committed.
+        """
+        connection = self.connection
+        connection.is_lent = True
+        try:
+            yield
+        finally:
+            connection.is_lent = False
+        if connection.has_ended:
+            raise UsageError(
+                "the handler has ended the transaction of its message, so it may be handled twice",
+                remedy="leave commits to the worker; for a part that may fail: with tx.connection.transaction(): …",
+            )
+
+    def passes(self, error: BaseException) -> bool:
+        """Whether an error is the database's alone: the transaction collided with another, or the connection is lost. Nobody has failed then."""
+        return isinstance(error, COLLISIONS) or self.connection.closed
 
     def complete(self, claim: Claim, through: int | None = None) -> Claim | None:
         """Complete numbers of a claim: the last statement of the transaction. The last number of a claim ends it.
@@ -64,6 +86,7 @@ class JournalTransaction:
             UsageError: the number isn't the claim's.
             LeaseLost: the claim is another's by now; what the handler wrote is rolled back.
         """
+        self.connection.patience = self._patience
         try:
             return claims.complete(self._statements, claim, claim.last if through is None else through)
         except LeaseLost:
@@ -92,7 +115,7 @@ class Journal:
             schema: its schema.
             create: make the schema if there is none, or bring it up to date.
             connections: how many are open at once, at most.
-            patience: seconds, or ``"1s"``, for which a connection is waited for.
+            patience: seconds, or ``"1s"``, for which a connection, and an answer to one of the journal's own statements, is waited for.
 
         Raises:
             UsageError: the DSN isn't one.
@@ -111,6 +134,20 @@ class Journal:
             opened.close()
             raise
         return cls(opened)
+
+    @contextmanager
+    def more(self, connections: int) -> Iterator[None]:
+        """Inside the block it may have so many more connections."""
+        self._connections.fit(connections)
+        try:
+            yield
+        finally:
+            self._connections.fit(-connections)
+
+    @property
+    def place(self) -> str:
+        """Host, database and schema, without secrets."""
+        return self._connections.place
 
     def close(self) -> None:
         """Close its connections."""
@@ -197,6 +234,22 @@ class Journal:
             raise UsageError("a number of a session is asked for twice", remedy="ask for each number once")
         return self._again(lambda one: claims.claim(one, name, queue, region, asked, length, most))
 
+    def tell(self, name: str, queue: str, region: str, asked: Sequence[Asked]) -> list[ClaimAnswer]:
+        """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed.
+
+        A hole whose time has run out is skipped by it.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            region: the region.
+            asked: of each session the message with the lowest number.
+
+        Returns:
+            an answer for each message, in the order of `asked`: `through` says which numbers are over; `Answer.AHEAD` may be said of one that is next.
+        """
+        return self._again(lambda one: claims.claim(one, name, queue, region, asked, 1, 0))
+
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Renew the leases of claims, in one statement.
 
@@ -217,11 +270,15 @@ class Journal:
             Unavailable: the journal can't be reached, or the transaction collided with another: call the handler again.
         """
         with self._connections.transaction() as statements:
-            yield JournalTransaction(statements.connection, statements)
+            connection, patience = cast("JournalConnection", statements.connection), self._connections.patience
+            connection.patience, connection.begun = None, 0  # what the caller does takes as long as it takes
+            yield JournalTransaction(connection, statements, patience)
+            connection.patience = patience
 
     def fail(
-        self, claim: Claim, number: int, what: str, *, passes: bool = True, retry_after: float | str | None = None
-    ) -> EntryState:
+        self, claim: Claim, number: int, what: str, *, passes: bool = True, retry_after: float | str | None = None,
+        most: int | None = None, goes_on: bool | None = None,
+    ) -> EntryState:  # fmt: skip
         """Note that a handler failed, after its transaction was rolled back. The claim ends.
 
         Args:
@@ -230,6 +287,8 @@ class Journal:
             what: the error, for people.
             passes: whether another attempt may succeed.
             retry_after: seconds, or ``"30s"``, before it; None: as the queue says.
+            most: so often it is tried at most, beside what the queue says; None: as the queue says.
+            goes_on: whether the session goes on after a message that failed for good; None: as the queue says.
 
         Returns:
             `PENDING`: it is tried again; `FAILED`: for good, and the session stands or goes on, as the queue says.
@@ -239,7 +298,24 @@ class Journal:
         """
         after = None if retry_after is None else micros(retry_after)
         text = what.replace("\0", "�").encode("utf-8", "replace").decode()
-        return self._again(lambda one: claims.fail(one, claim, number, text, passes=passes, retry_after=after))
+        return self._again(
+            lambda one: claims.fail(
+                one, claim, number, text, passes=passes, retry_after=after, most=most, goes_on=goes_on
+            )
+        )
+
+    def postpone(self, claim: Claim, number: int, delay: float | str) -> None:
+        """Have a message handed out again after a delay, in either region: now isn't the time, and nothing counts as an attempt. The claim ends.
+
+        Args:
+            claim: the claim.
+            number: the number, the first of the claim that isn't completed.
+            delay: seconds, or ``"15s"``.
+
+        Raises:
+            LeaseLost: the claim is another's by now.
+        """
+        self._again(lambda one: claims.postpone(one, claim, number, micros(delay)))
 
     # ---- votes
 

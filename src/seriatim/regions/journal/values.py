@@ -191,12 +191,14 @@ class ClaimAnswer:
         claim: the claim that it is in, if it is `Answer.TAKEN`; one for all messages of a session.
         again: microseconds after which to ask again; None: nobody knows.
         entry: what is noted of its number, where something is.
+        through: all numbers of its session up to this one are over.
     """
 
     answer: Answer
     claim: Claim | None = None
     again: int | None = None
     entry: EntryState | None = None
+    through: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,7 @@ from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, Usag
 from seriatim.kernel.fault import FaultKind
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.worker_process import REFUSED, Orders
+from seriatim.runtime.regional.place import RegionalPlace
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.measures_page import MeasuresPage
 from seriatim.runtime.workers.scoreboard import Scoreboard, Work
@@ -97,6 +98,7 @@ class Supervisor:
         log_level: what the processes log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
         log_format: how the processes log: ``text`` or ``json``.
         until_idle: end when nothing can be handed out, as of `Worker.run`.
+        regional: where the processes work on queues of two regions; `box` is then the box of that region. None: on queues of one box.
 
     Raises:
         UsageError: a queue doesn't exist, or a number is out of range.
@@ -120,6 +122,7 @@ class Supervisor:
         log_level: str = "INFO",
         log_format: str = "text",
         until_idle: bool = False,
+        regional: RegionalPlace | None = None,
     ) -> None:
         if isinstance(processes, bool) or not isinstance(processes, int) or not 1 <= processes <= _MOST_PROCESSES:
             raise UsageError(
@@ -141,6 +144,7 @@ class Supervisor:
             asdict(limits), "", list(folders) or [os.getcwd()], run_as=run_as, port=port,  # noqa: PTH109 -- as text
             is_reader=is_reader,
             transient=list(transient), business=list(business), log_level=log_level, log_format=log_format, until_idle=until_idle,
+            regional=None if regional is None else asdict(regional),
         )  # fmt: skip
         self._processes = processes
         #: How many there are, those included that have been told to end.

@@ -11,7 +11,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
 from typing import Any
@@ -21,8 +22,10 @@ from seriatim.box.measures import MEASURES
 from seriatim.errors import DeploymentError, SeriatimError, UsageError
 from seriatim.extras import is_chosen
 from seriatim.pipeline.declared.work_limits import MOST_WORKERS
+from seriatim.regions.regions import Regions
 from seriatim.runtime.processes.log import log_to_stderr
 from seriatim.runtime.processes.patient_opening import open_patiently
+from seriatim.runtime.regional.place import RegionalPlace, box_patiently, workers_patiently
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.heartbeat import Heartbeat, Reporting
 from seriatim.runtime.workers.idleness import Idleness
@@ -62,6 +65,7 @@ class Orders:
         business: names of those after which it won't.
         log_level: what is logged, at least.
         until_idle: whether it ends when nothing can be handed out of any of the queues.
+        regional: the fields of `RegionalPlace`, for queues of two regions; None: they are those of one box.
     """
 
     dsn: str
@@ -82,6 +86,7 @@ class Orders:
     log_level: str = "INFO"
     log_format: str = "text"
     until_idle: bool = False
+    regional: dict[str, Any] | None = None
 
     def as_json(self) -> str:
         """The task as one line of JSON."""
@@ -104,24 +109,11 @@ def work(orders: Orders) -> None:
     failed: list[BaseException] = []
     handler = orders.handler if orders.port is None else port_of(orders.port)
     early = Stop()
-    with early.listening():
-        opened = open_patiently(orders.dsn, orders.schema, early, connections=2)
-    if opened is None:
-        return
-    with opened as box:
-        if early.requested:  # while the box was opened
+    with ExitStack() as around:
+        with early.listening():
+            workers = _workers(orders, handler, scoreboard, early, around)
+        if not workers or early.requested:  # while something was opened
             return
-        heartbeat = Heartbeat(box, orders.name, UUID(orders.process_id), is_reader=orders.is_reader)
-        reporting = Reporting(scoreboard, heartbeat)
-        workers = [
-            Worker(
-                box, queue, handler, name=orders.name, folders=orders.folders, run_as=orders.run_as,
-                transient=orders.transient, business=orders.business,
-                reporting=reporting, **orders.limits,
-            )
-            for queue in orders.queues
-        ]  # fmt: skip
-
         idleness = Idleness(len(workers)) if orders.until_idle else None
 
         def stop() -> None:
@@ -144,6 +136,32 @@ def work(orders: Orders) -> None:
     page.write(MEASURES.snapshot())
     if failed:
         raise failed[0]
+
+
+def _workers(orders: Orders, handler: Any, scoreboard: Scoreboard, stop: Stop, around: ExitStack) -> Sequence[Worker]:
+    """A worker for each queue; none if it was stopped before what they need was there."""
+    place = None if orders.regional is None else RegionalPlace(**orders.regional)
+    if place is None:
+        opened = open_patiently(orders.dsn, orders.schema, stop, connections=2)
+        box = None if opened is None else around.enter_context(opened)
+    else:
+        regions = around.enter_context(Regions.from_file(place.file))
+        box = box_patiently(regions, place.region, stop)
+    if box is None or stop.requested:
+        return []
+    heartbeat = Heartbeat(box, orders.name, UUID(orders.process_id), is_reader=orders.is_reader)
+    reporting = Reporting(scoreboard, heartbeat)
+    shared: dict[str, Any] = {
+        "name": orders.name, "folders": orders.folders, "transient": orders.transient, "business": orders.business,
+    }  # fmt: skip
+    if place is not None:
+        return workers_patiently(
+            regions, place, orders.queues, handler, stop, reporting=reporting, limits=orders.limits, **shared
+        )
+    return [
+        Worker(box, queue, handler, run_as=orders.run_as, reporting=reporting, **orders.limits, **shared)
+        for queue in orders.queues
+    ]
 
 
 def main() -> int:

@@ -75,9 +75,10 @@ class Handlers:
             handlers that the starting subscriptions of the instances name.
         folders: folders to import modules from, besides Python's own path.
         loop: runs coroutine functions; None: the loop of this process.
+        takes_coroutines: whether handlers may be coroutine functions.
 
     Raises:
-        UsageError: a handler can't be called with a message and a session.
+        UsageError: a handler can't be called with a message and a session, or is a coroutine function where none may be.
     """
 
     def __init__(
@@ -85,8 +86,11 @@ class Handlers:
         given: GivenHandler | str | Mapping[str, GivenHandler | str] | None,
         folders: Sequence[str] = (),
         loop: HandlerLoop | None = None,
+        *,
+        takes_coroutines: bool = True,
     ) -> None:
         self._loop = loop
+        self._takes_coroutines = takes_coroutines
         self._folders = [Path(one) for one in folders] or [Path.cwd()]
         self._instances = given is None
         self._only: Handler | None = None
@@ -161,6 +165,11 @@ class Handlers:
                 f"{type(found).__name__} is not a handler", remedy="give a function of a message and a session"
             )
         _check_signature(found, given)
+        if not self._takes_coroutines and _is_coroutine_function(found):
+            raise UsageError(
+                f"the handler {getattr(found, '__qualname__', found)!r} is a coroutine function, and a worker of a region has none",
+                remedy="give a plain function",
+            )
         return plain(found, self._loop_in_use) if _is_coroutine_function(found) else found
 
 

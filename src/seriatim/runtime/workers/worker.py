@@ -9,8 +9,8 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
@@ -45,7 +45,7 @@ from seriatim.runtime.workers.scoreboard import Scoreboard, Slot
 from seriatim.runtime.workers.tuning import Tuning
 from seriatim.runtime.workers.turn import TransactionalTurns
 from seriatim.runtime.workers.turn_size import TurnSize
-from seriatim.runtime.workers.worker_thread import WorkerThread
+from seriatim.runtime.workers.worker_thread import Turns, WorkerThread
 from seriatim.runtime.workers.worker_threads import SPARE_THREADS, WorkerThreads
 
 __all__ = ["SPARE_THREADS", "Limits", "Mode", "Worker"]
@@ -158,6 +158,8 @@ class Worker:
         EnvironmentProblem: `run_as` is a role that the worker's role can't take.
     """
 
+    _takes_coroutines = True
+
     def __init__(
         self,
         box: MessageBox,
@@ -188,7 +190,9 @@ class Worker:
             check_leasable(definitions.queue(queue), is_led=queue in definitions.starting)
         if handler is None and queue not in definitions.starting:
             raise UsageError("there is no handler", where=f"queue {queue!r}", remedy="name one, as module:function")
-        self._handlers = Handlers(handler, folders, None if loop is None else HandlerLoop(loop))
+        self._handlers = Handlers(
+            handler, folders, None if loop is None else HandlerLoop(loop), takes_coroutines=self._takes_coroutines
+        )
         whole = isinstance(declared.policy, UnitOfWork)
         if (whole or batch) and self._handlers.by_type:
             raise UsageError(
@@ -277,15 +281,11 @@ class Worker:
             keeper.start()
         numbers, connected, has_begun = itertools.count(1), limits.workers, False
 
+        turns_of = around.enter_context(self._turns_of(box, keeper))
+
         def made(slot: Slot) -> WorkerThread:
-            turns = self._turns(box, next(numbers), tuning)
-            return WorkerThread(
-                LeasedTurns(turns, keeper) if limits.is_leased else turns,
-                slot,
-                tuning.rate_limit,
-                self._ending,
-                idleness,
-            )
+            turns = turns_of(self._turns(box, next(numbers), tuning))
+            return WorkerThread(turns, slot, tuning.rate_limit, self._ending, idleness)
 
         threads = WorkerThreads(self._queue, reporting.scoreboard, made)
         chores = Chores(box)
@@ -312,6 +312,16 @@ class Worker:
         if threads.error is not None:
             raise threads.error
         return threads.handled
+
+    @contextmanager
+    def _turns_of(self, box: MessageBox, keeper: LeaseKeeper) -> Iterator[Callable[[TransactionalTurns], Turns]]:
+        """How threads do turns, inside the block.
+
+        Args:
+            box: the message box.
+            keeper: renews the leases.
+        """
+        yield lambda turns: LeasedTurns(turns, keeper) if self._limits.is_leased else turns
 
     def _turns(self, box: MessageBox, number: int, tuning: Tuning) -> TransactionalTurns:
         limits, stop, ending = self._limits, self._stop, self._ending

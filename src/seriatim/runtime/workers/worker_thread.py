@@ -5,22 +5,50 @@ from __future__ import annotations
 import logging
 import random
 import threading
+from typing import Protocol
 
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.idleness import Idleness
-from seriatim.runtime.workers.leased_turn import LeasedTurns
 from seriatim.runtime.workers.rate_limit import RateLimit
-from seriatim.runtime.workers.scoreboard import Slot
-from seriatim.runtime.workers.turn import TransactionalTurns
+from seriatim.runtime.workers.scoreboard import Slot, Work
 
-__all__ = ["WorkerThread"]
+__all__ = ["Turns", "WorkerThread"]
 
 _LOG = logging.getLogger("seriatim.worker")
 #: A thread that waits looks so often whether something is there that nobody called it for: a group whose worker died.
 _WAIT_S = 0.7
 _SHORT_NAP_S, _LONG_NAP_S, _OFF_NAP_S = 0.1, 5.0, 0.5
+
+
+class Turns(Protocol):
+    """The turns of one queue, as a thread does them; what each member means says `TransactionalTurns`."""
+
+    @property
+    def worker(self) -> str:
+        """The name of the worker."""
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue."""
+
+    @property
+    def run_length(self) -> int:
+        """The largest number of messages in a turn."""
+
+    @property
+    def turn_limit_s(self) -> float:
+        """The longest time of a turn, or of a handler, seconds."""
+
+    def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
+        """Do a turn."""
+
+    def give_up(self, thread: int | None) -> None:
+        """Wait no longer for the handler of a thread."""
+
+    def time_out(self, work: Work) -> None:
+        """End a turn that takes too long."""
 
 
 class WorkerThread(threading.Thread):
@@ -36,7 +64,7 @@ class WorkerThread(threading.Thread):
 
     def __init__(
         self,
-        turns: TransactionalTurns | LeasedTurns,
+        turns: Turns,
         slot: Slot,
         rate_limit: RateLimit,
         stop: threading.Event,

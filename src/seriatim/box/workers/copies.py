@@ -1,0 +1,186 @@
+"""Copies of messages that came to two regions, in the box of one: they are in leases, and the journal decides which of them are over.
+
+A group's next number is raised here, to what the journal has said; nothing else skips numbers in such a queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from seriatim.box.connection.access import Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.faults.faults import Fault, fail
+from seriatim.box.faults.lease import Lease, drop
+from seriatim.box.turns.turns import Turns
+from seriatim.kernel.actions import skip_holes
+from seriatim.kernel.columns import empty_ints
+from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.policy import Standard
+from seriatim.kernel.resequence import Outcome
+from seriatim.kernel.state import State
+from seriatim.pipeline.types.message import Received
+
+__all__ = ["CopyEnd", "WaitingCopy", "behind_holes", "end", "known", "note_over", "raise_next", "set_aside"]
+
+
+@dataclass(frozen=True, slots=True)
+class CopyEnd:
+    """How a lease of copies ends.
+
+    Args:
+        lease: the lease.
+        done: the number of its copies that are completed, from the first on.
+        delay_us: after which the others are handed out again, microseconds; 0: at once.
+        through: the number through which all of the session is over; None: nothing new is known.
+    """
+
+    lease: Lease
+    done: int
+    delay_us: int = 0
+    through: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCopy:
+    """The first message behind a hole.
+
+    Args:
+        group: its group.
+        next_number: the group's next number, which is missing.
+        number: its number.
+        message_id: its id.
+        digest: as the journal has it.
+        age: how long ago it came into the box, microseconds.
+    """
+
+    group: str
+    next_number: int
+    number: int
+    message_id: str
+    digest: bytes
+    age: int
+
+
+def end(transaction: Transaction, queue: BoxQueue, ends: Sequence[CopyEnd]) -> int:
+    """End leases of copies, in two statements for any number of them.
+
+    Returns:
+        how many leases were there; what of the others is over is found again.
+
+    Raises:
+        Unavailable: the transaction has to be repeated.
+    """
+    note_over(
+        transaction, queue,
+        {one.lease.delivery.group or "": one.through for one in ends if one.through is not None},
+    )  # fmt: skip
+    if not ends:
+        return 0
+    ended = transaction.value(
+        "end_copies", of_queue=queue.queue_id, tokens=[one.lease.token for one in ends], dones=[one.done for one in ends],
+        delays=[one.delay_us for one in ends], keep=queue.declared.keeps,
+    )  # fmt: skip
+    return len(ended)
+
+
+def set_aside(transaction: Transaction, of: CopyEnd, reason: str, worker: str, *, what: Fault | None = None) -> bool:
+    """End a lease: its first copies are completed, the next one becomes a dead letter, and its group goes on in this box.
+
+    Args:
+        transaction: the transaction.
+        of: the lease, and the number of copies before the one that is set aside.
+        reason: why, for people.
+        worker: who does it.
+        what: the handler's fault, if that is why.
+
+    Returns:
+        whether the lease was there.
+
+    Raises:
+        Unavailable: the transaction has to be repeated.
+    """
+    lease = of.lease
+    note_over(transaction, lease.queue, {lease.delivery.group or "": of.through} if of.through is not None else {})
+    if not drop(transaction, lease.queue, lease.token):
+        return False
+    what = what or Fault(FaultKind.BUSINESS, "DeadLetter", reason, worker, is_dead=True)
+    fail(transaction, lease.taken_back(transaction), of.done, 1, what)
+    return True
+
+
+def known(
+    transaction: Transaction, queue: BoxQueue, messages: Sequence[Received]
+) -> list[tuple[int | None, int | None]]:
+    """What the box knows of messages, in their order.
+
+    Args:
+        transaction: the transaction.
+        queue: the queue.
+        messages: received messages.
+
+    Returns:
+        for each: through which number its session is over, as far as the box has heard; and how long ago it was published, also where it came as a
+        copy, microseconds. None: it has heard nothing.
+    """
+    rows = transaction.rows(
+        "copies_known", of_queue=queue.queue_id, of_groups=[one.group or "" for one in messages],
+        of_numbers=[one.sequence or 0 for one in messages], of_messages=[one.message_id for one in messages],
+    )  # fmt: skip
+    return [(row.through, row.age) for row in rows]
+
+
+def note_over(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str, int]) -> None:
+    """Note through which numbers groups are over."""
+    if throughs:
+        transaction.do("note_over", of_queue=queue.queue_id, of_groups=list(throughs), throughs=list(throughs.values()))
+
+
+def behind_holes(transaction: Transaction, queue: BoxQueue, after: str, most: int) -> list[WaitingCopy]:
+    """The groups that wait for a missing number, in the order of their keys.
+
+    Args:
+        transaction: the transaction.
+        queue: the queue.
+        after: only groups behind this one.
+        most: at most so many.
+    """
+    rows = transaction.rows(
+        "copies_behind_holes", of_queue=queue.queue_id, after_group=after, how_many=most
+    )  # fmt: skip
+    return [WaitingCopy(*row) for row in rows]
+
+
+def raise_next(transaction: Transaction, queue: BoxQueue, throughs: Mapping[str, int]) -> int:
+    """Go on behind numbers that are over in the journal. Groups that somebody works on are left out.
+
+    Args:
+        transaction: the transaction.
+        queue: the queue, with the policy `Standard`.
+        throughs: by group, the number through which all is over.
+
+    Returns:
+        how many groups have gone on.
+
+    Raises:
+        Unavailable: the transaction has to be repeated.
+    """
+    policy = queue.declared.policy
+    if not throughs or not isinstance(policy, Standard):
+        return 0
+    note_over(transaction, queue, throughs)
+    turns = Turns(transaction)
+    locked = turns.lock_copies(queue, sorted(throughs))
+    if not locked.keys:
+        return 0
+    done = turns.act_each(
+        queue, locked, {key: partial(_behind, policy, locked.now_us, key, throughs[key]) for key in locked.keys},
+        noticed=(),
+    )  # fmt: skip
+    transaction.do("call_for_copies", of_queue=queue.queue_id, how_many=len(done))
+    return len(done)
+
+
+def _behind(policy: Standard, now: int, group: str, through: int, state: State) -> Outcome:
+    return skip_holes(policy, state, now, group, through, empty_ints(0))

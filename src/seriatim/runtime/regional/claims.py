@@ -1,0 +1,192 @@
+"""What a process has claimed in the journal: one statement renews all of it, and its own clock ends it.
+
+A claim whose lease has passed on the monotonic clock since it was asked for isn't completed by its holder, whether the journal answers or not. In the
+end the journal decides: a completion counts only under the present claim.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from seriatim.errors import LeaseLost, SeriatimError, Unavailable
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.values import Claim
+
+__all__ = ["ClaimKeeper", "HeldClaim"]
+
+_LOG = logging.getLogger("seriatim.worker")
+_LOOK_S = 1.0
+
+
+class HeldClaim:
+    """A claim that this process has.
+
+    Args:
+        claim: the claim.
+        asked: when it was asked for, by the monotonic clock.
+
+    Attributes:
+        claim: what is left of it; None: it has ended.
+        lost: set when it is over, or another's.
+    """
+
+    def __init__(self, claim: Claim, asked: float) -> None:
+        self.claim: Claim | None = claim
+        self.lost = threading.Event()
+        self._whole = claim
+        self._until = asked + claim.lease / 1e6
+
+    def renewed(self, asked: float) -> None:
+        """The journal has answered a request of that moment."""
+        self._until = max(self._until, asked + self._whole.lease / 1e6)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its lease has passed, by this side's clock."""
+        return self.lost.is_set() or time.monotonic() >= self._until
+
+    def check(self) -> None:
+        """Refuse to go on under a claim that is over.
+
+        Raises:
+            LeaseLost: it is.
+        """
+        if self.is_over:
+            self.lost.set()
+            raise LeaseLost(
+                "the claim is over: it wasn't renewed in time, or is another's",
+                where=f"session {self._whole.session!r} of queue {self._whole.queue!r}",
+                remedy="the message is handled under the next claim; give handlers a longer lease",
+            )
+
+
+class ClaimKeeper(threading.Thread):
+    """The thread of a worker that renews its claims.
+
+    Args:
+        journal: the journal.
+        queue: the queue's name.
+        heartbeat_s: the interval of renewals, seconds.
+    """
+
+    def __init__(self, journal: Journal, queue: str, heartbeat_s: float) -> None:
+        super().__init__(name="seriatim-claims", daemon=True)
+        self._journal = journal
+        self._queue = queue
+        self._heartbeat_s = heartbeat_s
+        self._lock = threading.Lock()
+        self._held: dict[str, HeldClaim] = {}
+        self._owed: dict[str, Claim] = {}
+        self._why = ""
+        self._ended = threading.Event()
+
+    @contextmanager
+    def keeping(self, held: HeldClaim) -> Iterator[None]:
+        """Renew the claim inside the block."""
+        ident = held.claim.id if held.claim else ""
+        with self._lock:
+            self._held[ident] = held
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held.pop(ident, None)
+
+    def give_back(self, claims: list[Claim]) -> None:
+        """End claims before their leases do. If the journal is away, they are ended when it is back, before anything is claimed: nobody counts an attempt then."""
+        if not claims:
+            return
+        with self._lock:
+            self._owed.update({one.id: one for one in claims})
+        try:
+            self.pay()
+        except Unavailable as error:
+            self.is_away(error)
+
+    def pay(self) -> None:
+        """End the claims that couldn't be ended before.
+
+        Raises:
+            Unavailable: the journal is away.
+        """
+        with self._lock:
+            owed = dict(self._owed)
+        if owed:
+            self._journal.give_back(list(owed.values()))
+            with self._lock:
+                for ident in owed:
+                    self._owed.pop(ident, None)
+
+    @property
+    def knows_it_away(self) -> bool:
+        """Whether the journal couldn't be reached when it was asked last."""
+        return bool(self._why)
+
+    def is_away(self, error: Unavailable) -> None:
+        """Note that the journal can't be reached; it is logged once."""
+        if not self._why:
+            _LOG.error(
+                "queue %r: nobody works, because the journal is away: %s", self._queue, error,
+                extra=fields("journal_away", queue=self._queue, error=str(error)),
+            )  # fmt: skip
+        self._why = str(error)
+
+    def is_back(self) -> None:
+        """Note that the journal has answered."""
+        if self._why:
+            self._why = ""
+            _LOG.warning(
+                "queue %r: the journal is back, and the work goes on", self._queue,
+                extra=fields("journal_back", queue=self._queue),
+            )  # fmt: skip
+
+    def end(self) -> None:
+        """Stop renewing."""
+        self._ended.set()
+
+    def run(self) -> None:
+        """Renew, until it is ended."""
+        threading.Thread(target=self._watch, name=f"{self.name}-watch", daemon=True).start()
+        while not self._ended.wait(self._heartbeat_s):
+            try:
+                self._renew()
+            except Unavailable as error:
+                self.is_away(error)
+            except SeriatimError as error:
+                self._tell(error)
+            except Exception as error:  # noqa: BLE001 -- whatever it is, the next heartbeat may do
+                self._tell(error)
+
+    def _tell(self, error: Exception) -> None:
+        _LOG.warning(
+            "the claims of queue %r couldn't be renewed: %s", self._queue, error,
+            extra=fields("claims_not_renewed", queue=self._queue, error=str(error)),
+        )  # fmt: skip
+
+    def _watch(self) -> None:
+        """End claims that weren't renewed in time, whatever the heartbeat does."""
+        while not self._ended.wait(min(_LOOK_S, self._heartbeat_s)):
+            with self._lock:
+                held = list(self._held.values())
+            for one in held:
+                if one.is_over:
+                    one.lost.set()
+
+    def _renew(self) -> None:
+        with self._lock:
+            held = {ident: (one, one.claim) for ident, one in self._held.items() if one.claim and not one.lost.is_set()}
+        if not held:
+            return
+        asked = time.monotonic()
+        lost = {one.id for one in self._journal.renew([claim for _, claim in held.values()])}
+        self.is_back()
+        for ident, (one, claim) in held.items():
+            if ident not in lost:
+                one.renewed(asked)
+            elif one.claim is claim and ident in self._held:  # and wasn't completed meanwhile
+                one.lost.set()

@@ -1,0 +1,107 @@
+"""Where a process of a region works, as text that another process can be told; and opening that while something is away."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from seriatim.box.box import MessageBox
+from seriatim.errors import EnvironmentProblem, Unavailable
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.regions.regions import Regions
+from seriatim.runtime.regional.worker import RegionalWorker
+from seriatim.runtime.stop_signal import Stop
+from seriatim.runtime.workers.heartbeat import Reporting
+
+__all__ = ["RegionalPlace", "box_patiently", "workers_patiently"]
+
+_LOG = logging.getLogger("seriatim.worker")
+_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class RegionalPlace:
+    """Where a process works.
+
+    Args:
+        file: the regions file.
+        region: the region.
+        claims: as of `RegionalWorker`.
+        recheck: as of `RegionalWorker`.
+    """
+
+    file: str
+    region: str
+    claims: str = "session"
+    recheck: float | str = 1.0
+
+
+def box_patiently(regions: Regions, region: str, stop: Stop, *, waits: bool = True) -> MessageBox | None:
+    """The box of a region; while it is away it is waited for. None: it was stopped before.
+
+    Args:
+        regions: the regions.
+        region: the region.
+        stop: ends the waiting.
+        waits: whether to wait.
+
+    Raises:
+        UsageError: there is no such region.
+        Unavailable, EnvironmentProblem: it can't be opened, and isn't waited for.
+    """
+    told = ""
+    while not stop.requested:
+        try:
+            return regions.box(region)
+        except (Unavailable, EnvironmentProblem) as error:
+            if not waits:
+                raise
+            told = _told(f"region {region}", error, told)
+            stop.wait(_PAUSE_S)
+    return None
+
+
+def workers_patiently(
+    regions: Regions, place: RegionalPlace, queues: Sequence[str], handler: Any, stop: Stop, *, reporting: Reporting,
+    limits: Mapping[str, Any], **options: Any,
+) -> list[RegionalWorker]:  # fmt: skip
+    """A worker for each queue; while the journal is away it is waited for. None: it was stopped before.
+
+    Args:
+        regions: the regions.
+        place: where they work.
+        queues: the names of the queues.
+        handler: of all of them.
+        stop: ends the waiting.
+        reporting: how they tell what they do.
+        limits: the fields of `Limits`.
+        options: other arguments of `RegionalWorker`.
+
+    Raises:
+        UsageError: what `RegionalWorker` raises.
+    """
+    told = ""
+    given = {key: value for key, value in limits.items() if key not in ("workers", "mode")}
+    while not stop.requested:
+        try:
+            return [
+                RegionalWorker(
+                    regions, queue, handler, region=place.region, claims=place.claims, recheck=place.recheck,
+                    concurrency=limits["workers"], reporting=reporting, **given, **options,
+                )
+                for queue in queues
+            ]  # fmt: skip
+        except Unavailable as error:
+            told = _told("the journal", error, told)
+            stop.wait(_PAUSE_S)
+    return []
+
+
+def _told(what: str, error: Exception, before: str) -> str:
+    if str(error) != before:
+        _LOG.warning(
+            "%s can't be reached, and is waited for: %s", what, error, extra=fields("region_awaited", error=str(error))
+        )
+    return str(error)

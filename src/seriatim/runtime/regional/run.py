@@ -1,0 +1,390 @@
+"""The messages of one session that the journal has given: each is handled in a transaction of the journal's database, whose last statement completes it.
+
+Their copies in the box are completed together at the end; if that fails, they are handed out again, and the journal says that they are over.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from seriatim.box.faults.faults import Fault
+from seriatim.box.faults.postpone import postponement_us
+from seriatim.box.traces import TRACES, TurnTrace
+from seriatim.box.workers.copies import CopyEnd
+from seriatim.errors import DeadLetter, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
+from seriatim.kernel.claims import EntryState
+from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.sequence import MAX_KEY_BYTES
+from seriatim.kernel.time import seconds
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.pipeline.types.message import Message, Received
+from seriatim.regions.handler_transaction import HandlerTransaction, key_of
+from seriatim.regions.journal.values import Claim
+from seriatim.regions.regions import Regions
+from seriatim.runtime.regional.intake import Intake, TakenSession
+from seriatim.runtime.workers.coroutines import HandlerStopped
+from seriatim.runtime.workers.handler_time import HandlerTime
+from seriatim.runtime.workers.handlers import Answered, Handler, answered, called
+from seriatim.runtime.workers.raised import fault_of
+from seriatim.runtime.workers.scoreboard import Slot, Work
+from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns
+
+__all__ = ["RegionalTurns", "result_id"]
+
+_Answer = TypeVar("_Answer")
+_LOG = logging.getLogger("seriatim.worker")
+#: A transaction that collides, or can't reach the journal, is repeated after a pause, as long as the claim lasts.
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.01, 1.0
+#: A mistake in the handler's own code is tried so often.
+_BUG_ATTEMPTS = 2
+_MOST_REPEATS = 100
+
+
+def result_id(queue: str, session: str, number: int, place: int) -> str:
+    """The id of what a handler returns: the same at each attempt, in both regions.
+
+    Args:
+        queue: the queue of the message.
+        session: its session.
+        number: its number; of a batch, the first one's.
+        place: the place of the result among those that were returned, from 0.
+    """
+    text = f"{key_of(queue, session, number)}/{place}"
+    if len(text.encode()) <= MAX_KEY_BYTES:
+        return text
+    return f"{hashlib.sha256(session.encode()).hexdigest()}/{number}/{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class RegionalTurns:
+    """The turns of one thread of a region's worker; like `TransactionalTurns`.
+
+    Args:
+        turns: the turns, with their limits.
+        intake: where sessions come from.
+        regions: where results are published.
+    """
+
+    turns: TransactionalTurns
+    intake: Intake
+    regions: Regions
+
+    @property
+    def worker(self) -> str:
+        """The name of the worker."""
+        return self.turns.worker
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue."""
+        return self.turns.queue
+
+    @property
+    def run_length(self) -> int:
+        """The largest number of messages in a turn."""
+        return self.turns.run_length
+
+    @property
+    def turn_limit_s(self) -> float:
+        """The longest time of a handler, seconds."""
+        return self.turns.turn_limit_s
+
+    def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
+        """Do a turn, if there is work in time; arguments, result and errors are those of `TransactionalTurns.take`."""
+        taken = self.intake.next(self.turns, wait_s, limit)
+        if not isinstance(taken, TakenSession):
+            return taken
+        with taken.around, self.intake.working(taken), TRACES.turn(self.queue) as traces:
+            traces.received(taken.messages)
+            run = _Run(self, taken, slot, traces, limit)
+            try:
+                run.run()
+            finally:
+                slot.end()
+        return run.tried
+
+    def give_up(self, thread: int | None) -> None:
+        """As of `TransactionalTurns.give_up`."""
+        self.turns.give_up(thread)
+
+    def time_out(self, work: Work) -> None:
+        """End the claim of a slow handler, and count its attempt. Errors are those of `TransactionalTurns.time_out`."""
+        taken = None if work.token is None else self.intake.at_work(work.token)
+        if taken is None:
+            return
+        claim, what = taken.held.claim, f"the handler took longer than {self.turn_limit_s:g} s"
+        taken.held.lost.set()
+        taken.held.claim = None
+        if claim is not None:
+            with suppress(LeaseLost):
+                self.intake.journal.fail(claim, claim.first, what)
+        with suppress(SeriatimError):
+            self.intake.ends([CopyEnd(taken.lease, taken.over)])
+
+
+class _HandlerFailed(Exception):
+    """What a handler raised."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class _Run:
+    """One turn."""
+
+    def __init__(
+        self, of: RegionalTurns, taken: TakenSession, slot: Slot, traces: TurnTrace, limit: int | None
+    ) -> None:
+        self.tried = 0
+        self._of, self._turns, self._intake = of, of.turns, of.intake
+        self._journal = of.intake.journal
+        self._lease, self._held = taken.lease, taken.held
+        self._messages = taken.messages if limit is None else taken.messages[:limit]
+        self._slot, self._traces = slot, traces
+        self._session = taken.lease.delivery.group or ""
+        self._done = 0
+        self._over = taken.over
+        self._delay_us = 0
+        self._through: int | None = None
+        self._aside: tuple[str, Fault] | None = None
+        self._handler: Handler | None = None
+        self._told_away = False
+
+    def run(self) -> None:
+        """Call the handlers, until all messages are completed, one fails, or others have to have their turn; then end the lease."""
+        try:
+            self._run()
+        except LeaseLost as error:
+            _LOG.error(
+                "%s: %s", self._turns.worker, error,
+                extra=fields(
+                    "claim_lost", worker=self._turns.worker, queue=self._turns.queue, group=self._session, error=str(error)
+                ),
+            )  # fmt: skip
+            self._held.lost.set()
+        except HandlerStopped:
+            pass
+        finally:
+            self._end()
+
+    def _run(self) -> None:
+        together = self._turns.batch
+        began = time.monotonic()
+        while self._left and not self._turns.ending():
+            size = len(self._left) if together else 1
+            try:
+                consumed, delay_us = self._call(self._left[:size])
+            except _HandlerFailed as failed:
+                if size > 1 and not isinstance(failed.error, Postpone):
+                    together = False  # one by one, to find the message that fails
+                    continue
+                self._failed(failed.error)
+                return
+            took = time.monotonic() - began
+            if consumed < size:
+                self._delay_us = delay_us or 0
+                return
+            if took > LONG_S:
+                return
+
+    @property
+    def _left(self) -> Sequence[Received]:
+        return self._messages[self._done :]
+
+    # ---- one call
+
+    def _call(self, part: Sequence[Received]) -> tuple[int, int | None]:
+        """Call the handler with messages, and complete them: how many, and the delay of the others.
+
+        Raises:
+            LeaseLost: the claim is over.
+            HandlerStopped: the worker stops.
+            _HandlerFailed: the handler raised something.
+        """
+        pause_s, repeats = _FIRST_PAUSE_S, 0
+        self._slot.begin(self._turns.queue, self._session, 0, self._lease.token)
+        self._slot.call(self._lease.delivery.entry_ids[self._over + self._done])
+        self.tried += len(part)
+        while True:
+            self._held.check()
+            try:
+                return self._once(part)
+            except LeaseLost:
+                raise
+            except Unavailable as error:
+                # Nobody's fault: the handler is called again, and no attempt is counted.
+                if self._turns.ending():
+                    raise HandlerStopped from None
+                self._tell(error)
+                if (
+                    repeats := repeats + 1
+                ) > _MOST_REPEATS:  # somebody else may have more luck, and others have their turn
+                    raise _HandlerFailed(Postpone(self._intake.recheck_s)) from error
+                self._held.lost.wait(pause_s * random.uniform(0.5, 1.0))  # noqa: S311 -- nobody gains by guessing it
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _tell(self, error: Unavailable) -> None:
+        if not self._told_away:
+            _LOG.info(
+                "%s: the handler is called again: %s", self._turns.worker, error,
+                extra=fields("handler_called_again", worker=self._turns.worker, queue=self._turns.queue, error=str(error)),
+            )  # fmt: skip
+        self._told_away = True
+
+    def _once(self, part: Sequence[Received]) -> tuple[int, int | None]:
+        claim = self._claim
+        number = claim.first
+        with self._journal.transaction() as tx:
+            session = HandlerTransaction(tx, claim, number, self._held.check)
+            try:
+                with tx.lent():
+                    found = self._handled(part, session)
+            except HandlerStopped:
+                raise
+            except BaseException as error:
+                if tx.passes(error):
+                    raise Unavailable(
+                        f"the transaction of the message has to be repeated: {error}", where=self._journal.place
+                    ) from error
+                raise _HandlerFailed(error) from error
+            finally:
+                session.end()
+            self._slot.returned()
+            self._publish(found.published, number)
+            self._held.check()
+            self._traces.settles()
+            last = part[found.consumed - 1].sequence or 0
+            asked = time.monotonic()
+            left = tx.complete(claim, last)
+        self._held.claim = left
+        self._held.renewed(asked)
+        self._done += found.consumed
+        self._through = last
+        return found.consumed, found.delay_us
+
+    def _handled(self, part: Sequence[Received], session: HandlerTransaction) -> Answered:
+        turns, begin = self._turns, self._over + self._done
+        self._handler = turns.handlers.handler(part[0], session)  # type: ignore[arg-type]  # one that takes no `Session`
+        given = self._lease.delivery.part(begin, begin + len(part)) if turns.batch else part[0]
+        with self._traces.process(part), HandlerTime(turns.queue):
+            answer = called(self._handler, given, session)  # type: ignore[arg-type]
+        return answered(answer, len(part))
+
+    def _publish(self, messages: Sequence[Message], number: int) -> None:
+        """Publish what the handler returned, before the completion: an attempt that is repeated publishes the same ids.
+
+        Raises:
+            Unavailable: it can't be published now.
+            _HandlerFailed: it can't be published.
+        """
+        if not messages:
+            return
+        named = [
+            replace(one, message_id=result_id(self._turns.queue, self._session, number, place))
+            for place, one in enumerate(messages)
+        ]
+        try:
+            self._of.regions.publish(named)
+        except Unavailable:
+            raise
+        except SeriatimError as error:
+            raise _HandlerFailed(error) from error
+
+    # ---- what ends a turn early
+
+    def _failed(self, error: BaseException) -> None:
+        """Note a failure in the journal, or a postponement; the claim ends."""
+        claim = self._claim
+        if isinstance(error, Postpone):
+            try:
+                delay_us = postponement_us(error.delay)
+            except UsageError as wrong:
+                error = wrong.with_traceback(error.__traceback__)
+            else:
+                self._asks_until(lambda: self._journal.postpone(claim, claim.first, seconds(delay_us)))
+                self._delay_us = min(delay_us, self._intake.pause_us(self._session, None, grows=True)) or 1
+                return
+        what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
+        is_dead = isinstance(error, DeadLetter)
+        entry = self._asks_until(
+            lambda: self._journal.fail(
+                claim, claim.first, f"{what.error_class}: {what.error}", passes=what.kind is not FaultKind.BUSINESS,
+                retry_after=None if what.retry_after is None else seconds(what.retry_after),
+                most=_BUG_ATTEMPTS if what.kind is FaultKind.BUG else None, goes_on=True if is_dead else None,
+            )
+        )  # fmt: skip
+        self._held.claim = None
+        goes_on = entry == EntryState.FAILED and self._asks_until(lambda: self._is_over(claim))
+        then = "it is tried again" if entry == EntryState.PENDING else (
+            "the session goes on without it" if goes_on else "the session stands in both regions"
+        )  # fmt: skip
+        message = self._left[0]
+        _LOG.log(
+            logging.WARNING if entry == EntryState.PENDING else logging.ERROR,
+            "%s: queue %r, session %r, number %d: %s: %s; %s",
+            self._turns.worker, self._turns.queue, self._session, claim.first, what.error_class, what.error, then,
+            extra=fields(
+                "regional_failure", worker=self._turns.worker, queue=self._turns.queue, group=self._session,
+                message_id=message.message_id, number=claim.first, kind=str(what.kind), error=what.error, then=then,
+            ),
+        )  # fmt: skip
+        if goes_on:
+            self._through = claim.first
+            self._aside = f"{what.error_class}: {what.error}", replace(what, is_dead=True)
+        else:
+            self._delay_us = self._intake.pause_us(self._session, what.retry_after, grows=True)
+
+    def _is_over(self, claim: Claim) -> bool:
+        """Whether the session goes on behind the next number of a claim that has ended."""
+        through = self._journal.done_through(claim.name, claim.queue, [claim.session])
+        return through.get(claim.session, claim.first) >= claim.first
+
+    def _asks_until(self, call: Callable[[], _Answer]) -> _Answer:
+        """Ask the journal, again and again while it is away and the claim lasts.
+
+        Raises:
+            LeaseLost: the claim is over.
+        """
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            self._held.check()
+            try:
+                return call()
+            except LeaseLost:
+                raise
+            except Unavailable as error:
+                self._tell(error)
+                self._held.lost.wait(pause_s)
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    @property
+    def _claim(self) -> Claim:
+        claim = self._held.claim
+        if claim is None:
+            raise AssertionError("a claim that has ended has nothing left to do")
+        return claim
+
+    # ---- the end
+
+    def _end(self) -> None:
+        """Give back what is left of the claim, and end the lease of the copies."""
+        claim, self._held.claim = self._held.claim, None
+        if claim is not None and self._aside is None:
+            self._intake.claims.give_back([claim])
+        of = CopyEnd(self._lease, self._over + self._done, self._delay_us, self._through)
+        try:
+            if self._aside is None:
+                self._intake.ends([of])
+            else:
+                reason, what = self._aside
+                self._intake.set_aside(of, reason, self._turns.worker, what)
+        except SeriatimError as error:  # the lease runs out
+            self._intake.is_not_ended(error)
