@@ -241,7 +241,7 @@ def test_a_role_speaks_as_one_box(pair: Pair):
 def test_where_two_links_had_one_role_the_first_keeps_it(pair: Pair):
     """As the migration finds a box in which a role could speak as several."""
     begins, _, _ = (
-        script("migrations/0080_link_trace.sql", pair.far.schema).decode().partition("-- A frame may also ask")
+        script("migrations/0077_link_trace.sql", pair.far.schema).decode().partition("-- A frame may also ask")
     )
     assert "ADD CONSTRAINT links_role_key" in begins
     with psycopg.connect(pair.far.dsn) as connection:
