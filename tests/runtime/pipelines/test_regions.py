@@ -131,7 +131,9 @@ def test_each_region_has_a_message_box_of_its_own(folder, box, databases, monkey
                 sq.Subscription("all", where="type = 'status'", to="status"),
             )
             with one.session() as tx:
-                tx.publish(sq.Message("status", b"", {"parcel": "p", "number": n}, message_id=f"m{n}") for n in numbers)
+                tx.publish(
+                    sq.Message(type="status", context={"parcel": "p", "number": n}, message_id=f"m{n}") for n in numbers
+                )
         monkeypatch.setenv("BOX_A", box.dsn)
         monkeypatch.setenv("BOX_B", other.dsn)
         path = folder / "pipeline.yaml"

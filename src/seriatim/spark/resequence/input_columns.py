@@ -310,7 +310,9 @@ def _ours(
         names.SEQUENCE: _of_any(where, queues, _sequence_source, lambda queue: _number(df, queue), "long"),
         names.PROBLEM: _of_any(where, queues, _problem_source, lambda queue: _problem(df, queue), "int"),
         names.SIZE: _of_any(where, queues, _size_source, lambda queue: _size_or_bits(df, queue), "long"),
-        names.FINGERPRINT: _of_any(where, queues, compared, lambda queue: _fingerprint(df, queue), "long"),
+        names.FINGERPRINT: None
+        if merge is not None
+        else _of_any(where, queues, compared, lambda queue: _fingerprint(df, queue), "long"),
         names.VOID: None if void is None else quoted(void),
         names.TIME: None,
     }
