@@ -73,12 +73,16 @@ def _carried(
         roles.rows(pair.near, f"UPDATE box.spool SET body = ({grown})", [size // len(message.body)])
     processes = [_backends(pair.near), _backends(pair.far), [os.getpid()], [] if listener is None else [listener]]
     peaks = Peaks(*(pid for each in processes for pid in each))
-    while not (done := transmit(pair.near.access, roads, at_once=True)[0]).acknowledged:
+    held, acknowledged = [0.0] * len(processes), 0
+    while not acknowledged:
+        done = transmit(pair.near.access, roads, at_once=True)[0]
         assert done.error is None
-    processes[:2] = _backends(pair.near), _backends(pair.far)
-    held = tuple(max((peaks.of(pid) for pid in each), default=0) for each in processes)
+        acknowledged = done.acknowledged
+        if not any(held) or acknowledged:  # a backend ends when its pool has too many
+            processes[:2] = _backends(pair.near), _backends(pair.far)
+        held = [max(most, *(peaks.of(pid) for pid in each), 0) for most, each in zip(held, processes, strict=True)]
     assert min(held[:2]) > size / 2  # the backends that had it were looked at
-    return held
+    return tuple(held)
 
 
 def _order(body: bytes, *parts: sq.Part) -> sq.Message:
