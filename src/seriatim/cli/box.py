@@ -45,8 +45,8 @@ PURGEABLE: Table[Purgeable] = Table(
 )
 PURGED: Table[Purged] = Table(
     "Rows that a purge has deleted",
-    *json_only("messages", "message_bytes", "history", "days", "message_ids", "tickets", "places", "waiters"),
-    *json_only("arrivals", "groups", "faults", "events", "bulk_operations", "complete"),
+    *json_only("messages", "message_bytes", "history", "days", "message_ids", "region_numbers", "tickets", "places"),
+    *json_only("waiters", "arrivals", "groups", "faults", "events", "bulk_operations", "complete"),
     row="seriatim.box.operators.purge:Purged",
 )
 STATUS: Table[BoxStatus] = Table(
@@ -203,6 +203,7 @@ def _gone(done: Purged) -> str:
         (done.history, _ENTRY),
         (done.days, ("day of it at once", "days of it at once")),
         (done.message_ids, ("message id",)),
+        (done.region_numbers, ("number of two regions", "numbers of two regions")),
         (done.tickets, ("run of tickets", "runs of tickets")),
         (done.places, ("run of place numbers", "runs of place numbers")),
         (done.waiters, ("waiter",)),

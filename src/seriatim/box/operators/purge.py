@@ -51,6 +51,7 @@ class Purged:
         history: entries of the history.
         days: partitions of the history that were dropped.
         message_ids: ids that are no longer recognised when they are published again.
+        region_numbers: numbers of sessions in two regions that are over, and of which it's forgotten whose they were.
         tickets: rows of dispensed numbers, or of numbers whose messages are gone.
         places: rows of place numbers of `Unordered` queues with a gate; of each group the newest row stays.
         waiters: entries of waiting receivers whose connection is gone.
@@ -67,6 +68,7 @@ class Purged:
     history: int = 0
     days: int = 0
     message_ids: int = 0
+    region_numbers: int = 0
     tickets: int = 0
     places: int = 0
     waiters: int = 0
@@ -219,6 +221,7 @@ class _CleanUp:
             lambda: self._history(befores),
             self._messages,
             lambda: self._message_ids(moment - remembered),
+            lambda: self._region_numbers(moment - remembered),
             lambda: self._unique_keys(moment - _KEY_AGE),
             lambda: self._tickets(swept),
             self._places,
@@ -258,6 +261,13 @@ class _CleanUp:
             if ids < _BATCH:
                 return
             since = through
+
+    def _region_numbers(self, before: datetime) -> None:
+        while self._goes_on():
+            (numbers,) = self._row("purge_region_numbers", before=before)
+            self._count(region_numbers=numbers)
+            if numbers < _BATCH:
+                return
 
     def _unique_keys(self, before: datetime) -> None:
         while self._goes_on():
