@@ -35,6 +35,7 @@ from benchmarks.monitored import monitored
 from benchmarks.peer import by_group
 from benchmarks.pipelines import pipelines
 from benchmarks.regions import claiming
+from benchmarks.regions_whole import regions_whole
 from benchmarks.stamp import stamping
 from benchmarks.tuning import tuning
 from benchmarks.whole import whole
@@ -109,6 +110,7 @@ OFF_SPARK = {
     "dialogs": talking,
     "links": linking,
     "regions": claiming,
+    "regions-whole": regions_whole,
     "fast-paths": fast_paths,
     "gate": gates,
     "monitored": monitored,

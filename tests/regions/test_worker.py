@@ -78,7 +78,7 @@ def dead_letters(box):
 
 def worked(two, region, handler, **options):
     """Work in a region until nothing can be handed out; how many messages the handler got."""
-    options = {"concurrency": 2} | options
+    options = {"workers": 2} | options
     return sq.RegionalWorker(two.regions, "status", handler, region=region, **options).run(until_idle=True)
 
 
@@ -375,7 +375,7 @@ def away(dsn):
 @contextmanager
 def at_work(two, region, handler, **options):
     worker = sq.RegionalWorker(
-        two.regions, "status", handler, region=region, **{"concurrency": 2, "recheck": 0.05} | options
+        two.regions, "status", handler, region=region, **{"workers": 2, "recheck": 0.05} | options
     )
     thread = threading.Thread(target=worker.run)
     thread.start()

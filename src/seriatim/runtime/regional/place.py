@@ -89,7 +89,7 @@ def workers_patiently(
             return [
                 RegionalWorker(
                     regions, queue, handler, region=place.region, claims=place.claims, recheck=place.recheck,
-                    concurrency=limits["workers"], reporting=reporting, **given, **options,
+                    workers=limits["workers"], reporting=reporting, **given, **options,
                 )
                 for queue in queues
             ]  # fmt: skip

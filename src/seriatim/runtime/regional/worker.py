@@ -49,7 +49,7 @@ class RegionalWorker(Worker):
         claims: ``"session"``: a claim has the messages that follow without a gap, *n* + 1 commits for *n* messages; ``"message"``: one message,
             and another region may have the next one; twice *n* commits.
         batch: call the handler with a `Delivery` of all messages that a claim has.
-        concurrency: the number of threads; each works on one session at a time.
+        workers: the number of threads; each works on one session at a time.
         recheck: the longest pause (seconds, or ``"1s"``) before a session that is worked on elsewhere is asked about again; sessions that stand
             are asked about less and less often, down to a sixteenth of that.
         run_length: the largest number of messages of a session in a claim.
@@ -72,7 +72,7 @@ class RegionalWorker(Worker):
         lease: float | str = 10.0,
         claims: str = "session",
         batch: bool = False,
-        concurrency: int = 8,
+        workers: int = 8,
         recheck: float | str = 1.0,
         run_length: int = 50,
         rate: float | None = None,
@@ -95,7 +95,7 @@ class RegionalWorker(Worker):
         box = regions.box(region)
         check_queue(box.definitions().queue(queue), regions.journal.rules(regions.name, queue))
         super().__init__(
-            box, queue, handler, workers=concurrency, batch=batch, run_length=run_length, rate=rate,
+            box, queue, handler, workers=workers, batch=batch, run_length=run_length, rate=rate,
             turn_limit=turn_limit, transient=transient, business=business, name=name, folders=folders, mode=Mode.LEASED,
             lease=lease, heartbeat=heartbeat, reporting=reporting,
         )  # fmt: skip
