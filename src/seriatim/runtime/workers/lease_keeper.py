@@ -87,6 +87,8 @@ class LeaseKeeper(threading.Thread):
                     queue = session.access.known.current(transaction).queue(self._queue)
                     reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
             except SeriatimError as error:
+                if self._ended.is_set():
+                    return  # the worker ended meanwhile, and its box may be closed
                 _LOG.warning(
                     "the leases of queue %r couldn't be renewed: %s",
                     self._queue,
