@@ -193,7 +193,8 @@ def test_a_run_is_told():
     watch = RunWatch("orders")
     assert watch.late() == ["the query hasn't begun yet"]
     watch.looked()
-    account = Given(destination="a", held=2, arrived=5, released=3, late=0, duplicate=0, invalid=0, rejected=0, dead=0)
+    counts = dict.fromkeys(("late", "duplicate", "copy", "invalid", "rejected", "dead"), 0)
+    account = Given(destination="a", held=2, arrived=5, released=3, **counts)
     waiting = Given(destination="b", rows=7, batches=1, since="", reason="refused")
     watch.report(Given(seconds=0.2, accounts=[account], holes=1, behind=40, waiting=[waiting]))
     found, families = scraped(Collector(run=watch))
