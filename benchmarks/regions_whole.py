@@ -156,6 +156,6 @@ def _timed(regions: sq.Regions) -> float:
     while True:
         try:
             regions.publish(one)
-        except Unavailable:  # the same again
+        except Unavailable:  # repeated under the same id, as a sender does
             continue
         return time.perf_counter() - begun

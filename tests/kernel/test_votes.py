@@ -78,6 +78,21 @@ def test_a_sender_asks_the_boxes_first_and_the_journal_for_one_that_is_away(repl
     assert send_steps(*(np.array([one]) for one in replies)).tolist() == [step]
 
 
+@pytest.mark.parametrize(
+    ("replies", "step"),
+    [
+        ((_N, _N, _N), SendStep.ASK_BOX),
+        ((_F, _N, _N), SendStep.ANSWER),
+        ((_A, _N, _N), SendStep.ASK_BOX),
+        ((_A, _F, _N), SendStep.ANSWER),
+        ((_G, _N, _N), SendStep.WITHDRAW),
+        ((_A, _A, _N), SendStep.GIVE_UP),
+    ],
+)
+def test_a_sender_that_is_content_with_one_box_never_asks_the_journal(replies, step):
+    assert send_steps(*(np.array([one]) for one in replies), enough=1).tolist() == [step]
+
+
 def test_a_sender_has_a_message_barred_if_one_box_has_voted_and_both_have_answered():
     first, second = map(np.array, zip((_F, _G), (_G, _F), (_G, _N), (_F, _A), (_A, _G), strict=True))
     assert may_bar(first, second).tolist() == [True, True, False, False, False]

@@ -35,6 +35,7 @@ from seriatim.kernel.columns import Bools, Columns, Ints, sum_per_group
 
 __all__ = [
     "NO_NUMBER",
+    "QUORUM",
     "Asked",
     "Reply",
     "SendStep",
@@ -48,7 +49,8 @@ __all__ = [
 
 #: No number can be told: fewer than two of the three were reached.
 NO_NUMBER = -(2**63)
-_QUORUM = 2
+#: How many of the three have to know a number.
+QUORUM = 2
 
 
 class Vote(IntEnum):
@@ -125,7 +127,7 @@ def next_numbers(through: Sequence[Ints], reached: Sequence[Bools], increment: I
     """
     known = np.stack(reached)
     highest = np.where(known, np.stack(through), NO_NUMBER).max(axis=0)
-    return np.where(known.sum(axis=0) >= _QUORUM, highest + increment, NO_NUMBER)
+    return np.where(known.sum(axis=0) >= QUORUM, highest + increment, NO_NUMBER)
 
 
 def may_bar(first: Ints, second: Ints) -> Bools:
@@ -158,8 +160,15 @@ def barred(same: Bools, stale: Bools, published: Ints, forgotten_before: Ints) -
     return np.select([is_unsure, same], [Vote.STALE, Vote.HELD], Vote.GRANTED).astype(np.int64)
 
 
-def send_steps(first: Ints, second: Ints, journal: Ints) -> Ints:
-    """What a sender does next, a `SendStep` for each session, after the replies (`Reply`) of two boxes and of the journal."""
+def send_steps(first: Ints, second: Ints, journal: Ints, enough: int = QUORUM) -> Ints:
+    """What a sender does next, a `SendStep` for each session, after the replies (`Reply`) of two boxes and of the journal.
+
+    Args:
+        first: the replies of one box.
+        second: those of the other.
+        journal: those of the journal.
+        enough: how many votes the sender waits for; with 1 the journal is never asked.
+    """
     replies = np.stack([first, second, journal])
     votes = (replies == Reply.FOR).sum(axis=0)
     away = (replies == Reply.AWAY).sum(axis=0)
@@ -167,8 +176,8 @@ def send_steps(first: Ints, second: Ints, journal: Ints) -> Ints:
     return np.select(
         [
             (replies == Reply.AGAINST).any(axis=0),
-            votes >= _QUORUM,
-            away >= _QUORUM,
+            votes >= enough,
+            away >= QUORUM,
             (boxes == Reply.NOT_ASKED).any(axis=0),
         ],
         [SendStep.WITHDRAW, SendStep.ANSWER, SendStep.GIVE_UP, SendStep.ASK_BOX],

@@ -271,7 +271,7 @@ class Regions(Closing):
         """See both regions and the journal: what waits for the other region, and for how long; sessions by state; and what sessions that stand wait for.
 
         Args:
-            limit: at most so many sessions that stand.
+            limit: the largest number of standing sessions to return.
         """
         return status_of(self._pair, limit)
 

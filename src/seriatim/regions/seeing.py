@@ -90,7 +90,7 @@ def status_of(pair: Pair, limit: int) -> RegionsStatus:
 
     Args:
         pair: the boxes and the journal.
-        limit: at most so many sessions that stand.
+        limit: the largest number of standing sessions to return.
     """
     regions = tuple(_region(pair, region) for region in pair.boxes)
 

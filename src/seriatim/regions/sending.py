@@ -239,10 +239,8 @@ class Sending:
                 )  # fmt: skip
 
     def _steps(self, units: Sequence[_Unit]) -> list[int]:
-        if self._enough == 1:
-            return [_only_one(one.replies) for one in units]
-        columns = [np.array([one.replies[party] for one in units], np.int64) for party in range(3)]
-        found: list[int] = rules.send_steps(*columns).tolist()
+        first, second, journal = (np.array([one.replies[party] for one in units], np.int64) for party in range(3))
+        found: list[int] = rules.send_steps(first, second, journal, self._enough).tolist()
         return found
 
     def _ask_box(self, at: int, region: str, units: Sequence[_Unit]) -> None:
@@ -604,16 +602,6 @@ def _throughs(sight: Sight | None, sessions: Sequence[tuple[str, str]], begins: 
     """The highest number of each session, as a party knows it; what it doesn't know hasn't begun."""
     known = {} if sight is None else sight.through
     return np.array([known.get(key, begin) for key, begin in zip(sessions, begins, strict=True)], np.int64)
-
-
-def _only_one(replies: Sequence[Reply]) -> int:
-    """What a sender does next that is content with one box."""
-    boxes = replies[:2]
-    if Reply.AGAINST in boxes:
-        return SendStep.WITHDRAW
-    if Reply.FOR in boxes:
-        return SendStep.ANSWER
-    return SendStep.ASK_BOX if Reply.NOT_ASKED in boxes else SendStep.GIVE_UP
 
 
 def _worst(one: Vote | None, other: Vote) -> Vote:

@@ -34,7 +34,8 @@ from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Answered, Handler, answered, called
 from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot, Work
-from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns
+from seriatim.runtime.workers.turn import LONG_S
+from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
 
 __all__ = ["RegionalTurns", "result_id"]
 
@@ -63,7 +64,7 @@ def result_id(queue: str, session: str, number: int, place: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RegionalTurns:
+class RegionalTurns(TurnsWithLeases):
     """The turns of one thread of a region's worker; like `TransactionalTurns`.
 
     Args:
@@ -72,29 +73,8 @@ class RegionalTurns:
         regions: where results are published.
     """
 
-    turns: TransactionalTurns
     intake: Intake
     regions: Regions
-
-    @property
-    def worker(self) -> str:
-        """The name of the worker."""
-        return self.turns.worker
-
-    @property
-    def queue(self) -> str:
-        """The name of the queue."""
-        return self.turns.queue
-
-    @property
-    def run_length(self) -> int:
-        """The largest number of messages in a turn."""
-        return self.turns.run_length
-
-    @property
-    def turn_limit_s(self) -> float:
-        """The longest time of a handler, seconds."""
-        return self.turns.turn_limit_s
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
         """Do a turn, if there is work in time; arguments, result and errors are those of `TransactionalTurns.take`."""
@@ -109,10 +89,6 @@ class RegionalTurns:
             finally:
                 slot.end()
         return run.tried
-
-    def give_up(self, thread: int | None) -> None:
-        """As of `TransactionalTurns.give_up`."""
-        self.turns.give_up(thread)
 
     def time_out(self, work: Work) -> None:
         """End the claim of a slow handler, and count its attempt. Errors are those of `TransactionalTurns.time_out`."""

@@ -28,7 +28,8 @@ from seriatim.runtime.workers.handlers import Handler, answered, called
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.raised import fault_of
 from seriatim.runtime.workers.scoreboard import Slot, Work
-from seriatim.runtime.workers.turn import LONG_S, TransactionalTurns, measure, untried
+from seriatim.runtime.workers.turn import LONG_S, measure, untried
+from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
 
 __all__ = ["LeasedTurns"]
 
@@ -36,7 +37,7 @@ _LOG = logging.getLogger("seriatim.worker")
 
 
 @dataclass(frozen=True, slots=True)
-class LeasedTurns:
+class LeasedTurns(TurnsWithLeases):
     """The turns of one queue, in leases; like `TransactionalTurns`.
 
     Args:
@@ -44,28 +45,7 @@ class LeasedTurns:
         keeper: renews the leases.
     """
 
-    turns: TransactionalTurns
     keeper: LeaseKeeper
-
-    @property
-    def worker(self) -> str:
-        """The name of the worker."""
-        return self.turns.worker
-
-    @property
-    def queue(self) -> str:
-        """The name of the queue."""
-        return self.turns.queue
-
-    @property
-    def run_length(self) -> int:
-        """The largest number of messages in a turn."""
-        return self.turns.run_length
-
-    @property
-    def turn_limit_s(self) -> float:
-        """The longest time of a handler, seconds."""
-        return self.turns.turn_limit_s
 
     def take(self, slot: Slot, wait_s: float, limit: int | None) -> int | None:
         """Do a turn, if there is work in time; arguments, result and errors are those of `TransactionalTurns.take`."""
@@ -94,10 +74,6 @@ class LeasedTurns:
             finally:
                 slot.end()
         return turn.tried
-
-    def give_up(self, thread: int | None) -> None:
-        """As of `TransactionalTurns.give_up`."""
-        self.turns.give_up(thread)
 
     def time_out(self, work: Work) -> None:
         """Revoke the lease of a slow handler, and record that; errors are those of `TransactionalTurns.time_out`."""

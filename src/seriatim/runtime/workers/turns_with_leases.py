@@ -1,0 +1,44 @@
+"""What turns that hold leases have in common with those in one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from seriatim.runtime.workers.turn import TransactionalTurns
+
+__all__ = ["TurnsWithLeases"]
+
+
+@dataclass(frozen=True, slots=True)
+class TurnsWithLeases:
+    """The limits of turns, and the watch over their handlers, as `TransactionalTurns` has them.
+
+    Args:
+        turns: the turns, with their limits.
+    """
+
+    turns: TransactionalTurns
+
+    @property
+    def worker(self) -> str:
+        """The name of the worker."""
+        return self.turns.worker
+
+    @property
+    def queue(self) -> str:
+        """The name of the queue."""
+        return self.turns.queue
+
+    @property
+    def run_length(self) -> int:
+        """The largest number of messages in a turn."""
+        return self.turns.run_length
+
+    @property
+    def turn_limit_s(self) -> float:
+        """The longest time of a handler, seconds."""
+        return self.turns.turn_limit_s
+
+    def give_up(self, thread: int | None) -> None:
+        """As of `TransactionalTurns.give_up`."""
+        self.turns.give_up(thread)
