@@ -10,7 +10,7 @@ from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, Deliver, Destination, StartFrom
+from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, TABLE, Deliver, Destination, StartFrom
 from seriatim.pipeline.declared.queue import EXPIRE_TO, Queue
 from seriatim.pipeline.files.box_place import by_subscriptions, queue_port, service_port
 from seriatim.pipeline.files.paths import PORT_FORMATS, Paths, file_format
@@ -19,6 +19,7 @@ from seriatim.pipeline.files.process import process, returning
 from seriatim.pipeline.files.receive import LATER
 from seriatim.pipeline.files.where import filter_types, where
 from seriatim.pipeline.text.document import Scalar
+from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import Section, likely
 from seriatim.pipeline.types.properties import Properties
 
@@ -119,6 +120,8 @@ def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queu
     if port.has("queue"):
         return queue_port(port)
     kind = _port_format(port)
+    if kind == TABLE:
+        return _table(port)
     options = port.options("options")
     if kind in PORT_FORMATS:
         path = paths.port(port, "path", required=True)
@@ -133,6 +136,24 @@ def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queu
     port.known("path")
     port.finish()
     return Deliver(kind, path, options) if kind else None
+
+
+def _table(port: Section) -> Deliver | None:
+    """A port that is a table of the journal's database: its name, or ``schema.name``."""
+    name = port.text("table", required=True)
+    port.finish()
+    if name is None:
+        return None
+    parts = name.split(".")
+    try:
+        if len(parts) > 2:
+            raise UsageError(f"{name!r} is not the name of a table", remedy="name, or schema.name")
+        for part in parts:
+            checked_name(part, "a name of a table")
+    except UsageError as error:
+        port.fault("table", f"{port.full('table')}: {error.what}", error.remedy)
+        return None
+    return Deliver(TABLE, None, {"table": name})
 
 
 def _check_key(port: Section, properties: Properties, queue: Queue | None) -> None:

@@ -1,0 +1,125 @@
+"""One pipeline that runs in two regions, with a checkpoint each: the run that has the lease delivers into a table of the journal's database."""
+
+from __future__ import annotations
+
+import json
+import threading
+
+import pytest
+from click.testing import CliRunner
+
+from seriatim.cli.main import main
+from seriatim.errors import SchemaMismatch
+from seriatim.operations.pipelines.pipelines import counts_of
+from seriatim.pipeline.files.pipeline_file import load
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.pipelines import PipelineClaim
+from seriatim.runtime.pipelines.lease import output_table
+from seriatim.runtime.pipelines.progress import LeaseState
+from seriatim.runtime.pipelines.run import run
+from seriatim.runtime.stop_signal import Stop
+from tests.regions.journal.given import let_pass
+from tests.runtime.pipelines.test_regions import OF_REGION, put
+
+FILE = """\
+name: status
+checkpoint: {folder}/checkpoint-{region}
+buckets: 2
+trigger: 0s
+claims: journal
+journal: {{dsn: "${{JOURNAL}}", region: {region}, lease: 20s}}
+receive:
+{receive}route:
+  - to: parcels
+    resequence: {{policy: standard, group: parcel, sequence: number}}
+    deliver: {{format: table, table: parcels}}
+"""
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+
+@pytest.fixture
+def journal(box, monkeypatch):
+    monkeypatch.setenv("JOURNAL", box.dsn)
+    with Journal.open(box.dsn) as opened:
+        yield opened
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def pipeline(folder, region):
+    path = folder / f"in-{region}.yaml"
+    receive = "".join(OF_REGION.format(folder=folder, region=name) for name in ("a", "b"))
+    path.write_text(FILE.format(folder=folder, region=region, receive=receive))
+    return load(path)
+
+
+def in_table(journal):
+    with journal.transaction() as tx:
+        return tx.connection.execute('SELECT "group", sequence, number, id FROM parcels ORDER BY place').fetchall()
+
+
+def whole(last):
+    return [("p", n, n, f"p-{n}") for n in range(1, last + 1)]
+
+
+def test_one_table_for_both_regions(folder, journal):
+    a, b = pipeline(folder, "a"), pipeline(folder, "b")
+    put(folder, "a", 1, 2, 1, 3)
+    with pytest.raises(SchemaMismatch, match="no such table") as told:
+        run(a, once=True)
+    with journal.transaction() as tx:
+        tx.connection.execute(told.value.remedy)
+        tx.connection.execute("ALTER TABLE parcels ADD COLUMN place serial")
+    assert told.value.remedy == output_table(a, "parcels").made_by
+
+    # Region a delivers, and ends.
+    news = []
+    done = run(a, once=True, tell=news.append)
+    assert (done.undelivered, done.accounts[0].released) == (0, 3)
+    assert [one.in_words for one in news if isinstance(one, LeaseState)] == ["active in region a"]
+    assert in_table(journal) == whole(3)
+    assert journal.pipelines.known("status")[0].region is None
+
+    # It has the lease again and is frozen: region b orders along, and keeps what isn't delivered, in a run that goes on.
+    frozen = journal.pipelines.claim("status", "a", "a host", lease=20)
+    assert isinstance(frozen, PipelineClaim)
+    put(folder, "b", 1, 1, 2, 3, 4, 5)
+    stop, seen, lost = Stop(), [], threading.Event()
+
+    def follow(news):
+        if isinstance(news, LeaseState):
+            seen.append(news.in_words.partition(" until ")[0])
+            stop.request() if news.state == "active" else None
+
+    def looked():
+        """Time passes when the run has released what there is, and stands by."""
+        (counts,) = counts_of(folder / "in-b.yaml").destinations or (None,)
+        if counts is not None and counts.released == 5 and not lost.is_set():
+            shown = json.loads(CliRunner().invoke(main, ["pipeline", "show", "--json", str(folder / "in-b.yaml")]).stdout)
+            assert (shown["lease"]["state"], shown["lease"]["holder"]) == ("passive", "a host")
+            assert in_table(journal) == whole(3)
+            let_pass(journal, 21)
+            lost.set()
+
+    done = run(b, tell=follow, looked=looked, stop=stop)
+    assert seen == ["passive: region a has the lease", "active in region b"]
+    assert not journal.pipelines.renew(frozen)
+    assert done.accounts[0].released == 5
+
+    # What was left when it was stopped its next run delivers; then region a finds that all is delivered.
+    assert run(b, once=True).undelivered == 0
+    assert in_table(journal) == whole(5)
+    done = run(a, once=True)
+    assert (done.undelivered, done.accounts[0].released) == (0, 2)
+    assert in_table(journal) == whole(5)
+
+    told = CliRunner().invoke(main, ["check", str(folder / "in-b.yaml")])
+    assert told.exit_code == 0, told.output
+    assert "claims   journal: this run is in region b, lease 20 s" in told.output
+    assert "deliver  parcels: standard, table parcels of the journal's database, exactly once" in told.output
