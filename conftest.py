@@ -40,9 +40,12 @@ class _PipelineFiles(CodeBlockParser):
             faults = pipeline_file.check(
                 folder / "pipeline.yaml",
                 {
-                    "OUT": "out", "BOX_A": "postgresql://a/db", "BOX_B": "postgresql://b/db",
-                    "SERIATIM_JOURNAL": "postgresql://j/db", "REGION": "a",
-                },  # fmt: skip
+                    "OUT": "out",
+                    "BOX_A": "postgresql://a/db",
+                    "BOX_B": "postgresql://b/db",
+                    "SERIATIM_JOURNAL": "postgresql://j/db",
+                    "REGION": "a",
+                },
             )
         return "\n".join(map(str, faults)) or None
 

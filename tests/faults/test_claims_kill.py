@@ -41,7 +41,12 @@ def killing(*args, **options):
 setattr(owner, name, killing)
 run(load(file), once=True)
 """
-STEPS = ("ahead rows are inserted", "behind rows are inserted", "ahead the outbox is emptied", "behind the outbox is emptied")
+STEPS = (
+    "ahead rows are inserted",
+    "behind rows are inserted",
+    "ahead the outbox is emptied",
+    "behind the outbox is emptied",
+)
 
 
 @pytest.mark.soak

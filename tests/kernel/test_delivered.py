@@ -35,7 +35,7 @@ def test_runs_that_take_turns_deliver_each_message_once_and_in_order(groups, cut
     # The other run has the groups among each other in another order.
     mixed, left = [], list(messages)
     while left:
-        first = {group: number for group, number in reversed(left)}
+        first = dict(reversed(left))
         one = chance.choice(sorted(first.items()))
         left.remove(one)
         mixed.append(one)

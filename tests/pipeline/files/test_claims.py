@@ -25,27 +25,46 @@ def test_two_runs_deliver_in_turn():
     assert faults == []
     assert (pipeline.claims.lease_s, pipeline.claims.schema) == (45.0, "ours")
     # Ordinals may differ between the runs.
-    assert pipeline.route[0].deliver.options == {"type": "all", "queue": "parcels", "group": "group", "sequence": "sequence"}
+    assert pipeline.route[0].deliver.options == {
+        "type": "all",
+        "queue": "parcels",
+        "group": "group",
+        "sequence": "sequence",
+    }
     kafka = "deliver: {format: kafka, options: {topic: parcels}}"
     assert read(BOTH, top=TOP, deliver=kafka, JOURNAL=DSN)[1] == []
-    assert read(BOTH, top=TOP, order=ORDER.replace("}", ", late: deliver}"), deliver="deliver: drop", JOURNAL=DSN)[1] == []
+    assert (
+        read(BOTH, top=TOP, order=ORDER.replace("}", ", late: deliver}"), deliver="deliver: drop", JOURNAL=DSN)[1] == []
+    )
 
 
 @pytest.mark.parametrize(
     ("top", "changed", "expected"),
     [
-        ("claims: lock\n" + JOURNAL, {}, "claims can't be 'lock' (journal)"),
+        ("claims: lock\n" + JOURNAL, {}, "claims can't be 'lock' (one of journal)"),
         ("claims: journal\n", {}, "claims: journal needs a journal (add journal: {dsn: "),
         (JOURNAL, {"deliver": "deliver: drop"}, "a journal is for claims: journal (add claims: journal"),
         ("", {}, "a table of the journal's database needs claims: journal (add claims and journal; or format: jdbc"),
         (TOP.replace(", region: b", ""), {}, "journal.region is missing"),
         (TOP.replace("region: b", "region: c"), {}, "journal.region can't be 'c' (one of a, b)"),
         (TOP.replace("region: b", "region: b, lease: 200ms"), {}, "journal.lease must be from 1 s to a day"),
-        (TOP.replace("region: b", "region: b, leese: 2s"), {}, "unknown key 'leese' in journal (did you mean 'lease'?)"),
+        (
+            TOP.replace("region: b", "region: b, leese: 2s"),
+            {},
+            "unknown key 'leese' in journal (did you mean 'lease'?)",
+        ),
         (TOP, {"receive": entry("", said="")}, "claims: journal is for a pipeline that receives from two regions"),
         (TOP, {"order": "resequence: {policy: fifo, group: parcel}"}, "fifo has none that both regions know"),
-        (TOP, {"order": ORDER.replace("sequence: number", "sequence: ticket")}, "each of two runs stamps tickets of its own"),
-        (TOP, {"order": ORDER.replace("}", ", late: deliver}")}, "a late message has a number through which all is delivered"),
+        (
+            TOP,
+            {"order": ORDER.replace("sequence: number", "sequence: ticket")},
+            "each of two runs stamps tickets of its own",
+        ),
+        (
+            TOP,
+            {"order": ORDER.replace("}", ", late: deliver}")},
+            "a late message has a number through which all is delivered",
+        ),
         (TOP, {"order": ORDER.replace("}", ", expire_after: 1d, expire_to: nothing}")}, "begin their numbers again"),
         (TOP, {"deliver": "deliver: {format: json, path: out/all}"}, "two runs can't write one folder"),
         (TOP, {"deliver": "deliver: {service: s, from_service: t}"}, "what is sent in a dialog is sent once"),

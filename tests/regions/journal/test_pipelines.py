@@ -15,7 +15,14 @@ from tests.regions.journal.given import NAME, let_pass
 
 TABLE = OutputTable(
     "out.parcels",
-    {"group": "text", "sequence": "bigint", "at": "timestamptz", "price": "decimal(8,2)", "late": "boolean", "body": "bytea"},
+    {
+        "group": "text",
+        "sequence": "bigint",
+        "at": "timestamptz",
+        "price": "decimal(8,2)",
+        "late": "boolean",
+        "body": "bytea",
+    },
 )
 
 
@@ -131,7 +138,9 @@ def test_a_table_that_doesnt_fit_is_told_with_what_helps(journal, table, journal
         journal.pipelines.check_table(OutputTable("nowhere.parcels", {"group": "text"}))
     assert told.value.remedy == 'CREATE TABLE nowhere.parcels ("group" text)'
     with pytest.raises(SchemaMismatch, match="it has no column region, parcel") as told:
-        journal.pipelines.check_table(OutputTable("out.parcels", {"region": "text", "late": "boolean", "parcel": "text"}))
+        journal.pipelines.check_table(
+            OutputTable("out.parcels", {"region": "text", "late": "boolean", "parcel": "text"})
+        )
     assert told.value.remedy == 'ALTER TABLE out.parcels ADD COLUMN "region" text, ADD COLUMN "parcel" text'
     with pytest.raises(SchemaMismatch, match='"body" is of type bytea but expression is of type text'):
         journal.pipelines.check_table(OutputTable("out.parcels", {"body": "text"}))
@@ -140,7 +149,10 @@ def test_a_table_that_doesnt_fit_is_told_with_what_helps(journal, table, journal
         connection.execute("GRANT USAGE ON SCHEMA seriatim_journal, out TO runs_a_pipeline")
         connection.execute("GRANT ALL ON ALL TABLES IN SCHEMA seriatim_journal TO runs_a_pipeline")
     theirs = psycopg.conninfo.make_conninfo(journal_dsn, user="runs_a_pipeline")
-    with Journal.open(theirs, create=False) as opened, pytest.raises(EnvironmentProblem, match="permission denied") as told:
+    with (
+        Journal.open(theirs, create=False) as opened,
+        pytest.raises(EnvironmentProblem, match="permission denied") as told,
+    ):
         opened.pipelines.check_table(table)
     assert told.value.remedy == "GRANT INSERT ON out.parcels"
     with psycopg.connect(journal_dsn) as connection:
@@ -178,7 +190,9 @@ def test_a_connection_that_breaks_in_the_midst_has_written_nothing(journal, tabl
             "CREATE FUNCTION out.breaks() RETURNS trigger LANGUAGE plpgsql AS "
             "'BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN new; END'"
         )
-        tx.connection.execute("CREATE TRIGGER breaks BEFORE INSERT ON out.parcels FOR EACH ROW EXECUTE FUNCTION out.breaks()")
+        tx.connection.execute(
+            "CREATE TRIGGER breaks BEFORE INSERT ON out.parcels FOR EACH ROW EXECUTE FUNCTION out.breaks()"
+        )
     with pytest.raises(Unavailable):
         journal.pipelines.deliver(held, "parcels", {"p": 1}, table=table, rows=rows(1))
     assert journal.pipelines.through("status", "parcels", ["p"]) == {}

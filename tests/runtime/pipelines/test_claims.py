@@ -101,7 +101,9 @@ def test_one_table_for_both_regions(folder, journal):
         """Time passes when the run has released what there is, and stands by."""
         (counts,) = counts_of(folder / "in-b.yaml").destinations or (None,)
         if counts is not None and counts.released == 5 and not lost.is_set():
-            shown = json.loads(CliRunner().invoke(main, ["pipeline", "show", "--json", str(folder / "in-b.yaml")]).stdout)
+            shown = json.loads(
+                CliRunner().invoke(main, ["pipeline", "show", "--json", str(folder / "in-b.yaml")]).stdout
+            )
             assert (shown["lease"]["state"], shown["lease"]["holder"]) == ("passive", "a host")
             assert in_table(journal) == whole(3)
             let_pass(journal, 21)

@@ -179,7 +179,9 @@ def test_another_sink_gets_the_rest_and_what_it_has_is_noted_afterwards(journal,
             pass
 
         def take(self, batch, folder):
-            self.rows += [(row["group"], row["sequence"]) for row in pq.read_table(folder / "part-00000.parquet").to_pylist()]
+            self.rows += [
+                (row["group"], row["sequence"]) for row in pq.read_table(folder / "part-00000.parquet").to_pylist()
+            ]
             if self.failing:
                 raise OSError("full")
 

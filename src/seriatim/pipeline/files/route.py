@@ -19,8 +19,8 @@ from seriatim.pipeline.files.process import process, returning
 from seriatim.pipeline.files.receive import LATER
 from seriatim.pipeline.files.where import filter_types, where
 from seriatim.pipeline.text.document import Scalar
-from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import Section, likely
+from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.properties import Properties
 
 __all__ = ["require_property", "route"]
@@ -29,6 +29,7 @@ __all__ = ["require_property", "route"]
 _SPARK_FORMATS = frozenset(
     {"avro", "console", "delta", "hudi", "iceberg", "jdbc", "kafka", "noop", "orc", "text", "xml"}
 )
+_LONGEST_NAME = 128
 # Properties that every message has without being promoted.
 _OWN = {"location": "string", "message_id": "string", "type": "string"}
 
@@ -122,6 +123,11 @@ def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queu
     kind = _port_format(port)
     if kind == TABLE:
         return _table(port)
+    return _sink(port, kind, paths)
+
+
+def _sink(port: Section, kind: str | None, paths: Paths) -> Deliver | None:
+    """A port that is a folder of files, or a sink of Spark."""
     options = port.options("options")
     if kind in PORT_FORMATS:
         path = paths.port(port, "path", required=True)
@@ -144,14 +150,9 @@ def _table(port: Section) -> Deliver | None:
     port.finish()
     if name is None:
         return None
-    parts = name.split(".")
-    try:
-        if len(parts) > 2:
-            raise UsageError(f"{name!r} is not the name of a table", remedy="name, or schema.name")
-        for part in parts:
-            checked_name(part, "a name of a table")
-    except UsageError as error:
-        port.fault("table", f"{port.full('table')}: {error.what}", error.remedy)
+    what, remedy = "is not the name of a table", "name, or schema.name, of 1 to 128 characters each"
+    if not all(fits_text(one) and 1 <= len(one) <= _LONGEST_NAME for one in name.split(".")) or name.count(".") > 1:
+        port.fault("table", f"{port.full('table')}: {name!r} {what}", remedy)
         return None
     return Deliver(TABLE, None, {"table": name})
 

@@ -231,12 +231,21 @@ class Pipelines:
                     kept = {**_of(claim), "lease": claim.lease, "lost": _LOST}
                     connection.execute(statement("keep_pipeline", statements.schema), kept)
                     connection.commit()
+            except errors.UniqueViolation as error:  # of the table: the numbers have no such key
+                connection.rollback()
+                raise UsageError(
+                    error.diag.message_primary or str(error),
+                    where="" if table is None else f"table {table.name}",
+                    remedy="it has rows that this pipeline hasn't delivered, or a key that isn't of a message: mend that",
+                ) from None
             except errors.InvalidTextRepresentation as error:
                 if _LOST not in str(error):
                     raise
                 connection.rollback()
                 raise LeaseLost(
-                    "another region delivers by now", where=f"pipeline {claim.pipeline!r}", remedy="ask for the lease again"
+                    "another region delivers by now",
+                    where=f"pipeline {claim.pipeline!r}",
+                    remedy="ask for the lease again",
                 ) from None
 
         self._connections.again(work)
@@ -271,7 +280,9 @@ class Pipelines:
                 lacking = [name for name in table.columns if name not in self._columns(statements, table)]
                 added = ", ".join(f'ADD COLUMN "{name}" {table.columns[name]}' for name in lacking)
                 missing = ", ".join(lacking) or told
-                return SchemaMismatch(f"it has no column {missing}", where=where, remedy=f"ALTER TABLE {table.name} {added}")
+                return SchemaMismatch(
+                    f"it has no column {missing}", where=where, remedy=f"ALTER TABLE {table.name} {added}"
+                )
             case errors.DatatypeMismatch() | errors.CannotCoerce() | errors.UndefinedFunction():
                 return SchemaMismatch(told, where=where, remedy=f"it has to take what this one takes: {table.made_by}")
             case errors.InsufficientPrivilege():

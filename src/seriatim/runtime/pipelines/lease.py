@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -95,19 +96,19 @@ class PipelineLease(threading.Thread):
             case "active":
                 return "the lease wasn't renewed in time"
             case "passive":
-                return f"passive: region {state.holder_region} has the lease"
+                return replace(state, until=None).in_words
         return state.in_words
 
     def through(self, destination: str, groups: Sequence[str]) -> Mapping[str, int]:
         """See `Lease`."""
         if self.state.state == "waiting":
             raise StandsBy(self.why())  # it needn't be waited for once more by each destination
-        with self._standing_by():
+        with self._standing_by(None):
             return self._known.through(self._pipeline, destination, groups)
 
     def note(self, claim: Any, destination: str, through: Mapping[str, int]) -> None:
         """See `Lease`."""
-        with self._standing_by():
+        with self._standing_by(claim):
             self._known.deliver(claim, destination, through)
 
     def insert(self, claim: Any, destination: str, through: Mapping[str, int], rows: Mapping[str, list[Any]]) -> None:
@@ -116,22 +117,23 @@ class PipelineLease(threading.Thread):
         Raises:
             SeriatimError: the table doesn't take the rows.
         """
-        with self._standing_by():
+        with self._standing_by(claim):
             self._known.deliver(claim, destination, through, table=self._tables[destination], rows=rows)
 
     @contextmanager
-    def _standing_by(self) -> Iterator[None]:
+    def _standing_by(self, claim: PipelineClaim | None) -> Iterator[None]:
         try:
             yield
         except LeaseLost as error:
-            self._lose()
+            self._lose(claim)
             raise StandsBy(str(error)) from error
         except Unavailable as error:
             raise StandsBy(f"nobody delivers: {error}") from error
 
-    def _lose(self) -> None:
+    def _lose(self, claim: PipelineClaim | None) -> None:
         with self._lock:
-            self._claim, self._until = None, 0.0
+            if self._claim is claim:  # else this run has got another one meanwhile
+                self._claim, self._until = None, 0.0
 
     def begin(self) -> None:
         """Ask for the lease once, and from then on in a thread.
@@ -151,7 +153,7 @@ class PipelineLease(threading.Thread):
         if self.is_alive():
             self.join()
         claim = self._claim
-        self._lose()
+        self._lose(claim)
         if claim is None:
             return
         try:
@@ -194,7 +196,7 @@ class PipelineLease(threading.Thread):
                 self._claim, self._until = found, asked + self._lease_s
             self._tell(self._as_active(None))
             return
-        self._lose()
+        self._lose(claim)
         self._tell(self._as_passive(found))
 
     def _as_active(self, until: datetime | None) -> LeaseState:

@@ -211,9 +211,7 @@ def _of_location(entry: Receive) -> dict[str, Any]:
 def _of_place(one: Destination) -> dict[str, Any]:
     policy = one.queue.policy
     parameters = {each.name: getattr(policy, each.name) for each in fields(policy)}
-    port = " ".join(
-        str(part) for part in (one.deliver.format, _place_of(one)) if part
-    )
+    port = " ".join(str(part) for part in (one.deliver.format, _place_of(one)) if part)
     function = None if one.process is None else f"{one.process.function}, on error {one.process.on_error}"
     later = {name: value for name, value in parameters.items() if name not in _FIXED}
     expiry = {name: getattr(one.queue, name) for name in ("expire_after", "expire_to")}

@@ -41,10 +41,9 @@ class LeaseState:
         match self.state:
             case "active":
                 return f"active in region {self.region}"
-            case "passive" if self.until is None:
-                return f"passive: region {self.holder_region} has the lease"
             case "passive":
-                return f"passive: region {self.holder_region} has the lease until {self.until}"
+                who = "another run" if self.holder_region is None else f"region {self.holder_region}"
+                return f"passive: {who} has the lease{'' if self.until is None else f' until {self.until}'}"
         return f"nobody delivers: {self.reason}"
 
     @property

@@ -220,11 +220,9 @@ def flat_columns(pipeline: Pipeline) -> dict[str, str]:
     ticket = {"ticket": "string"} if any(one.stamp is not None for one in pipeline.receive) else {}
     parts = {"parent_id": "string", "part": "bigint", "parts": "bigint"}
     parts = parts if any(one.split is not None for one in pipeline.receive) else {}
-    return {
-        **{"message_id": "string", "type": "string", "location": "string"}, **ticket, **parts,
-        **{"group": "string", "sequence": "bigint", "ordinal": "bigint", "late": "boolean"},
-        **properties(pipeline), "body": "binary",
-    }  # fmt: skip
+    first = {"message_id": "string", "type": "string", "location": "string"}
+    order = {"group": "string", "sequence": "bigint", "ordinal": "bigint", "late": "boolean"}
+    return {**first, **ticket, **parts, **order, **properties(pipeline), "body": "binary"}
 
 
 def _with_whole_tickets(frame: DataFrame) -> DataFrame:
