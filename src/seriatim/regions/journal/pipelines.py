@@ -102,7 +102,7 @@ class OutputTable:
                 raise SchemaMismatch(what, where=f"table {self.name}", remedy="promote it until they are delivered")
         places = [sql.Identifier(f"c{at}") for at in range(len(names))]
         arrays = [
-            sql.SQL("{}::{}[]").format(sql.Placeholder(f"c{at}"), sql.SQL(self.columns[name]))  # type: ignore[arg-type] # types of ours
+            sql.SQL("{}::{}[]").format(sql.Placeholder(f"c{at}"), sql.SQL(self.columns[name]))
             for at, name in enumerate(names)
         ]
         comma = sql.SQL(", ")
