@@ -18,7 +18,9 @@ from seriatim.runtime.pipelines.lease import output_table
 from seriatim.runtime.pipelines.progress import LeaseState
 from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.stop_signal import Stop
+from seriatim.spark.deliver.targets import SparkSink
 from tests.regions.journal.given import let_pass
+from tests.runtime.pipelines.test_lease import Run
 from tests.runtime.pipelines.test_regions import OF_REGION, put
 
 FILE = """\
@@ -123,3 +125,24 @@ def test_one_table_for_both_regions(folder, journal):
     assert told.exit_code == 0, told.output
     assert "claims   journal: this run is in region b, lease 20 s" in told.output
     assert "deliver  parcels: standard, table parcels of the journal's database, exactly once" in told.output
+
+
+def test_a_sink_of_spark_gets_what_the_other_run_hasnt_delivered(folder, journal, spark):
+    first, second = (
+        Run(journal, region, folder, SparkSink(spark, "json", folder / "out", {}, by_number=True)) for region in "ab"
+    )
+    first.batch(("p", 1), ("q", 1))
+    second.batch(("p", 1), ("p", 2), ("q", 1), ("q", 2), ("q", 3))
+    first.carry()
+    first.lease.end()
+    second.lease.ask()
+    second.carry()
+    assert second.waiting is None
+    found = spark.read.json(str(folder / "out")).select("group", "sequence").collect()
+    assert sorted(map(tuple, found)) == [("p", 1), ("p", 2), ("q", 1), ("q", 2), ("q", 3)]
+    # In a topic readers know a message by its group and number.
+    second.batch(("p", 3))
+    kafka = SparkSink(spark, "kafka", None, {}, by_number=True)
+    (batch,) = second.outgoing._outbox.kept
+    (record,) = kafka.rows(second.outgoing._outbox.port.folder(batch.batch)).collect()
+    assert (record.key, {one.key: bytes(one.value) for one in record.headers}) == ("p", {"sequence": b"3"})

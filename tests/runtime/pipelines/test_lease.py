@@ -23,7 +23,7 @@ from tests.regions.journal.given import let_pass
 from tests.spark.deliver.test_ports import Clock
 
 LEASE_S = 30.0
-TABLE = OutputTable("parcels", {"group": "text", "sequence": "bigint", "n": "bigint"})
+TABLE = OutputTable("parcels", {"group": "text", "sequence": "bigint", "n": "bigint", "body": "bytea"})
 
 
 @pytest.fixture
@@ -50,9 +50,16 @@ class Run:
     def batch(self, *rows, size=100):
         """A batch of (group, number) that the run has released; of each message two rows where its number is above 100."""
         rows = [row for row in rows for _ in range(1 + (row[1] > 100))]
-        port = self.outgoing.ready(["group", "sequence", "n"])
+        port = self.outgoing.ready(["group", "sequence", "n", "body"])
         port.staging.mkdir(exist_ok=True)
-        table = pa.table({"group": [g for g, _ in rows], "sequence": [n for _, n in rows], "n": list(range(len(rows)))})
+        table = pa.table(
+            {
+                "group": [g for g, _ in rows],
+                "sequence": [n for _, n in rows],
+                "n": list(range(len(rows))),
+                "body": [b"x"] * len(rows),
+            }
+        )
         pq.write_table(table, port.staging / "0", row_group_size=size)
         assert self.outgoing.put(self.batches, [("0", "part-00000.parquet")], len(rows), None)
         self.batches += 1
