@@ -197,3 +197,11 @@ def test_a_connection_that_breaks_in_the_midst_has_written_nothing(journal, tabl
         journal.pipelines.deliver(held, "parcels", {"p": 1}, table=table, rows=rows(1))
     assert journal.pipelines.through("status", "parcels", ["p"]) == {}
     assert numbers(journal) == []
+
+
+def test_more_is_delivered_at_once_than_a_socket_takes(journal, table):
+    held = claim(journal)
+    many = rows(*range(1, 3_001))
+    many["body"] = [b"x" * 2_000] * 3_000
+    journal.pipelines.deliver(held, "parcels", {f"{n:0500}": 1 for n in range(3_000)}, table=table, rows=many)
+    assert len(numbers(journal)) == 3_000

@@ -19,7 +19,7 @@ from psycopg import errors, sql
 from seriatim.box.postgres.array_text import written
 from seriatim.errors import EnvironmentProblem, LeaseLost, SchemaMismatch, UsageError, shown
 from seriatim.regions.journal.connections import Connections, JournalConnection
-from seriatim.regions.journal.statements import Statements, statement
+from seriatim.regions.journal.statements import Statements, send_all, statement
 from seriatim.regions.journal.values import LONGEST_LEASE_S, Token
 
 __all__ = ["OutputTable", "PipelineClaim", "PipelineView", "Pipelines"]
@@ -227,7 +227,9 @@ class Pipelines:
                     if table is not None and rows:
                         given = {f"c{at}": values for at, values in enumerate(rows.values())}
                         connection.execute(table.insertion(list(rows)), written(given))
+                        send_all(connection)
                     connection.execute(statement("raise_delivered", statements.schema), written(noted))
+                    send_all(connection)
                     kept = {**_of(claim), "lease": claim.lease, "lost": _LOST}
                     connection.execute(statement("keep_pipeline", statements.schema), kept)
                     connection.commit()
