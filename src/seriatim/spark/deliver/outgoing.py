@@ -162,9 +162,9 @@ class Outgoing:
                     remedy="mend that; the next run goes on where this one stopped",
                 )
             since = self._since if self._reason else time.time()
-            self._outbox.put(
-                Kept(batch, rows, since, self._reason, self._columns, dict(self._outbox.port.options)), parts
-            )
+            reason = "" if self._stands_by else self._reason  # who has the lease the next run finds out itself
+            kept = Kept(batch, rows, since, reason, self._columns, dict(self._outbox.port.options))
+            self._outbox.put(kept, parts)
             self._rewritten = False
             return True
         try:
