@@ -8,6 +8,7 @@ import threading
 import pytest
 from click.testing import CliRunner
 
+import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.errors import SchemaMismatch
 from seriatim.operations.pipelines.pipelines import counts_of
@@ -30,11 +31,17 @@ buckets: 2
 trigger: 0s
 claims: journal
 journal: {{dsn: "${{JOURNAL}}", region: {region}, lease: 20s}}
+box: {{dsn: "${{JOURNAL}}", schema: {schema}}}
 receive:
 {receive}route:
   - to: parcels
     resequence: {{policy: standard, group: parcel, sequence: number}}
     deliver: {{format: table, table: parcels}}
+{more}"""
+QUEUE = """\
+  - to: copies
+    resequence: {policy: standard, group: parcel, sequence: number}
+    deliver: {queue: copies}
 """
 
 pytestmark = pytest.mark.usefixtures("spark")
@@ -54,10 +61,10 @@ def folder(tmp_path):
     return tmp_path
 
 
-def pipeline(folder, region):
+def pipeline(folder, region, *, schema="none", more=""):
     path = folder / f"in-{region}.yaml"
     receive = "".join(OF_REGION.format(folder=folder, region=name) for name in ("a", "b"))
-    path.write_text(FILE.format(folder=folder, region=region, receive=receive))
+    path.write_text(FILE.format(folder=folder, region=region, receive=receive, schema=schema, more=more))
     return load(path)
 
 
@@ -70,8 +77,27 @@ def whole(last):
     return [("p", n, n, f"p-{n}") for n in range(1, last + 1)]
 
 
-def test_one_table_for_both_regions(folder, journal):
-    a, b = pipeline(folder, "a"), pipeline(folder, "b")
+def define_copies(box):
+    box.define(
+        sq.MessageType("copies", properties={"parcel": "string", "number": "long", "id": "string", "region": "string"}),
+        sq.Queue("copies", policy=sq.Standard(), group="parcel", sequence="number"),
+    )
+
+
+def copies(box):
+    """The ids of the messages in the queue, which come in the order of their numbers."""
+    with box.session() as tx:
+        delivery = tx.receive("copies", limit=10)
+        found = [(one.sequence, one.context["id"]) for one in delivery]
+    with box.session() as tx:
+        assert tx.receive("copies") is None
+    return found
+
+
+def test_one_output_for_both_regions(folder, journal, box):
+    """A table, and a queue of a message box, which gets the numbers."""
+    define_copies(box)
+    a, b = (pipeline(folder, region, schema=box.schema, more=QUEUE) for region in "ab")
     put(folder, "a", 1, 2, 1, 3)
     with pytest.raises(SchemaMismatch, match="no such table") as told:
         run(a, once=True)
@@ -88,6 +114,9 @@ def test_one_table_for_both_regions(folder, journal):
     assert in_table(journal) == whole(3)
     assert journal.pipelines.known("status")[0].region is None
 
+    def through(destination):
+        return journal.pipelines.through("status", destination, ["p"]).get("p")
+
     # It has the lease again and is frozen: region b orders along, and keeps what isn't delivered, in a run that goes on.
     frozen = journal.pipelines.claim("status", "a", "a host", lease=20)
     assert isinstance(frozen, PipelineClaim)
@@ -100,10 +129,10 @@ def test_one_table_for_both_regions(folder, journal):
 
     def looked():
         """Time passes when the run has released what there is, and stands by; it is stopped when it has delivered that."""
-        (counts,) = counts_of(folder / "in-b.yaml").destinations or (None,)
+        counts = [one.released for one in counts_of(folder / "in-b.yaml").destinations]
         if lost.is_set():
-            stop.request() if in_table(journal) == whole(5) else None
-        elif counts is not None and counts.released == 5:
+            stop.request() if in_table(journal) == whole(5) and through("copies") == 5 else None
+        elif counts == [5, 5]:
             shown = CliRunner().invoke(main, ["pipeline", "show", "--json", str(folder / "in-b.yaml")])
             lease = json.loads(shown.stdout)["lease"]
             assert (lease["state"], lease["holder_region"], lease["holder"]) == ("passive", "a", "a host")
@@ -121,10 +150,13 @@ def test_one_table_for_both_regions(folder, journal):
     assert (done.undelivered, done.accounts[0].released) == (0, 2)
     assert in_table(journal) == whole(5)
 
+    assert copies(box) == [(n, f"p-{n}") for n in range(1, 6)]
+
     told = CliRunner().invoke(main, ["check", str(folder / "in-b.yaml")])
     assert told.exit_code == 0, told.output
     assert "claims   journal: this run is in region b, lease 20 s" in told.output
     assert "deliver  parcels: standard, table parcels of the journal's database, exactly once" in told.output
+    assert "deliver  copies: standard, queue copies of the message box, at least once" in told.output
 
 
 def test_a_sink_of_spark_gets_what_the_other_run_hasnt_delivered(folder, journal, spark):
