@@ -38,7 +38,14 @@ class _PipelineFiles(CodeBlockParser):
             (folder / "first_numbers.csv").write_text("group,next\nc1,7\n")
             (folder / "pipeline.yaml").write_text(text)
             faults = pipeline_file.check(
-                folder / "pipeline.yaml", {"OUT": "out", "BOX_A": "postgresql://a/db", "BOX_B": "postgresql://b/db"}
+                folder / "pipeline.yaml",
+                {
+                    "OUT": "out",
+                    "BOX_A": "postgresql://a/db",
+                    "BOX_B": "postgresql://b/db",
+                    "SERIATIM_JOURNAL": "postgresql://j/db",
+                    "REGION": "a",
+                },
             )
         return "\n".join(map(str, faults)) or None
 

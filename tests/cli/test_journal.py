@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -87,6 +88,14 @@ def test_a_journal_forgets(journal):
         journal.report(NAME, region, 1, outbox_age=0, queue_age=0, others=journal.others_outbox(NAME, region))
     assert [one["region"] for one in json.loads(_run(journal, "regions", NAME, "--json"))] == ["a", "b"]
     assert json.loads(_run(journal, "purge", NAME, "--json")) == {"sessions": 1, "numbers": 0}
+
+
+def test_pipelines_that_run_in_both_regions_are_listed(journal):
+    assert "no pipeline has run with claims: journal" in _run(journal, "pipelines")
+    journal.pipelines.claim("parcels", "b", "a host, process 7", lease=100.0)
+    assert re.search(r"parcels +b +a host, process 7 ", _run(journal, "pipelines"))
+    (found,) = json.loads(_run(journal, "pipelines", "--json"))
+    assert (found["region"], found["is_over"], found["take_overs"], found["version"]) == ("b", False, 0, 1)
 
 
 def test_a_journal_that_isnt_there_is_told(monkeypatch, journal):

@@ -31,6 +31,7 @@ ON_SPARK = (
                 "box_format",
                 "checkpoint",
                 "drain",
+                "lease",
                 "move",
                 "passage",
                 "progress",

@@ -10,7 +10,7 @@ import click
 
 from seriatim.cli.table import Column, Table, json_only, json_option
 from seriatim.errors import CheckpointMismatch, SeriatimError
-from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline, Source
+from seriatim.pipeline.declared.pipeline import BOX, DROP, TABLE, Deliver, Pipeline, Source
 from seriatim.pipeline.files.paths import PORT_FORMATS, obstacle
 from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.pipelines.start_changes import Change
@@ -140,6 +140,9 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
         origin = received.source
         place = f" files in {origin.path}" if origin.path is not None else ""
         click.echo(f"  receive  {received.title}: {_named(origin.format, origin)}{place}")
+    if pipeline.claims is not None:
+        lease = f"lease {pipeline.claims.lease_s:g} s"
+        click.echo(f"  claims   journal: this run is in region {pipeline.claims.region}, {lease}")
     if pipeline.process is not None:
         click.echo(f"  process  {pipeline.process.function}")
     for destination, port in zip(pipeline.route, _ports(pipeline), strict=True):
@@ -171,6 +174,8 @@ def _warnings(pipeline: Pipeline) -> Iterator[str]:
 
 def _named(kind: str | None, end: Source | Deliver) -> str:
     """The format, or the part of the message box, in words for people."""
+    if kind == TABLE:
+        return f"table {end.options.get('table')} of the journal's database"
     if kind != BOX:
         return str(kind)
     if service := end.options.get("service"):
@@ -185,7 +190,7 @@ def _ports(pipeline: Pipeline) -> list[dict[str, str | None]]:
     for destination in pipeline.route:
         port = destination.deliver
         path = str(port.path) if port.path is not None else port.options.get("path")
-        ours = port.format in (*PORT_FORMATS, BOX, DROP)
+        ours = port.format in ((TABLE, DROP) if pipeline.claims is not None else (*PORT_FORMATS, BOX, DROP))
         found.append(
             {
                 "destination": destination.queue.name,

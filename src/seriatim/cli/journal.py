@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     from seriatim.regions.journal.journal import Journal
     from seriatim.regions.journal.views import SessionView
 
-__all__ = ["ACTION", "ENTRIES", "FORGOTTEN", "LOGGED", "RECOVERY", "REGIONS", "SESSIONS", "journal"]
+__all__ = ["ACTION", "ENTRIES", "FORGOTTEN", "LOGGED", "PIPELINES", "RECOVERY", "REGIONS", "SESSIONS", "journal"]
 
 SESSIONS, ENTRIES, LOGGED = Table.of(declared.SESSIONS), Table.of(declared.ENTRIES), Table.of(declared.LOGGED)
 REGIONS, ACTION = Table.of(declared.REGIONS), Table.of(declared.ACTION)
+PIPELINES = Table.of(declared.PIPELINES)
 RECOVERY, FORGOTTEN = Table.of(declared.RECOVERY), Table.of(declared.FORGOTTEN)
 _SHOWN = 5
 
@@ -130,6 +131,16 @@ def _regions(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
     with _opened(dsn, schema) as of:
         found = of.regions(name)
     REGIONS.print(found, json_=json_)
+
+
+@journal.command("pipelines")
+@_which_journal
+@json_option("Print a JSON list.", PIPELINES)
+def _pipelines(*, dsn: str | None, schema: str, json_: bool) -> None:
+    """List the pipelines that run in both regions: which region delivers, since when, and until when it has the lease."""
+    with _opened(dsn, schema) as of:
+        found = of.pipelines.known()
+    PIPELINES.print(found, json_=json_)
 
 
 @journal.command("log")

@@ -34,12 +34,14 @@ from seriatim.cli.telling import telling_run
 from seriatim.cli.worker_options import log_format as log_format_option
 from seriatim.cli.worker_options import metrics as metrics_option
 from seriatim.errors import UsageError
+from seriatim.operations.tables import pipelines as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
     from seriatim.pipeline.declared.pipeline import Pipeline
     from seriatim.runtime.pipelines.progress import (
         Again,
+        LeaseState,
         News,
         Ports,
         Progress,
@@ -98,6 +100,7 @@ _PORTS: Table[Ports] = Table(
     Column("waiting", None, rows=WAITING, meaning="the destinations whose ports fail"),
     row="seriatim.runtime.pipelines.progress:Ports",
 )
+_LEASE: Table[LeaseState] = Table.of(declared.LEASE).extended("A lease that is taken or lost", first=[_event("lease")])
 _AGAIN: Table[Again] = Table(
     "A query that is begun again",
     _event("again"),
@@ -151,7 +154,7 @@ _UNDELIVERED = 3
     help="Set aside as dead what is held, or waits for a port, of a destination that isn't in FILE any more; may be repeated.",
 )
 @click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
-@json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _END)
+@json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _LEASE, _END)
 @click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
 @log_format_option
 @metrics_option
@@ -286,10 +289,16 @@ class _PrintNews:
         self._told: tuple[int, float] = (-1, 0.0)
 
     def __call__(self, news: News) -> None:
-        from seriatim.runtime.pipelines.progress import Again, Running  # noqa: PLC0415 - imports Spark, which is slow
+        from seriatim.runtime.pipelines.progress import Again, LeaseState, Running  # noqa: PLC0415 - imports Spark, which is slow
 
         if not isinstance(news, Running):
-            told = _AGAIN.object_of(news) if isinstance(news, Again) else _PORTS.object_of(news)
+            match news:
+                case Again():
+                    told = _AGAIN.object_of(news)
+                case LeaseState():
+                    told = _LEASE.object_of(news)
+                case _:
+                    told = _PORTS.object_of(news)
             click.echo(json.dumps(told))
         else:
             batch, seconds = self._told

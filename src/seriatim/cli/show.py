@@ -77,7 +77,7 @@ ROUTING: Table[Routing] = Table(
 )
 WAITING: Table[Waiting] = Table(
     "A destination that waits",
-    *json_only("destination", "rows", "batches", "since", "reason"),
+    *json_only("destination", "rows", "batches", "since", "reason", "stands_by"),
     row="seriatim.spark.deliver.outgoing:Waiting",
 )
 
@@ -183,12 +183,16 @@ class Display:
 
     def tell(self, news: News) -> None:
         """Show an event between micro-batches."""
-        from seriatim.runtime.pipelines.progress import Again, Ports  # noqa: PLC0415 - imports Spark, which is slow
+        from seriatim.runtime.pipelines.progress import Again, LeaseState, Ports  # noqa: PLC0415 - imports Spark, which is slow
 
         if self._quiet:
             return
         if isinstance(news, Again):
             self._console.print(f"{self._name}: {again_line(news)}", soft_wrap=True, style="yellow")
+            return
+        if isinstance(news, LeaseState):
+            style = "yellow" if news.state == "waiting" else "green"
+            self._console.print(f"{self._name}: {news.in_words}", soft_wrap=True, style=style)
             return
         if isinstance(news, Ports):
             lines = [waiting_line(one) for one in news.waiting] or ["all ports work"]
@@ -220,7 +224,7 @@ def line_of(progress: Progress) -> str:
     ]
     facts += [f"unrouted {routing.unrouted:,}"] * bool(routing.unrouted)
     facts += [f"invalid without a destination {routing.invalid:,}"] * bool(routing.invalid)
-    waiting = sum(one.rows for one in progress.waiting if one.reason)
+    waiting = sum(one.rows for one in progress.waiting if one.reason and not one.stands_by)
     facts += [f"waiting for ports {waiting:,}"] * bool(waiting)
     rate = f"{progress.rows_per_s:,.{0 if progress.rows_per_s >= 10 else 1}f} rows/s"
     return " · ".join([*facts, rate, f"{progress.seconds:.1f} s"])

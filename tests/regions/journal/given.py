@@ -14,6 +14,7 @@ _TIMES = {
     "entries": ("due_at", "changed_at"),
     "queues": ("forgotten_before",),
     "regions": ("outbox_since", "queue_since", "reported_at"),
+    "pipelines": ("lease_until", "held_since"),
 }
 
 

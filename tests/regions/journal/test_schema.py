@@ -79,7 +79,7 @@ def test_processes_that_open_a_new_journal_at_once_find_one(databases):
         with psycopg.connect(dsn) as connection:
             assert connection.execute("SELECT count(*), max(version) FROM seriatim_journal.journal").fetchone() == (
                 1,
-                1,
+                schema.VERSION,
             )
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from seriatim import Fifo, Queue
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem, UsageError
-from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Receive, Source
+from seriatim.pipeline.declared.pipeline import Deliver, Destination, JournalPlace, Pipeline, Receive, Source
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.checkpoint import LAYOUT, Checkpoint
 
@@ -437,3 +437,33 @@ def test_a_batch_in_flight_is_finished_before_it_is_known_what_is_held(begun, pi
     begun.identify(other, {})
     with pytest.raises(CheckpointMismatch, match="1 message is held"):
         begun.remember(other)
+
+
+def test_whether_runs_deliver_in_turn_is_for_ever(tmp_path, pipeline):
+    claimed = replace(pipeline, claims=JournalPlace("", "a"))
+    for number, (before, after, expected) in enumerate(
+        (
+            (pipeline, claimed, "the journal doesn't know what was delivered without it"),
+            (claimed, pipeline, "what waits here may be delivered by the other region"),
+        )
+    ):
+        checkpoint = Checkpoint(tmp_path / str(number))
+        checkpoint.root.mkdir()
+        checkpoint.identify(before, {})
+        assert checkpoint.changes(replace(before)) == []
+        with pytest.raises(CheckpointMismatch, match=expected):
+            checkpoint.identify(after, {})
+        (change,) = checkpoint.changes(after)
+        assert (change.what, change.effect) == ("claims", "refused")
+    # The other region, and another length, are no matter of the checkpoint.
+    Checkpoint(tmp_path / "1").identify(replace(claimed, claims=JournalPlace("x", "b", lease_s=60.0)), {})
+
+
+def test_a_destination_doesnt_come_again_under_its_name_where_runs_deliver_in_turn(tmp_path, pipeline):
+    claimed = replace(pipeline, claims=JournalPlace("", "a"))
+    other = replace(claimed, route=(Destination(Queue("b", Fifo(), "g"), Deliver("noop")),))
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.identify(claimed, {})
+    checkpoint.remember(other)
+    with pytest.raises(CheckpointMismatch, match="the journal knows its numbers of before as delivered"):
+        checkpoint.identify(claimed, {})

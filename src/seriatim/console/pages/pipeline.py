@@ -35,6 +35,7 @@ _TEMPLATE = """
 {% if one.oldest %}<div><dt>Oldest wait</dt><dd class="big">{{ one.oldest | age }}</dd></div>{% endif %}
 {% if one.received_per_s is not none %}<div><dt>Received a second</dt><dd class="big">{{ "{:,.1f}".format(one.received_per_s) }}</dd></div>
 <div><dt>Released a second</dt><dd class="big">{{ "{:,.1f}".format(one.released_per_s) }}</dd></div>{% endif %}
+{% if one.lease %}<div><dt>Delivers</dt><dd>{{ one.lease.in_words | plain }}</dd></div>{% endif %}
 {% if one.behind is not none %}<div><dt>Behind its source</dt><dd class="big">{{ one.behind | counted("record") }}</dd></div>{% endif %}
 <div><dt>Set aside</dt><dd class="big">{{ one.set_aside | number }}</dd></div>
 <div><dt>State on disk</dt><dd>{{ "%.1f" | format(one.state_bytes / 1000000) }} MB</dd></div>

@@ -11,6 +11,7 @@ from typing import Any
 
 from seriatim.errors import CheckpointMismatch
 from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, find
+from seriatim.spark.control.lease_state import LeaseState
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pace import Pace
 from seriatim.spark.control.pipeline_place import PipelinePlace, log_position
@@ -76,6 +77,7 @@ class PipelineCounts:
         queued: how many commands wait for it.
         state_bytes: the size of its state on disk.
         destinations: the counts of each destination.
+        lease: whether the run delivers, where another one may; None: nothing runs, or no other run may.
     """
 
     pipeline: str
@@ -95,6 +97,7 @@ class PipelineCounts:
     queued: int
     state_bytes: int
     destinations: tuple[DestinationCounts, ...]
+    lease: LeaseState | None = None
 
     @property
     def holes(self) -> int:
@@ -154,6 +157,7 @@ def _counts(place: PipelinePlace) -> PipelineCounts:
         queued=sum(one["kind"] == COMMAND for one in entries),
         state_bytes=_size(query / "state"),
         destinations=destinations,
+        lease=LeaseState.of(place.root) if running else None,
     )
 
 

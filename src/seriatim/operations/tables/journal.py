@@ -9,9 +9,10 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.regions.journal.forgetting import Forgotten
     from seriatim.regions.journal.operators import ActionResult, Recovery
+    from seriatim.regions.journal.pipelines import PipelineView
     from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
 
-__all__ = ["ACTION", "ENTRIES", "FORGOTTEN", "LOGGED", "RECOVERY", "REGIONS", "SESSIONS"]
+__all__ = ["ACTION", "ENTRIES", "FORGOTTEN", "LOGGED", "PIPELINES", "RECOVERY", "REGIONS", "SESSIONS"]
 
 
 def _numbers(one: EntryView) -> str:
@@ -76,6 +77,19 @@ REGIONS: Table[RegionView] = Table(
     Column("reported_at", "reported"),
     row="seriatim.regions.journal.views:RegionView",
     nothing="no region has reported",
+)
+PIPELINES: Table[PipelineView] = Table(
+    "A pipeline that runs in two regions",
+    Column("pipeline"),
+    Column("region", "active in region"),
+    Column("holder", optional=True),
+    Column("held_since", "since", optional=True),
+    Column("lease_until", "lease until", optional=True),
+    *json_only("is_over"),
+    Column("take_overs", "take-overs", optional=True, shown=lambda one: one.take_overs or None),
+    *json_only("version"),
+    row="seriatim.regions.journal.pipelines:PipelineView",
+    nothing="no pipeline has run with claims: journal",
 )
 ACTION: Table[ActionResult] = Table(
     "What an action on a session did",

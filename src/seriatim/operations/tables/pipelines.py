@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from seriatim.operations.pipelines.events import GroupEvent
     from seriatim.operations.pipelines.groups import Group, Operation, Refused
     from seriatim.operations.pipelines.pipelines import DestinationCounts, PipelineCounts
+    from seriatim.spark.control.lease_state import LeaseState
 
-__all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LOGGED", "OPERATION", "REFUSED"]
+__all__ = ["ACTED", "COUNTS", "DESTINATIONS", "EVENTS", "GROUP", "LEASE", "LOGGED", "OPERATION", "REFUSED"]
 
 #: Rates from here on are shown without a fraction.
 _WHOLE_FROM = 10
@@ -81,11 +82,17 @@ DESTINATIONS: Table[DestinationCounts] = Table(
     Column("copy", "copies", shown=lambda one: one.copy or None),
     row="seriatim.operations.pipelines.pipelines:DestinationCounts",
 )
+LEASE: Table[LeaseState] = Table(
+    "Whether a run delivers, where two share a lease",
+    *json_only("state", "region", "holder_region", "holder", "until", "reason"),
+    row="seriatim.spark.control.lease_state:LeaseState",
+)
 COUNTS: Table[PipelineCounts] = Table(
     "The counts of a pipeline",
     Column("pipeline"),
     *json_only("checkpoint"),
     Column("running", "state", shown=lambda one: "running" if one.running else "stopped"),
+    Column("lease", rows=LEASE, shown=lambda one: None if one.lease is None else one.lease.in_words, optional=True),
     Column("batch"),
     Column("batch_at", "at"),
     Column("behind"),

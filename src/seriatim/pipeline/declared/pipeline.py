@@ -17,9 +17,11 @@ __all__ = [
     "MOST_BUCKETS",
     "MOST_DESTINATIONS",
     "REGION",
+    "TABLE",
     "BoxPlace",
     "Deliver",
     "Destination",
+    "JournalPlace",
     "Pipeline",
     "Process",
     "Promotion",
@@ -40,6 +42,8 @@ MOST_DESTINATIONS = 1000
 BOX = "seriatim"
 #: The format of a port that delivers nothing.
 DROP = "drop"
+#: The format of a port that is a table in the database of the journal of two regions.
+TABLE = "table"
 #: The property of messages that two regions send: which has shown it.
 REGION = "region"
 
@@ -120,6 +124,20 @@ class BoxPlace:
 
     dsn: str | None = field(default=None, repr=False)
     schema: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPlace:
+    """The journal by which two runs of a pipeline, one in each region, deliver in turn (``claims: journal``).
+
+    `dsn` and `schema`: of the journal; the DSN may have a password. `region`: where this run is. `lease_s`: after how many seconds the other run takes over
+    from one that says nothing any more.
+    """
+
+    dsn: str = field(repr=False)
+    region: str
+    schema: str | None = None
+    lease_s: float = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +243,7 @@ class Pipeline:
         unrouted: the folder for messages that match no destination.
         box: the message box whose queues the pipeline reads, and to whose queues it delivers.
         horizon_s: where two regions send messages, for how long destinations by arrival remember their ids, in seconds; None: as long as by default.
+        claims: where two runs of the pipeline, one in each region, agree on which one delivers; None: this run delivers.
         remarks: what is no fault of the file, but may not mean what its author thinks.
     """
 
@@ -245,6 +264,7 @@ class Pipeline:
     box: BoxPlace = field(default_factory=BoxPlace)
     source_file: Path | None = None
     horizon_s: float | None = None
+    claims: JournalPlace | None = None
     remarks: tuple[str, ...] = field(default=(), compare=False)
 
     @property

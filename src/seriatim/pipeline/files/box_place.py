@@ -146,9 +146,17 @@ def by_subscriptions() -> Destination:
 
 
 def in_place(
-    received: Sequence[Receive], routed: Sequence[Destination], name: str, place: BoxPlace
+    received: Sequence[Receive],
+    routed: Sequence[Destination],
+    name: str,
+    place: BoxPlace,
+    *,
+    by_number: bool = False,
 ) -> tuple[tuple[Receive, ...], tuple[Destination, ...]]:
-    """The sources and ports of a box, with the options that follow from the whole file."""
+    """The sources and ports of a box, with the options that follow from the whole file.
+
+    `by_number`: queues get the numbers of the messages, where two runs of the pipeline have ordinals of their own.
+    """
     schema = {} if place.schema is None else {"schema": place.schema}
 
     def reads(entry: Receive, place: int) -> Receive:
@@ -164,7 +172,7 @@ def in_place(
         if "service" in options:
             options = {"dialogBy": "group", **options}
         if "queue" in options and not isinstance(one.queue.policy, Unordered):
-            options |= {"group": "group", "sequence": "ordinal"}
+            options |= {"group": "group", "sequence": "sequence" if by_number else "ordinal"}
         return replace(one, deliver=replace(one.deliver, options=options))
 
     return (

@@ -14,6 +14,7 @@ from seriatim.kernel.policy import with_regions
 from seriatim.pipeline.declared.function import search_folders
 from seriatim.pipeline.declared.pipeline import DROP, MOST_BUCKETS, Destination, Pipeline, Receive
 from seriatim.pipeline.files.box_place import in_place, read_place
+from seriatim.pipeline.files.claims import read_claims
 from seriatim.pipeline.files.paths import Paths
 from seriatim.pipeline.files.process import process, returning
 from seriatim.pipeline.files.receive import LATER, receive
@@ -95,12 +96,13 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
     clock = _clock(section, properties)
     buckets = section.whole("buckets", 1, MOST_BUCKETS)
     horizon_s = _merging(section, received, routed, whole=properties.whole)
+    claims = read_claims(section, received, routed, whole=properties.whole)
     spark, place = _spark(section), read_place(section)
     section.finish(LATER, _OF_A_BOX)
     if name is None or checkpoint is None:
         return None
     paths.finish(checkpoint, section)
-    received, routed = in_place(received, routed, name, place)
+    received, routed = in_place(received, routed, name, place, by_number=claims is not None)
     return Pipeline(
         name=name,
         checkpoint=checkpoint,
@@ -119,6 +121,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
         box=place,
         source_file=path,
         horizon_s=horizon_s,
+        claims=claims,
         remarks=section.problems.remarks(),
     )
 

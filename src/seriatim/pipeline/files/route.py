@@ -10,7 +10,7 @@ from typing import Any
 
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, Deliver, Destination, StartFrom
+from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, TABLE, Deliver, Destination, StartFrom
 from seriatim.pipeline.declared.queue import EXPIRE_TO, Queue
 from seriatim.pipeline.files.box_place import by_subscriptions, queue_port, service_port
 from seriatim.pipeline.files.paths import PORT_FORMATS, Paths, file_format
@@ -20,6 +20,7 @@ from seriatim.pipeline.files.receive import LATER
 from seriatim.pipeline.files.where import filter_types, where
 from seriatim.pipeline.text.document import Scalar
 from seriatim.pipeline.text.section import Section, likely
+from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.properties import Properties
 
 __all__ = ["require_property", "route"]
@@ -28,6 +29,7 @@ __all__ = ["require_property", "route"]
 _SPARK_FORMATS = frozenset(
     {"avro", "console", "delta", "hudi", "iceberg", "jdbc", "kafka", "noop", "orc", "text", "xml"}
 )
+_LONGEST_NAME = 128
 # Properties that every message has without being promoted.
 _OWN = {"location": "string", "message_id": "string", "type": "string"}
 
@@ -119,6 +121,13 @@ def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queu
     if port.has("queue"):
         return queue_port(port)
     kind = _port_format(port)
+    if kind == TABLE:
+        return _table(port)
+    return _sink(port, kind, paths)
+
+
+def _sink(port: Section, kind: str | None, paths: Paths) -> Deliver | None:
+    """A port that is a folder of files, or a sink of Spark."""
     options = port.options("options")
     if kind in PORT_FORMATS:
         path = paths.port(port, "path", required=True)
@@ -133,6 +142,19 @@ def _deliver(section: Section, paths: Paths, properties: Properties, queue: Queu
     port.known("path")
     port.finish()
     return Deliver(kind, path, options) if kind else None
+
+
+def _table(port: Section) -> Deliver | None:
+    """A port that is a table of the journal's database: its name, or ``schema.name``."""
+    name = port.text("table", required=True)
+    port.finish()
+    if name is None:
+        return None
+    what, remedy = "is not the name of a table", "name, or schema.name, of 1 to 128 characters each"
+    if not all(fits_text(one) and 1 <= len(one) <= _LONGEST_NAME for one in name.split(".")) or name.count(".") > 1:
+        port.fault("table", f"{port.full('table')}: {name!r} {what}", remedy)
+        return None
+    return Deliver(TABLE, None, {"table": name})
 
 
 def _check_key(port: Section, properties: Properties, queue: Queue | None) -> None:

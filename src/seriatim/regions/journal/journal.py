@@ -16,6 +16,7 @@ from seriatim.regions.journal import schema as _schema
 from seriatim.regions.journal.connections import COLLISIONS, Connections, JournalConnection
 from seriatim.regions.journal.forgetting import Forgotten
 from seriatim.regions.journal.operators import ActionResult, Recovery
+from seriatim.regions.journal.pipelines import Pipelines
 from seriatim.regions.journal.statements import Statements
 from seriatim.regions.journal.values import (
     LONGEST_LEASE_S,
@@ -143,6 +144,11 @@ class Journal:
             yield
         finally:
             self._connections.fit(-connections)
+
+    @property
+    def pipelines(self) -> Pipelines:
+        """What it knows of pipelines that run in both regions."""
+        return Pipelines(self._connections)
 
     @property
     def place(self) -> str:

@@ -45,7 +45,7 @@ class Recovery:
 
     Args:
         incarnation: the journal's, now.
-        stopped: how many claims were ended.
+        stopped: how many claims were ended, leases of pipelines included.
         raised: of how many sessions a box knew more to be over than the journal.
     """
 
@@ -118,7 +118,7 @@ def recover(
         UsageError: the journal doesn't know a queue.
     """
     incarnation = statements.rows("begin_incarnation")[0].incarnation
-    stopped = statements.do("stop_claims")
+    stopped = statements.do("stop_claims") + statements.do("stop_pipelines")
     raised = 0
     for queue in sorted(known):
         keys = sorted(known[queue])

@@ -16,7 +16,7 @@ from seriatim.regions.journal.statements import Statements, version_script
 __all__ = ["DEFAULT_SCHEMA", "VERSION", "bring_up_to_date", "check"]
 
 DEFAULT_SCHEMA = "seriatim_journal"
-_VERSIONS = ("0001_journal.sql",)
+_VERSIONS = ("0001_journal.sql", "0002_pipelines.sql")
 #: The version that this seriatim works with.
 VERSION = len(_VERSIONS)
 #: What whoever comes second is told, of a schema, a table or a row.
@@ -81,6 +81,8 @@ def _make(statements: Statements, version: int) -> None:
         connection.execute(version_script(file, statements.schema))
     if version == 0:
         statements.do("begin_journal", id=str(uuid4()), version=VERSION)
+    else:
+        statements.do("set_version", version=VERSION)
 
 
 def _version(statements: Statements) -> int | None:

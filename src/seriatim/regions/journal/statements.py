@@ -11,12 +11,14 @@ from importlib import resources
 from typing import Any
 
 import psycopg
+from psycopg import abc
 from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
+from psycopg.waiting import Ready, Wait
 
 from seriatim.box.postgres.array_text import written
 
-__all__ = ["Statements", "names", "statement", "version_script"]
+__all__ = ["Statements", "names", "send_all", "statement", "version_script"]
 
 #: The time of the statement, in microseconds since 1970, by the database's clock.
 _NOW = "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)"
@@ -42,6 +44,20 @@ def version_script(file: str, schema: str) -> bytes:
     """The statements that bring a schema to a version."""
     text = resources.files(_PACKAGE).joinpath(f"versions/{file}").read_text(encoding="utf-8")
     return text.replace("{schema}", schema).encode()
+
+
+def send_all(connection: psycopg.Connection[Any]) -> None:
+    """Send what was asked in a pipeline so far. The driver leaves what the socket doesn't take at once, and then waits for an answer to it."""
+    pgconn = connection.pgconn
+
+    def sending() -> abc.PQGen[None]:
+        while pgconn.flush():
+            ready = yield Wait.RW
+            if ready & Ready.R:
+                pgconn.consume_input()  # else the server may wait for us to take its answers
+
+    if pgconn.flush():
+        connection.wait(sending())
 
 
 class Statements:
@@ -94,6 +110,7 @@ class Statements:
             cursors = [self.connection.cursor(row_factory=namedtuple_row) for _ in asked]
             for cursor, (name, parameters) in zip(cursors, asked, strict=True):
                 cursor.execute(statement(name, self.schema), written(parameters))
+                send_all(self.connection)
             if ends:
                 self.connection.commit()
         found = [cursor.fetchall() if cursor.description else [] for cursor in cursors]

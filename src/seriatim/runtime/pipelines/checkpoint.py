@@ -71,6 +71,8 @@ _LOG = logging.getLogger("seriatim.pipeline")
 _ORDERING = "ordering"
 #: Its entry that says how groups are spread over buckets.
 _SPREAD = "spread"
+#: Its entry that says whether another run, in the other region, delivers in turn with it; null or missing: none does.
+_CLAIMS = "claims"
 #: Its entries after a move to another number of buckets: how many parts tickets have, and where the state is that buckets take over.
 _STAMP_BUCKETS, _MOVED_STATE = "stamp_buckets", "moved"
 #: Its entry with what stays of each destination, also of one that was taken away.
@@ -399,6 +401,7 @@ class Checkpoint:
                 raise CheckpointMismatch(what, where=str(self.root), remedy=remedy)
             made = Identity(str(uuid.uuid4()), pipeline.buckets or DEFAULT_BUCKETS, dict(splitting))
             content = {**_facts(pipeline, made.buckets), "id": made.id, "splitting": made.splitting, _SPREAD: BY_KEY}
+            content[_CLAIMS] = _claims(pipeline)
             content = self._noted({**content, "queues": {}}, pipeline, (), lambda _, __: None)
             write_synced(file, json.dumps(content, indent=2).encode())
             return self._found(file, pipeline)[1]
@@ -526,6 +529,7 @@ class Checkpoint:
         """The changes with which the pipeline doesn't start."""
         yield from (one for one in self._other_facts(found, known, pipeline) if one.effect == "refused")
         yield from (one for one in self._other_destinations(found, pipeline, abandon) if one.effect == "refused")
+        yield from _other_claims(found, pipeline)
         queues = [one.queue for one in pipeline.route if one.queue.name in found["queues"]]
         written = found.get(_ORDERING)
         if written is None:
@@ -548,6 +552,31 @@ class Checkpoint:
                     remedy = f"move it to that number: seriatim pipeline move {pipeline.source_file or 'FILE'}; or change it back"
                 reason = f"its {fact} {verb} {before}, yours {verb} {after}"
                 yield Change("", fact, before, after, "refused", reason, remedy)
+
+
+def _claims(pipeline: Pipeline) -> str | None:
+    return None if pipeline.claims is None else "journal"
+
+
+def _other_claims(found: Mapping[str, Any], pipeline: Pipeline) -> Iterator[Change]:
+    """Whether runs deliver in turn is for ever; and then no destination comes again under a name that it had."""
+    before, after = found.get(_CLAIMS), _claims(pipeline)
+    if before != after:
+        reason = (
+            "the journal doesn't know what was delivered without it, so the other region would deliver that again"
+            if after
+            else "what waits here may be delivered by the other region, and only the journal knows"
+        )
+        yield Change("", _CLAIMS, before or "none", after or "none", "refused", reason)
+    if after is None:
+        return
+    known = _histories(found)
+    for one in pipeline.route:
+        name = one.queue.name
+        if name in known and name not in found["queues"]:
+            reason = "the journal knows its numbers of before as delivered"
+            where = f"destination {name!r}"
+            yield Change(where, "destination", "taken away", "added", "refused", reason, "give it another name")
 
 
 def _is_log(text: bytes, *, least: int) -> bool:

@@ -11,6 +11,7 @@ from typing import Literal, Self
 from seriatim.errors import InvariantBroken
 from seriatim.kernel.held_groups import missing_numbers
 from seriatim.spark.calls.register import Call
+from seriatim.spark.control.lease_state import LeaseState
 from seriatim.spark.deliver.outgoing import Waiting
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason
 from seriatim.spark.resequence.bucket import MOST_SKIPPED
@@ -20,6 +21,7 @@ __all__ = [
     "Again",
     "Ending",
     "HeldGroup",
+    "LeaseState",
     "News",
     "Ports",
     "Progress",
@@ -384,5 +386,5 @@ class RunSummary:
 #: Called after each micro-batch.
 Report = Callable[[Progress], None]
 #: What is told between micro-batches.
-News = Running | Ports | Again
+News = Running | Ports | Again | LeaseState
 Tell = Callable[[News], None]

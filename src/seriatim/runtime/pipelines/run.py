@@ -20,6 +20,7 @@ from seriatim.runtime.pipelines.attempts import Attempts
 from seriatim.runtime.pipelines.box_format import boxed
 from seriatim.runtime.pipelines.checkpoint import Checkpoint, Identity
 from seriatim.runtime.pipelines.failure_cause import cause_of
+from seriatim.runtime.pipelines.lease import PipelineLease, leased
 from seriatim.runtime.pipelines.progress import (
     Account,
     Ending,
@@ -125,12 +126,14 @@ def run(
         with (
             pipeline_session(settings, checkpoint, lock, verbose=verbose) as session,
             boxed(pipeline, session),
+            leased(pipeline, checkpoint.root) as lease,
             stop.listening(),
         ):
+            watch.lease = lease
             attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
             former = checkpoint.former(pipeline)
             if former is not None:
-                unfinished = partial(_start, session, checkpoint, identity, fence, tally, former, trigger_s=None)
+                unfinished = partial(_start, session, checkpoint, identity, fence, tally, lease, former, trigger_s=None)
                 # Its box may be needed by what is not in the file any more.
                 own: AbstractContextManager[None] = nullcontext() if pipeline.needs_box else boxed(former, session)
                 with own, watch.under(former):
@@ -144,7 +147,7 @@ def run(
             gone = watch.abandoned(identity.history.gone)
             if gone or identity.moved is not None or tally.is_lost:
                 checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
-            begin = partial(_start, session, checkpoint, identity, fence, tally)
+            begin = partial(_start, session, checkpoint, identity, fence, tally, lease)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s
             query = _Query(partial(begin, pipeline, trigger_s=trigger_s, available_now=drain), attempts())
             try:
@@ -213,6 +216,7 @@ def _start(
     identity: Identity,
     fence: int,
     tally: Tally,
+    lease: PipelineLease | None,
     pipeline: Pipeline,
     *,
     trigger_s: float | None,
@@ -225,7 +229,7 @@ def _start(
     incarnations = {name: number - 1 for name, number in identity.history.incarnations.items()}
     sink = Sink(
         session, pipeline, identity.id, folders, keeping(checkpoint, tally.add), fence=fence,
-        incarnations=incarnations, departed=identity.departed,
+        incarnations=incarnations, departed=identity.departed, lease=lease,
     )  # fmt: skip
 
     def before(batch: int) -> None:
@@ -358,6 +362,9 @@ class _Watch:
         self._skipped = SkippedHoles()
         self._cared = self._timed = 0.0
         self._failing: tuple[tuple[str, str], ...] = ()
+        #: The lease of the pipeline, where two runs share it.
+        self.lease: PipelineLease | None = None
+        self._lease_told: tuple[str, str | None, str | None] | None = None
         self._pace = Pace(since=time.time())
         self._pace.keep(checkpoint.root)
 
@@ -442,8 +449,18 @@ class _Watch:
             self._timed = now
             self._tell(Running(hand.batch, round(hand.seconds, 1), next(iter(calls_in(self._checkpoint.calls)), None)))
 
+    def _tell_lease(self) -> None:
+        if self.lease is None:
+            return
+        state = self.lease.state
+        if state.key != self._lease_told:
+            self._lease_told = state.key
+            if self._tell is not None:
+                self._tell(state)
+
     def _tell_ports(self, sink: Sink) -> None:
-        waiting = tuple(one for one in sink.waiting() if one.reason)
+        self._tell_lease()
+        waiting = tuple(one for one in sink.waiting() if one.reason and not one.stands_by)
         failing = tuple((one.destination, one.reason) for one in waiting)
         if failing != self._failing:
             self._failing = failing

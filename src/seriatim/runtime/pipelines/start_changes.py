@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, Literal
 
-from seriatim.pipeline.declared.pipeline import Destination, Pipeline, Receive
+from seriatim.pipeline.declared.pipeline import TABLE, Destination, Pipeline, Receive
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.text.counted import counted
 
@@ -211,9 +211,7 @@ def _of_location(entry: Receive) -> dict[str, Any]:
 def _of_place(one: Destination) -> dict[str, Any]:
     policy = one.queue.policy
     parameters = {each.name: getattr(policy, each.name) for each in fields(policy)}
-    port = " ".join(
-        str(part) for part in (one.deliver.format, one.deliver.path or one.deliver.options.get("path")) if part
-    )
+    port = " ".join(str(part) for part in (one.deliver.format, _place_of(one)) if part)
     function = None if one.process is None else f"{one.process.function}, on error {one.process.on_error}"
     later = {name: value for name, value in parameters.items() if name not in _FIXED}
     expiry = {name: getattr(one.queue, name) for name in ("expire_after", "expire_to")}
@@ -227,6 +225,12 @@ def _of_place(one: Destination) -> dict[str, Any]:
     }
 
 
+def _place_of(one: Destination) -> object:
+    """The folder, or the table, of a destination."""
+    port = one.deliver
+    return port.path or port.options.get("path") or (port.options.get("table") if port.format == TABLE else None)
+
+
 def _of_pipeline(pipeline: Pipeline) -> dict[str, Any]:
     process = pipeline.process
     function = None if process is None else f"{process.function}, on error {process.on_error}"
@@ -235,7 +239,8 @@ def _of_pipeline(pipeline: Pipeline) -> dict[str, Any]:
     horizon = (
         {"horizon": "1 h" if pipeline.horizon_s is None else f"{pipeline.horizon_s:g} s"} if pipeline.merges else {}
     )
-    return {"process": function, **times, "arrival": pipeline.arrival, **horizon, **folders}
+    claims = {} if pipeline.claims is None else {"lease": f"{pipeline.claims.lease_s:g} s"}
+    return {"process": function, **times, "arrival": pipeline.arrival, **horizon, **claims, **folders}
 
 
 def _said(value: object) -> str:

@@ -17,11 +17,11 @@ from pyspark.sql import types as T
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline
+from seriatim.spark.deliver.layout import flat_columns
 from seriatim.spark.deliver.outbox import Kept, folder_name, kept_in
 from seriatim.spark.deliver.port import Port, sync_folder
 from seriatim.spark.deliver.stage import SET_ASIDE, Folders
 from seriatim.spark.frames.columns import quoted
-from seriatim.spark.process.stage import properties
 
 __all__ = ["set_aside_waiting"]
 
@@ -77,21 +77,13 @@ def _rows(session: SparkSession, batch: Path, kind: str, kept: Kept, former: Pip
         case "csv":
             names, options = kept.columns, kept.options
             if not names:  # of an earlier version, which didn't note them
-                names = tuple(_columns(former))
+                names = tuple(flat_columns(former))
                 options = next((one.deliver.options for one in former.route if one.queue.name == name), {})
             header = options.get("header", "true") == "true"
             reader = session.read.option("multiLine", "true").option("escape", '"').option("quote", '"')
             found = reader.options(header=header, sep=options.get("sep", options.get("delimiter", ","))).csv(files)
             return found if header else found.toDF(*names, *found.columns[len(names) :])
     raise CheckpointMismatch(f"what waits for {name!r} has the format {kind}", where=str(batch))
-
-
-def _columns(pipeline: Pipeline) -> list[str]:
-    """The columns of a file without a header, in their order."""
-    ticket = ["ticket"] if any(one.stamp is not None for one in pipeline.receive) else []
-    parts = ["parent_id", "part", "parts"] if any(one.split is not None for one in pipeline.receive) else []
-    order = ["group", "sequence", "ordinal", "late"]
-    return ["message_id", "type", "location", *ticket, *parts, *order, *properties(pipeline), "body"]
 
 
 def _lines(rows: DataFrame, name: str) -> DataFrame:

@@ -19,13 +19,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from seriatim.pipeline.declared.pipeline import DROP
+from seriatim.pipeline.declared.pipeline import DROP, TABLE, Pipeline
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.deliver.set_aside_reasons import without_place
-from seriatim.spark.process.stage import spread
+from seriatim.spark.process.stage import properties, spread
 from seriatim.spark.process.step import OUTPUTS
 
-__all__ = ["DepartedQueue", "Layout"]
+__all__ = ["DepartedQueue", "Layout", "flat_columns"]
 
 _JSON = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
 _PARTS = ("parent_id", "part", "parts")
@@ -33,7 +33,7 @@ _LEFT = (("ordinal", "ordinal"), ("late", "late"))
 #: Only where groups are forgotten.
 _INCARNATION = "incarnation"
 # Formats that have no structs.
-_FLAT = frozenset({"csv", "jdbc"})
+_FLAT = frozenset({"csv", "jdbc", TABLE})
 
 # Before the name of a column: what the message had there when it was put in order.
 _KEPT = "_by_"
@@ -213,6 +213,16 @@ class Layout:
             ),
             _JSON,
         )
+
+
+def flat_columns(pipeline: Pipeline) -> dict[str, str]:
+    """The columns of a delivered row in a format that has no structs, with their Spark types. Destinations that were added again have one more."""
+    ticket = {"ticket": "string"} if any(one.stamp is not None for one in pipeline.receive) else {}
+    parts = {"parent_id": "string", "part": "bigint", "parts": "bigint"}
+    parts = parts if any(one.split is not None for one in pipeline.receive) else {}
+    first = {"message_id": "string", "type": "string", "location": "string"}
+    order = {"group": "string", "sequence": "bigint", "ordinal": "bigint", "late": "boolean"}
+    return {**first, **ticket, **parts, **order, **properties(pipeline), "body": "binary"}
 
 
 def _with_whole_tickets(frame: DataFrame) -> DataFrame:

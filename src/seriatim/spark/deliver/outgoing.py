@@ -2,7 +2,8 @@
 
 A port that fails makes only its own destination wait. From then on its batches go to the outbox, so that order is
 kept; the oldest batch is retried, after 1 s at first and at most every minute, and when all batches are delivered
-the next goes directly into the port again. Another sink of Spark always gets its batches from the outbox.
+the next goes directly into the port again. Another sink of Spark, and one that only one of two runs writes to at a time (`claimed.py`), always get their
+batches from the outbox.
 
 Two threads work here: the thread of the micro-batch calls `ready` and `put`, a carrier thread calls `carry`.
 """
@@ -15,6 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from seriatim.errors import EnvironmentProblem
+from seriatim.spark.deliver.claimed import Claimed, StandsBy
 from seriatim.spark.deliver.outbox import Kept, Outbox
 from seriatim.spark.deliver.port import Port
 from seriatim.spark.deliver.targets import Folder, Target, reason_of
@@ -23,6 +25,8 @@ __all__ = ["Outgoing", "Waiting"]
 
 _FIRST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 60.0
+#: So many batches are looked at when this run stands by: the first one that the other run hasn't delivered doesn't keep all behind it.
+_MOST_LOOKED_AT = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +39,7 @@ class Waiting:
         batches: the number of their micro-batches.
         since: the time since which it waits, such as 2024-05-01T10:00:00Z.
         reason: the last error of the port; empty: nothing is wrong, the rows are being delivered.
+        stands_by: whether nothing is wrong with the port: another run of the pipeline has the lease, or nobody can know.
     """
 
     destination: str
@@ -42,6 +47,7 @@ class Waiting:
     batches: int
     since: str
     reason: str
+    stands_by: bool = False
 
 
 class Outgoing:
@@ -67,6 +73,7 @@ class Outgoing:
         self._rewritten = False
         self._reason = outbox.kept[-1].reason if outbox.kept else ""
         self._since = outbox.kept[0].since if outbox.kept else 0.0
+        self._stands_by = False
         self._pause_s = _FIRST_PAUSE_S
         self._next_try = clock()
         self._stopped = False
@@ -88,7 +95,8 @@ class Outgoing:
             return None
         since = min([one.since for one in kept], default=self._since)
         moment = dt.datetime.fromtimestamp(int(since), dt.UTC).isoformat().replace("+00:00", "Z")
-        return Waiting(self.destination, sum(one.rows for one in kept), len(kept), moment, reason)
+        rows = sum(one.rows for one in kept)
+        return Waiting(self.destination, rows, len(kept), moment, reason, bool(reason) and self._stands_by)
 
     def claim(self) -> None:
         """Claim the port; if it can't be written, its destination waits.
@@ -154,9 +162,9 @@ class Outgoing:
                     remedy="mend that; the next run goes on where this one stopped",
                 )
             since = self._since if self._reason else time.time()
-            self._outbox.put(
-                Kept(batch, rows, since, self._reason, self._columns, dict(self._outbox.port.options)), parts
-            )
+            reason = "" if self._stands_by else self._reason  # who has the lease the next run finds out itself
+            kept = Kept(batch, rows, since, reason, self._columns, dict(self._outbox.port.options))
+            self._outbox.put(kept, parts)
             self._rewritten = False
             return True
         try:
@@ -188,6 +196,9 @@ class Outgoing:
                     self._target.claim()
                 else:
                     self._target.take(oldest.batch, self._outbox.port.folder(oldest.batch))
+            except StandsBy as told:
+                self._stand_by(str(told))
+                return
             except Exception as error:  # noqa: BLE001 - a sink of Spark's raises whatever it likes
                 if not self._stopped:
                     self._blame(reason_of(error))
@@ -201,9 +212,27 @@ class Outgoing:
         """Let the carrier thread end after its present batch."""
         self._stopped = True
 
+    def _stand_by(self, reason: str) -> None:
+        """Note why this run doesn't deliver now, and remove what another one has delivered, so that the checkpoint doesn't grow."""
+        target = self._target
+        if not isinstance(target, Claimed):
+            raise TypeError(target)
+        if not self._reason:
+            self._since = time.time()
+        self._reason, self._stands_by, self._pause_s = reason, True, _FIRST_PAUSE_S
+        self._next_try = self._clock() + target.look_s
+        try:
+            for later in self._outbox.kept[1:_MOST_LOOKED_AT]:
+                if target.is_over(self._outbox.port.folder(later.batch)):
+                    self._outbox.drop(later)
+        except StandsBy:
+            return  # the journal is away: nobody can know
+        except Exception as error:  # noqa: BLE001 -- as of any target
+            self._blame(reason_of(error))
+
     def _blame(self, reason: str) -> None:
         if not self._reason:
             self._since = time.time()
-        self._reason = reason or "it failed without a word"
+        self._reason, self._stands_by = reason or "it failed without a word", False
         self._next_try = self._clock() + self._pause_s
         self._pause_s = min(2 * self._pause_s, _LONGEST_PAUSE_S)

@@ -26,8 +26,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
 from seriatim.errors import CheckpointMismatch, UsageError
-from seriatim.pipeline.declared.pipeline import BOX, DROP, Deliver, Pipeline
+from seriatim.pipeline.declared.pipeline import BOX, DROP, TABLE, Deliver, Pipeline
 from seriatim.pipeline.text.counted import counted
+from seriatim.spark.deliver.claimed import Claimed, Lease
 from seriatim.spark.deliver.file_formats import FORMATS, check_options
 from seriatim.spark.deliver.file_parts import ANSWER, Outlet, Parts
 from seriatim.spark.deliver.layout import DepartedQueue, Layout
@@ -98,6 +99,7 @@ class Sink:
         fence: the number of the run, higher than that of each run before it: no earlier run delivers any more.
         incarnations: see `Layout`.
         departed: see `Layout`.
+        lease: the right to deliver, where two runs of the pipeline share it; None: this run delivers.
         clock: monotonic seconds.
 
     Raises:
@@ -117,12 +119,13 @@ class Sink:
         fence: int = 0,
         incarnations: Mapping[str, int] | None = None,
         departed: Sequence[DepartedQueue] = (),
+        lease: Lease | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         delivering = [destination for destination in pipeline.route if destination.deliver.format != DROP]
         self._queues = [destination.queue for destination in delivering]
         self._names = tuple(queue.name for queue in self._queues)
-        self._outgoing = _outgoing(session, pipeline, identity, folders, fence, clock)
+        self._outgoing = _outgoing(session, pipeline, identity, folders, fence, clock, lease)
         self._formats = [destination.deliver.format for destination in delivering]
         # Whether any port takes columns, and not lines of text.
         self._typed = any(kind != "json" for kind in self._formats)
@@ -271,7 +274,13 @@ class Sink:
 
 
 def _outgoing(
-    session: SparkSession, pipeline: Pipeline, identity: str, folders: Folders, fence: int, clock: Callable[[], float]
+    session: SparkSession,
+    pipeline: Pipeline,
+    identity: str,
+    folders: Folders,
+    fence: int,
+    clock: Callable[[], float],
+    lease: Lease | None,
 ) -> list[Outgoing]:
     """The deliveries of all destinations with a port, and of set-aside and unrouted messages."""
 
@@ -288,11 +297,18 @@ def _outgoing(
         elif deliver.format in FORMATS:
             target: Target = Folder(_port(name, deliver, fence), pipeline.name, identity)
             made.append(way(name, target, folder_name(name), deliver.format, options))
-        elif deliver.format == BOX:
-            target = BoxSink(session, f"{identity} {name}", options, fence)
-            made.append(way(name, target, folder_name(name), "parquet", {}))
+        elif deliver.format == TABLE:
+            if lease is None:
+                raise UsageError("a table needs claims: journal", where=f"destination {name}")
+            made.append(way(name, Claimed(name, lease), folder_name(name), "parquet", {}))
         else:
-            target = SparkSink(session, deliver.format, deliver.path, options)
+            target = (
+                BoxSink(session, f"{identity} {name}", options, fence)
+                if deliver.format == BOX
+                else SparkSink(session, deliver.format, deliver.path, options, by_number=lease is not None)
+            )
+            if lease is not None:
+                target = Claimed(name, lease, target)
             made.append(way(name, target, folder_name(name), "parquet", {}))
     for name, root in ((SET_ASIDE, folders.set_aside), (UNROUTED, folders.unrouted)):
         target = Folder(Port(name, root.absolute(), "json", fence=fence), pipeline.name, identity)

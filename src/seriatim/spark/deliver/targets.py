@@ -27,6 +27,8 @@ __all__ = ["BoxSink", "Folder", "SparkSink", "Target", "reason_of"]
 _MOST = 300
 #: What a reader of a Kafka topic needs to drop repeated records.
 _HEADERS = ("message_id", "ordinal", "incarnation")
+#: Likewise, where two runs write to it: their ordinals may differ.
+_NUMBERED = ("message_id", "sequence")
 #: So long a batch waits for room in a queue of a box before its destination is said to wait.
 _WAIT = "5s"
 _OURS = re.compile(r"seriatim\.errors\.\w+: ")
@@ -95,13 +97,23 @@ class SparkSink:
         format: the name of the data source.
         path: the path, for formats that have one.
         options: the options of the writer.
+        by_number: whether two runs write to it in turn, so that its readers drop repeated rows by group and number.
     """
 
-    def __init__(self, session: SparkSession, format: str, path: Path | None, options: Mapping[str, str]) -> None:  # noqa: A002 - the word of the file
+    def __init__(
+        self,
+        session: SparkSession,
+        format: str,  # noqa: A002 - the word of the file
+        path: Path | None,
+        options: Mapping[str, str],
+        *,
+        by_number: bool = False,
+    ) -> None:
         self._session = session
         self._format = format
         self._path = path
         self._options = dict(options)
+        self._headers = _NUMBERED if by_number else _HEADERS
 
     def claim(self) -> None:
         """See `Target`. Only a write shows whether Spark can write."""
@@ -123,7 +135,7 @@ class SparkSink:
     def _read(self, file: Path) -> DataFrame:
         schema = from_arrow_schema(pq.read_schema(file))
         frame = self._session.read.schema(schema).parquet(str(file))
-        return _records(frame) if self._format.lower() == "kafka" else frame
+        return _records(frame, self._headers) if self._format.lower() == "kafka" else frame
 
 
 class BoxSink(SparkSink):
@@ -155,14 +167,14 @@ class BoxSink(SparkSink):
         return super()._read(file).drop(*self._left_out)
 
 
-def _records(frame: DataFrame) -> DataFrame:
+def _records(frame: DataFrame, names: tuple[str, ...]) -> DataFrame:
     """Rows as Kafka's sink takes them: the group is the key, so that a group stays in one partition.
 
     Other columns stay behind, because the sink reads columns by name, and a property may be called `partition`.
     """
     headers = [
         F.struct(F.lit(name).alias("key"), F.col(name).cast("string").cast("binary").alias("value"))
-        for name in _HEADERS
+        for name in names
         if name in frame.columns
     ]
     return frame.select(

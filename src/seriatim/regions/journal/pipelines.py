@@ -1,0 +1,322 @@
+"""Pipelines that run once in each region: whose turn it is to deliver, what is delivered, and the tables that get it in the same transaction.
+
+The lease of a pipeline is a claim with a random id and a version, like that of a session. Delivering ends with one message to the server that has the
+rows, the numbers, the check of the lease and the commit: a holder that stops anywhere before it has changed nothing, and one that stops behind it holds
+no locks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, cast
+from uuid import uuid4
+
+import psycopg
+from psycopg import errors, sql
+
+from seriatim.box.postgres.array_text import written
+from seriatim.errors import EnvironmentProblem, LeaseLost, SchemaMismatch, UsageError, shown
+from seriatim.regions.journal.connections import Connections, JournalConnection
+from seriatim.regions.journal.statements import Statements, send_all, statement
+from seriatim.regions.journal.values import LONGEST_LEASE_S, Token
+
+__all__ = ["OutputTable", "PipelineClaim", "PipelineView", "Pipelines"]
+
+#: What the statement that checks the lease can't read as a number.
+_LOST = "the lease is another's"
+#: So long an answer to a statement with rows is waited for.
+_WRITING_S = 60.0
+#: The groups of one statement.
+_PORTION = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineClaim:
+    """The right of one run to deliver what its pipeline releases.
+
+    Args:
+        pipeline: the pipeline.
+        id: random.
+        token: for other systems: a later claim has a higher one.
+        lease: microseconds, by the journal's clock.
+    """
+
+    pipeline: str
+    id: str = field(repr=False)
+    token: Token
+    lease: int
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineView:
+    """A pipeline that runs in two regions.
+
+    Args:
+        pipeline: its name.
+        region: the region that delivers; None: no run has the lease.
+        holder: the machine and the process there.
+        held_since: when they took the lease.
+        lease_until: when it ends, unless it is renewed.
+        is_over: whether that has passed, so that another run may take it.
+        take_overs: how often a run took it from one that said nothing any more.
+        version: of the present claim, or the last one.
+    """
+
+    pipeline: str
+    region: str | None
+    holder: str | None
+    held_since: datetime | None
+    lease_until: datetime | None
+    is_over: bool
+    take_overs: int
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTable:
+    """A table in the journal's database.
+
+    Args:
+        name: its name, or ``schema.name``.
+        columns: its columns that are written, with their types in PostgreSQL.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+
+    @property
+    def _identifier(self) -> sql.Identifier:
+        return sql.Identifier(*self.name.split("."))
+
+    def insertion(self, names: Sequence[str]) -> sql.Composed:
+        """The statement that inserts arrays, which are parameters ``c0``, ``c1`` …, into some of the columns.
+
+        Raises:
+            SchemaMismatch: rows that wait have a column that the declaration doesn't have any more.
+        """
+        for name in names:
+            if name not in self.columns:
+                what = f"rows that wait have a column {name!r}, which isn't declared any more"
+                raise SchemaMismatch(what, where=f"table {self.name}", remedy="promote it until they are delivered")
+        places = [sql.Identifier(f"c{at}") for at in range(len(names))]
+        arrays = [
+            sql.SQL("{}::{}[]").format(sql.Placeholder(f"c{at}"), sql.SQL(self.columns[name]))
+            for at, name in enumerate(names)
+        ]
+        comma = sql.SQL(", ")
+        return sql.SQL("INSERT INTO {} ({}) SELECT {} FROM unnest({}) AS new ({})").format(
+            self._identifier, comma.join(map(sql.Identifier, names)), comma.join(places), comma.join(arrays),
+            comma.join(places),
+        )  # fmt: skip
+
+    @property
+    def made_by(self) -> str:
+        """The statement that makes it."""
+        columns = ", ".join(f'"{name}" {kind}' for name, kind in self.columns.items())
+        return f"CREATE TABLE {self.name} ({columns})"
+
+
+class Pipelines:
+    """What a journal knows of pipelines. Threads share it; each call is a transaction."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def claim(
+        self, pipeline: str, region: str, holder: str, *, lease: float, former: PipelineClaim | None = None
+    ) -> PipelineClaim | PipelineView:
+        """Ask for the lease of a pipeline.
+
+        Args:
+            pipeline: its name.
+            region: the region of the run that asks.
+            holder: its machine and process, for people.
+            lease: seconds after which the claim ends, if it isn't renewed.
+            former: the former claim of this run, which needn't end before.
+
+        Returns:
+            the claim; or who has it.
+
+        Raises:
+            UsageError: a lease that isn't positive or is longer than a day.
+            Unavailable: the journal can't be reached.
+        """
+        length = round(lease * 1_000_000)
+        if not 0 < length <= LONGEST_LEASE_S * 1_000_000:
+            raise UsageError(f"a lease can't be {shown(lease, 80)} s", remedy="more than 0 s, at most a day")
+        ident = str(uuid4())
+        asked = {
+            "name": pipeline, "claim": ident, "region": region, "holder": holder, "lease": length,
+            "former": None if former is None else former.id,
+        }  # fmt: skip
+
+        def work(statements: Statements) -> PipelineClaim | PipelineView:
+            _, taken, known = statements.several(
+                ("open_pipeline", {"name": pipeline}), ("claim_pipeline", asked),
+                ("list_pipelines", {"name": pipeline}), ends=True,
+            )  # fmt: skip
+            if taken:
+                return PipelineClaim(pipeline, ident, Token(taken[0].incarnation, taken[0].version), length)
+            return _view(known[0])
+
+        return self._connections.again(work)
+
+    def renew(self, claim: PipelineClaim) -> bool:
+        """Renew a lease; False: it is another's by now.
+
+        Raises:
+            Unavailable: the journal can't be reached.
+        """
+        found = self._connections.again(lambda one: one.rows("renew_pipeline", **_of(claim), lease=claim.lease))
+        return bool(found)
+
+    def give_back(self, claim: PipelineClaim) -> None:
+        """End a lease before its time, so that the other region needn't wait.
+
+        Raises:
+            Unavailable: the journal can't be reached.
+        """
+        self._connections.again(lambda one: one.do("give_back_pipeline", **_of(claim)))
+
+    def through(self, pipeline: str, destination: str, groups: Sequence[str]) -> dict[str, int]:
+        """Through which numbers groups of a destination are delivered; groups of which nothing is aren't there.
+
+        Raises:
+            Unavailable: the journal can't be reached.
+        """
+        found: dict[str, int] = {}
+        for at in range(0, len(groups), _PORTION):
+            some = list(groups[at : at + _PORTION])
+            place = {"pipeline": pipeline, "destination": destination, "groups": some}
+            rows = self._connections.again(lambda one, place=place: one.rows("read_delivered", **place))  # type: ignore[misc]
+            found.update({row.group_key: row.through for row in rows})
+        return found
+
+    def deliver(
+        self, claim: PipelineClaim, destination: str, through: Mapping[str, int], *, table: OutputTable | None = None,
+        rows: Mapping[str, list[Any]] | None = None,
+    ) -> None:  # fmt: skip
+        """Note through which numbers groups are delivered, and insert rows in the same transaction: all or nothing.
+
+        Args:
+            claim: the claim.
+            destination: the destination.
+            through: the last number of each group.
+            table: the table that gets rows; None: they are elsewhere.
+            rows: the values of its columns, by their names.
+
+        Raises:
+            LeaseLost: the lease is another's by now; nothing was written.
+            UsageError: the table doesn't take the rows.
+            SchemaMismatch, EnvironmentProblem: the table has changed, or the rights on it.
+            Unavailable: the journal can't be reached. It may have been written: read `through` again.
+        """
+        groups = list(through)
+        noted = {
+            "pipeline": claim.pipeline, "destination": destination, "groups": groups,
+            "numbers": [through[one] for one in groups],
+        }  # fmt: skip
+
+        def work(statements: Statements) -> None:
+            connection = cast("JournalConnection", statements.connection)
+            connection.patience = max(_WRITING_S, connection.patience or 0)
+            try:
+                with connection.pipeline():
+                    if table is not None and rows:
+                        given = {f"c{at}": values for at, values in enumerate(rows.values())}
+                        connection.execute(table.insertion(list(rows)), written(given))
+                        send_all(connection)
+                    connection.execute(statement("raise_delivered", statements.schema), written(noted))
+                    send_all(connection)
+                    kept = {**_of(claim), "lease": claim.lease, "lost": _LOST}
+                    connection.execute(statement("keep_pipeline", statements.schema), kept)
+                    connection.commit()
+            except errors.UniqueViolation as error:  # of the table: the numbers have no such key
+                connection.rollback()
+                raise UsageError(
+                    error.diag.message_primary or str(error),
+                    where="" if table is None else f"table {table.name}",
+                    remedy="it has rows that this pipeline hasn't delivered, or a key that isn't of a message: mend that",
+                ) from None
+            except errors.InvalidTextRepresentation as error:
+                if _LOST not in str(error):
+                    raise
+                connection.rollback()
+                raise LeaseLost(
+                    "another region delivers by now",
+                    where=f"pipeline {claim.pipeline!r}",
+                    remedy="ask for the lease again",
+                ) from None
+
+        self._connections.again(work)
+
+    def check_table(self, table: OutputTable) -> None:
+        """See whether rows can be inserted into a table: it is there, with these columns, of types that take the values, and the role may.
+
+        Raises:
+            SchemaMismatch: the table, or a column, is missing, or has another type.
+            EnvironmentProblem: the role may not.
+            Unavailable: the journal can't be reached.
+        """
+        names = list(table.columns)
+
+        def work(statements: Statements) -> None:
+            try:
+                statements.connection.execute(table.insertion(names), {f"c{at}": "{}" for at in range(len(names))})
+                statements.connection.rollback()
+            except psycopg.Error as error:
+                statements.connection.rollback()
+                raise self._table_error(statements, table, error) from error
+
+        self._connections.again(work)
+
+    def _table_error(self, statements: Statements, table: OutputTable, error: psycopg.Error) -> Exception:
+        where = f"table {table.name} of {self._connections.place}"
+        told = error.diag.message_primary or str(error)
+        match error:
+            case errors.UndefinedTable() | errors.InvalidSchemaName():
+                return SchemaMismatch("there is no such table", where=where, remedy=table.made_by)
+            case errors.UndefinedColumn():
+                lacking = [name for name in table.columns if name not in self._columns(statements, table)]
+                added = ", ".join(f'ADD COLUMN "{name}" {table.columns[name]}' for name in lacking)
+                missing = ", ".join(lacking) or told
+                return SchemaMismatch(
+                    f"it has no column {missing}", where=where, remedy=f"ALTER TABLE {table.name} {added}"
+                )
+            case errors.DatatypeMismatch() | errors.CannotCoerce() | errors.UndefinedFunction():
+                return SchemaMismatch(told, where=where, remedy=f"it has to take what this one takes: {table.made_by}")
+            case errors.InsufficientPrivilege():
+                return EnvironmentProblem(told, where=where, remedy=f"GRANT INSERT ON {table.name}")
+        return error
+
+    @staticmethod
+    def _columns(statements: Statements, table: OutputTable) -> set[str]:
+        names = table.name.split(".")
+        place = {"schema": names[0] if len(names) > 1 else None, "name": names[-1]}
+        return {row.column_name for row in statements.rows("table_columns", **place)}
+
+    def known(self, pipeline: str | None = None) -> list[PipelineView]:
+        """Pipelines by name, with who delivers; None: all.
+
+        Raises:
+            Unavailable: the journal can't be reached.
+        """
+        return [_view(row) for row in self._connections.again(lambda one: one.rows("list_pipelines", name=pipeline))]
+
+
+def _of(claim: PipelineClaim) -> dict[str, Any]:
+    return {"name": claim.pipeline, "claim": claim.id, "version": claim.token.version}
+
+
+def _view(row: Any) -> PipelineView:
+    is_over = row.lease_until is not None and row.lease_until <= row.now
+    return PipelineView(
+        row.name, row.region, row.holder, _time(row.held_since), _time(row.lease_until), is_over, row.take_overs,
+        row.version,
+    )  # fmt: skip
+
+
+def _time(micros: int | None) -> datetime | None:
+    return None if micros is None else datetime.fromtimestamp(micros / 1_000_000, UTC)

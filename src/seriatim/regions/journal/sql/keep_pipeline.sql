@@ -1,0 +1,9 @@
+-- The last statement before a commit that is sent along: it fails, and so does the commit, if the lease of the pipeline is another's by now.
+-- Caller: pipelines.py. Locks: the pipeline, until that commit; nobody who stands still between the two holds it. Index: the key.
+WITH kept AS (
+    UPDATE {schema}.pipelines
+    SET lease_until = greatest(lease_until, {now} + %(lease)s::bigint)
+    WHERE name = %(name)s AND claim = %(claim)s AND version = %(version)s
+    RETURNING version
+)
+SELECT CAST(CASE WHEN count(*) = 1 THEN '1' ELSE %(lost)s::text END AS integer) AS kept FROM kept

@@ -1,0 +1,276 @@
+"""The lease of a pipeline that runs once in each region: the run that has it delivers, the other one orders along and keeps its state.
+
+A thread asks for the lease and renews it. By its own monotonic clock a claim ends when its length has passed since it was asked for, whether the journal
+answers or not; in the end the journal decides, which refuses a delivery under a claim that isn't the present one.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from seriatim.errors import LeaseLost, SeriatimError, Unavailable
+from seriatim.pipeline.declared.pipeline import TABLE, JournalPlace, Pipeline
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.pipelines import OutputTable, PipelineClaim, PipelineView
+from seriatim.regions.journal.schema import DEFAULT_SCHEMA
+from seriatim.spark.control.lease_state import LeaseState
+from seriatim.spark.deliver.claimed import StandsBy
+from seriatim.spark.deliver.layout import flat_columns
+
+__all__ = ["PipelineLease", "leased", "output_table"]
+
+_LOG = logging.getLogger("seriatim.pipeline")
+#: So often in its length a lease is renewed.
+_RENEWALS = 3
+#: A run without the lease asks again after this share of its length, and at least once a second.
+_ASKS, _LONGEST_LOOK_S = 5, 1.0
+#: For so many seconds an answer of the journal is waited for, at most; of a short lease a part of it.
+_PATIENCE_S = 5.0
+#: The types of properties in PostgreSQL; others are called there as in Spark.
+_TYPES = {"string": "text", "double": "double precision", "timestamp": "timestamptz", "binary": "bytea"}
+
+
+def output_table(pipeline: Pipeline, name: str) -> OutputTable:
+    """The table of a destination, with the columns that it is to have."""
+    columns = {column: _TYPES.get(kind, kind) for column, kind in flat_columns(pipeline).items()}
+    return OutputTable(name, columns)
+
+
+class PipelineLease(threading.Thread):
+    """The lease, and what is done under it. Carriers of several destinations use it at once; see `Lease`.
+
+    Args:
+        journal: the journal.
+        pipeline: the pipeline's name.
+        place: the region of this run, and the lease's length.
+        tables: the tables of destinations that are delivered there, by destination.
+        told: called with each change of what is known of the lease.
+        clock: monotonic seconds.
+    """
+
+    def __init__(
+        self, journal: Journal, pipeline: str, place: JournalPlace, tables: Mapping[str, OutputTable],
+        told: Callable[[LeaseState], None] = lambda _: None, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        super().__init__(name="seriatim-lease", daemon=True)
+        self._known = journal.pipelines
+        self._pipeline = pipeline
+        self._region = place.region
+        self._lease_s = place.lease_s
+        self._tables = dict(tables)
+        self._told = told
+        self._clock = clock
+        self._holder = f"{socket.gethostname()}, process {os.getpid()}"
+        self._lock = threading.Lock()
+        self._claim: PipelineClaim | None = None
+        self._until = 0.0
+        #: What is known; replaced, never changed.
+        self.state = LeaseState("waiting", self._region, reason="the journal hasn't been asked yet")
+        self._ended = threading.Event()
+
+    @property
+    def look_s(self) -> float:
+        """See `Lease`."""
+        return min(_LONGEST_LOOK_S, self._lease_s / _ASKS)
+
+    def held(self) -> PipelineClaim | None:
+        """See `Lease`."""
+        with self._lock:
+            return self._claim if self._clock() < self._until else None
+
+    def why(self) -> str:
+        """See `Lease`; without the lease's end, which moves on."""
+        state = self.state
+        match state.state:
+            case "active":
+                return "the lease wasn't renewed in time"
+            case "passive":
+                return replace(state, until=None).in_words
+        return state.in_words
+
+    def through(self, destination: str, groups: Sequence[str]) -> Mapping[str, int]:
+        """See `Lease`."""
+        if self.state.state == "waiting":
+            raise StandsBy(self.why())  # it needn't be waited for once more by each destination
+        with self._standing_by(None):
+            return self._known.through(self._pipeline, destination, groups)
+
+    def note(self, claim: Any, destination: str, through: Mapping[str, int]) -> None:
+        """See `Lease`."""
+        with self._standing_by(claim):
+            self._known.deliver(claim, destination, through)
+
+    def insert(self, claim: Any, destination: str, through: Mapping[str, int], rows: Mapping[str, list[Any]]) -> None:
+        """See `Lease`.
+
+        Raises:
+            SeriatimError: the table doesn't take the rows.
+        """
+        with self._standing_by(claim):
+            self._known.deliver(claim, destination, through, table=self._tables[destination], rows=rows)
+
+    @contextmanager
+    def _standing_by(self, claim: PipelineClaim | None) -> Iterator[None]:
+        try:
+            yield
+        except LeaseLost as error:
+            self._lose(claim)
+            raise StandsBy(str(error)) from error
+        except Unavailable as error:
+            raise StandsBy(f"nobody delivers: {error}") from error
+
+    def _lose(self, claim: PipelineClaim | None) -> None:
+        with self._lock:
+            if self._claim is claim:  # else this run has got another one meanwhile
+                self._claim, self._until = None, 0.0
+
+    def begin(self) -> None:
+        """Ask for the lease once, and from then on in a thread.
+
+        Raises:
+            Unavailable: the journal can't be reached.
+            SchemaMismatch, EnvironmentProblem: a table isn't as it has to be.
+        """
+        for table in self._tables.values():
+            self._known.check_table(table)
+        self.ask()
+        self.start()
+
+    def end(self) -> None:
+        """Give the lease back, so that the other run needn't wait for its end."""
+        self._ended.set()
+        if self.is_alive():
+            self.join()
+        claim = self._claim
+        self._lose(claim)
+        if claim is None:
+            return
+        try:
+            self._known.give_back(claim)
+        except SeriatimError as error:
+            _LOG.warning(
+                "pipeline %s: the lease couldn't be given back, and runs out: %s", self._pipeline, error,
+                extra=fields("pipeline_lease_runs_out", pipeline=self._pipeline, region=self._region, error=str(error)),
+            )  # fmt: skip
+
+    def run(self) -> None:
+        """Renew the lease, or ask for it, until it is ended."""
+        while not self._ended.wait(self._lease_s / _RENEWALS if self.held() is not None else self.look_s):
+            self._ask_patiently()
+
+    def _ask_patiently(self) -> None:
+        try:
+            self.ask()
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the next time may do
+            if self.held() is None:  # else it goes on until its time is over
+                self._tell(LeaseState("waiting", self._region, reason=str(error)))
+
+    def ask(self) -> None:
+        """Renew the lease, or ask for it.
+
+        Raises:
+            Unavailable: the journal can't be reached.
+        """
+        claim, asked = self._claim, self._clock()
+        if claim is not None and self.held() is not None and self._known.renew(claim):
+            with self._lock:
+                if self._claim is claim:  # a delivery may have found that it is lost
+                    self._until = max(self._until, asked + self._lease_s)
+            self._tell(self._as_active(None))
+            return
+        asked = self._clock()
+        found = self._known.claim(self._pipeline, self._region, self._holder, lease=self._lease_s, former=claim)
+        if isinstance(found, PipelineClaim):
+            with self._lock:
+                self._claim, self._until = found, asked + self._lease_s
+            self._tell(self._as_active(None))
+            return
+        self._lose(claim)
+        self._tell(self._as_passive(found))
+
+    def _as_active(self, until: datetime | None) -> LeaseState:
+        return LeaseState("active", self._region, self._region, self._holder, _text(until))
+
+    def _as_passive(self, found: PipelineView) -> LeaseState:
+        return LeaseState("passive", self._region, found.region, found.holder, _text(found.lease_until))
+
+    def _tell(self, state: LeaseState) -> None:
+        former, self.state = self.state, state
+        self._told(state)
+        if state.key == former.key:
+            return
+        match state.state:
+            case "active":
+                _LOG.info(
+                    "pipeline %s is active in region %s", self._pipeline, self._region,
+                    extra=fields("pipeline_active", pipeline=self._pipeline, region=self._region),
+                )  # fmt: skip
+            case "passive":
+                _LOG.info(
+                    "pipeline %s in region %s is %s", self._pipeline, self._region, state.in_words,
+                    extra=fields(
+                        "pipeline_passive", pipeline=self._pipeline, region=self._region, holder=state.holder_region
+                    ),
+                )  # fmt: skip
+            case _:
+                _LOG.error(
+                    "pipeline %s in region %s: %s", self._pipeline, self._region, state.in_words,
+                    extra=fields(
+                        "pipeline_undecided", pipeline=self._pipeline, region=self._region, error=state.reason
+                    ),
+                )  # fmt: skip
+
+
+@contextmanager
+def leased(pipeline: Pipeline, checkpoint: Path) -> Iterator[PipelineLease | None]:
+    """The lease of a pipeline while the block runs; None: it has no claims, and delivers.
+
+    Args:
+        pipeline: the pipeline.
+        checkpoint: the folder of its checkpoint, in which is told what is known of the lease.
+
+    Raises:
+        UsageError: the DSN isn't one.
+        SchemaMismatch: the journal, or a table, isn't as it has to be.
+        EnvironmentProblem: the role lacks rights.
+        Unavailable: the journal can't be reached.
+    """
+    place = pipeline.claims
+    if place is None:
+        yield None
+        return
+    tables = {
+        one.queue.name: output_table(pipeline, one.deliver.options["table"])
+        for one in pipeline.route
+        if one.deliver.format == TABLE
+    }
+    patience = max(1.0, min(_PATIENCE_S, place.lease_s / 2))
+    with Journal.open(
+        place.dsn, schema=place.schema or DEFAULT_SCHEMA, connections=_connections(pipeline), patience=patience
+    ) as journal:
+        lease = PipelineLease(journal, pipeline.name, place, tables, lambda state: state.keep(checkpoint))
+        lease.begin()
+        try:
+            yield lease
+        finally:
+            lease.end()
+
+
+def _connections(pipeline: Pipeline) -> int:
+    """One for the lease, and some for the carriers."""
+    return 1 + min(8, len(pipeline.route))
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.replace(microsecond=0).isoformat().replace("+00:00", "Z")

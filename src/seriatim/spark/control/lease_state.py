@@ -1,0 +1,70 @@
+"""Whether a run delivers, where another run of the pipeline may: in a file that others read.
+
+The file is only for people to look at, as the pace is. It isn't synced, and one that is missing or damaged says nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+__all__ = ["LeaseState"]
+
+_FILE = "lease.json"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseState:
+    """What a run knows of the lease of its pipeline.
+
+    Args:
+        state: ``active``: this run delivers; ``passive``: another one does, and this one keeps its state; ``waiting``: nobody can know.
+        region: the region of this run.
+        holder_region: the region of the run that has the lease; None: it isn't known.
+        holder: its machine and process; None: it isn't known.
+        until: when the lease ends unless it is renewed, such as 2026-11-27T10:00:00Z, by the journal's clock; None: it isn't known.
+        reason: why nobody can know; empty otherwise.
+    """
+
+    state: Literal["active", "passive", "waiting"]
+    region: str
+    holder_region: str | None = None
+    holder: str | None = None
+    until: str | None = None
+    reason: str = ""
+
+    @property
+    def in_words(self) -> str:
+        """For people."""
+        match self.state:
+            case "active":
+                return f"active in region {self.region}"
+            case "passive":
+                who = "another run" if self.holder_region is None else f"region {self.holder_region}"
+                return f"passive: {who} has the lease{'' if self.until is None else f' until {self.until}'}"
+        return f"nobody delivers: {self.reason}"
+
+    @property
+    def key(self) -> tuple[str, str | None, str | None]:
+        """What of it is news when it changes."""
+        return self.state, self.holder_region, self.holder
+
+    def keep(self, root: Path) -> None:
+        """Write it into a checkpoint; what can't be written is left out: nothing depends on it."""
+        beside = root / f".{_FILE}"
+        try:
+            beside.write_text(json.dumps(asdict(self)), encoding="utf-8")
+            beside.replace(root / _FILE)
+        except OSError:
+            return
+
+    @classmethod
+    def of(cls, root: Path) -> LeaseState | None:
+        """What a run has told, from its checkpoint; None: nothing."""
+        try:
+            found = cls(**json.loads((root / _FILE).read_bytes()))
+        except (OSError, ValueError, TypeError):
+            return None
+        return found if found.state in ("active", "passive", "waiting") else None

@@ -1,0 +1,234 @@
+"""A target that only one of several runs writes to at a time: each orders the same messages, and the journal says which one delivers.
+
+A batch is delivered by its rows: those whose numbers are above the number through which their group is delivered. A batch of which no row is, another
+run has delivered, and nothing is done with it. `through` is read under the claim under which is written afterwards: as long as that claim is the present
+one nobody else writes, and when it isn't any more, the journal refuses it.
+
+A table of the journal's database gets the rows in the transaction that notes the numbers: exactly once. Any other sink gets them before: at least once.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from seriatim.kernel.columns import Bools, Ints
+from seriatim.kernel.delivered import portions, undelivered
+from seriatim.kernel.time import NEVER
+from seriatim.spark.deliver.targets import Target
+
+__all__ = ["MOST_ROWS", "Claimed", "Lease", "StandsBy"]
+
+#: So many rows a table gets in one transaction, at most, and about so many bytes.
+MOST_ROWS = 10_000
+_PORTION_BYTES = 8 * 2**20
+_KEYS = ["group", "sequence"]
+#: Where the rows are put together that a sink gets, beside the batch. No reader takes a name that begins with a dot for a part.
+_REST = ".rest"
+
+
+class StandsBy(Exception):
+    """This run may not deliver now; the text says why. What waits is looked at again soon."""
+
+
+class Lease(Protocol):
+    """What a run knows of its right to deliver, and does under it.
+
+    Each method raises `StandsBy` where the journal can't be reached, or the claim is another's by now.
+    """
+
+    @property
+    def look_s(self) -> float:
+        """After how many seconds somebody who stands by looks again."""
+
+    def held(self) -> Any:
+        """The claim of this run; None: it has none."""
+
+    def why(self) -> str:
+        """Why this run has no claim."""
+
+    def through(self, destination: str, groups: Sequence[str]) -> Mapping[str, int]:
+        """Through which numbers groups are delivered."""
+
+    def note(self, claim: Any, destination: str, through: Mapping[str, int]) -> None:
+        """Note through which numbers groups are delivered."""
+
+    def insert(self, claim: Any, destination: str, through: Mapping[str, int], rows: Mapping[str, list[Any]]) -> None:
+        """Insert rows into the table of a destination, and note the numbers, in one transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """The groups of a batch: their keys, the highest number of each, and through which number each is delivered."""
+
+    keys: pa.Array
+    highest: Ints
+    through: Ints
+
+    def places(self, rows: pa.Table) -> Ints:
+        """The place of each row's group."""
+        found: Ints = pc.index_in(_group_of(rows), self.keys).to_numpy(zero_copy_only=False).astype(np.int64)
+        return found
+
+    def new(self, rows: pa.Table) -> Bools:
+        """Which rows are still to be delivered."""
+        return undelivered(self.places(rows), _number_of(rows), self.through)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether no row is."""
+        return not undelivered(np.arange(len(self.highest)), self.highest, self.through).any()
+
+    def raised(self) -> dict[str, int]:
+        """Through which numbers the groups are delivered when all rows are."""
+        new = np.flatnonzero(self.highest > self.through)
+        return dict(zip(self.keys.take(pa.array(new)).to_pylist(), self.highest[new].tolist(), strict=True))
+
+
+class Claimed:
+    """The target.
+
+    Args:
+        destination: the name of the destination.
+        lease: the right to deliver.
+        sink: what takes the rows; None: a table of the journal's database.
+    """
+
+    def __init__(self, destination: str, lease: Lease, sink: Target | None = None) -> None:
+        self._destination = destination
+        self._lease = lease
+        self._sink = sink
+
+    @property
+    def look_s(self) -> float:
+        """See `Lease`."""
+        return self._lease.look_s
+
+    def claim(self) -> None:
+        """See `Target`. Whether the sink can be written only a write shows."""
+
+    def take(self, batch: int, folder: Path) -> None:
+        """See `Target`. Nothing is done with a batch that another run has delivered.
+
+        Raises:
+            StandsBy: this run may not deliver now.
+        """
+        claim = self._lease.held()  # before the numbers are read: what is read later may be of another run's time
+        groups = self._groups(folder)
+        if groups.is_over:
+            return
+        if claim is None:
+            raise StandsBy(self._lease.why())
+        if self._sink is None:
+            for rows in _portions(folder, groups):
+                self._lease.insert(claim, self._destination, _highest(rows), _values(rows))
+            return
+        rest = folder / _REST
+        try:
+            self._sink.take(batch, _written(folder, groups, rest))
+        finally:
+            shutil.rmtree(rest, ignore_errors=True)
+        self._lease.note(claim, self._destination, groups.raised())
+
+    def is_over(self, folder: Path) -> bool:
+        """Whether another run has delivered a batch.
+
+        Raises:
+            StandsBy: nobody can know.
+        """
+        return self._groups(folder).is_over
+
+    def _groups(self, folder: Path) -> _Groups:
+        found = [
+            pa.table({"group": _group_of(rows), "number": rows.column("sequence")})
+            .group_by("group")
+            .aggregate([("number", "max")])
+            for rows in _tables(folder, _KEYS)
+        ]
+        if not found:
+            return _Groups(pa.array([], pa.string()), np.zeros(0, np.int64), np.zeros(0, np.int64))
+        together = pa.concat_tables(found).group_by("group").aggregate([("number_max", "max")])
+        keys = together.column("group").combine_chunks()
+        known = self._lease.through(self._destination, keys.to_pylist())
+        through = np.array([known.get(key, NEVER) for key in keys.to_pylist()], np.int64)
+        return _Groups(keys, together.column("number_max_max").to_numpy().astype(np.int64), through)
+
+
+def _group_of(rows: pa.Table) -> pa.ChunkedArray:
+    """The key of each row's group; a queue without groups has one, whose key no group has."""
+    return pc.fill_null(rows.column("group"), "")
+
+
+def _number_of(rows: pa.Table) -> Ints:
+    found: Ints = rows.column("sequence").to_numpy().astype(np.int64)
+    return found
+
+
+def _highest(rows: pa.Table) -> dict[str, int]:
+    """The last number of each group."""
+    keyed = pa.table({"group": _group_of(rows), "number": rows.column("sequence")})
+    found = keyed.group_by("group").aggregate([("number", "max")])
+    return dict(zip(found.column("group").to_pylist(), found.column("number_max").to_pylist(), strict=True))
+
+
+def _values(rows: pa.Table) -> dict[str, list[Any]]:
+    return {name: rows.column(name).to_pylist() for name in rows.column_names}
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("part-*"))
+
+
+def _tables(folder: Path, columns: list[str] | None = None) -> Iterator[pa.Table]:
+    """The rows of a batch in their order, as they lie together in its files."""
+    for path in _files(folder):
+        with pq.ParquetFile(path) as file:
+            for number in range(file.num_row_groups):
+                yield file.read_row_group(number, columns=columns)
+
+
+def _portions(folder: Path, groups: _Groups) -> Iterator[pa.Table]:
+    """The rows that are still to be delivered, a message's together."""
+    kept: pa.Table | None = None
+    for table in _tables(folder):
+        new = table.filter(pa.array(groups.new(table)))
+        rows = new if kept is None else pa.concat_tables([kept, new])
+        ends = [end for _, end in _cut(rows, groups)]
+        # The last message of these rows may have more in what follows.
+        begin = 0
+        for end in ends[:-1]:
+            yield rows.slice(begin, end - begin)
+            begin = end
+        kept = rows.slice(begin)
+    if kept is not None and kept.num_rows:
+        begin = 0
+        for _, end in _cut(kept, groups):
+            yield kept.slice(begin, end - begin)
+            begin = end
+
+
+def _cut(rows: pa.Table, groups: _Groups) -> list[tuple[int, int]]:
+    size = max(1, rows.nbytes // max(1, rows.num_rows))
+    return [*portions(groups.places(rows), _number_of(rows), max(1, min(MOST_ROWS, _PORTION_BYTES // size)))]
+
+
+def _written(folder: Path, groups: _Groups, rest: Path) -> Path:
+    """A folder with the rows that are still to be delivered, in files of the same names; the batch itself if these are all."""
+    if (groups.through == NEVER).all():
+        return folder
+    shutil.rmtree(rest, ignore_errors=True)
+    rest.mkdir()
+    for path in _files(folder):
+        with pq.ParquetFile(path) as file, pq.ParquetWriter(rest / path.name, file.schema_arrow) as writer:
+            for number in range(file.num_row_groups):
+                rows = file.read_row_group(number)
+                writer.write_table(rows.filter(pa.array(groups.new(rows))))
+    return rest
