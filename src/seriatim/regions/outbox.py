@@ -7,7 +7,7 @@ many processes do it at once, or who is killed when: the row in the outbox goes 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -60,12 +60,13 @@ class _Outgoing:
     numbered: Numbered | None
 
 
-def copy_outbox(pair: Pair, region: str) -> Copied:
+def copy_outbox(pair: Pair, region: str, progress: Callable[[], object] | None = None) -> Copied:
     """Copy all that is in the outbox of a region now into the other box.
 
     Args:
         pair: the boxes and the journal.
         region: the region whose outbox it is.
+        progress: is called after each portion.
 
     Returns:
         what became of it; a party that is away is told there.
@@ -75,6 +76,8 @@ def copy_outbox(pair: Pair, region: str) -> Copied:
         while rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind)):
             behind = rows[-1].outbox_id
             _copy(pair, region, rows, found)
+            if progress is not None:
+                progress()
     except Unavailable as error:
         found.why = str(error)
     if found.waiting:

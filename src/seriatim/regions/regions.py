@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, Self
@@ -22,11 +22,13 @@ from seriatim.regions.box_role import begin, take_queues
 from seriatim.regions.box_votes import LedElsewhere
 from seriatim.regions.conflicts import settle
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.operators import Recovery
 from seriatim.regions.journal.schema import DEFAULT_SCHEMA as JOURNAL_SCHEMA
 from seriatim.regions.journal.values import QueueRules
 from seriatim.regions.outbox import Copied, copy_outbox, report
 from seriatim.regions.pair import REGIONS, Pair
 from seriatim.regions.party import Party
+from seriatim.regions.recovering import Progress, recover
 from seriatim.regions.regional_queue import declared_of
 from seriatim.regions.reserving import Reserving
 from seriatim.regions.restoring import restore
@@ -140,6 +142,26 @@ class Regions(Closing):
         """
         return self._journal.resource
 
+    def region_of(self, box: MessageBox) -> str | None:
+        """The region whose box this is, ``"a"`` or ``"b"``; None: that can't be said now, because a box is away.
+
+        Raises:
+            UsageError: it is neither.
+        """
+        is_unsure = False
+        for region, party in self._boxes.items():
+            try:
+                if party.call(lambda one: one.id) == box.id:
+                    return region
+            except Unavailable:
+                is_unsure = True
+        if is_unsure:
+            return None
+        raise UsageError(
+            f"the box is neither of the regions {self._name!r}", where=box.access.place,
+            remedy="name the box of one of the regions, or other regions",
+        )  # fmt: skip
+
     def rules(self, queue: str) -> QueueRules:
         """What both regions say of a queue, as the journal has it.
 
@@ -247,18 +269,21 @@ class Regions(Closing):
             remedy="give a connection to the database of one of the boxes",
         )
 
-    def tend(self) -> list[Copied]:
+    def tend(self, *, progress: Callable[[], object] | None = None) -> list[Copied]:
         """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, settle which of two messages with
         one number goes on, and report to the journal.
 
-        Workers do it, and ``seriatim regions run``. Any number of processes may. A party that is away is tried the next time.
+        ``seriatim regions run`` and ``seriatim serve --regions`` do it each second. Any number of processes may. A party that is away is tried the next time.
+
+        Args:
+            progress: is called after each portion that was copied.
 
         Returns:
             for each region what became of its outbox.
         """
         for region in REGIONS:
             restore(self._pair, region, patience_s=_DEFINING_S)
-        found = [copy_outbox(self._pair, region) for region in REGIONS]
+        found = [copy_outbox(self._pair, region, progress) for region in REGIONS]
         for one in found:
             try:
                 settle(self._pair, one.region)
@@ -266,6 +291,33 @@ class Regions(Closing):
             except Unavailable as error:
                 one.why = one.why or str(error)
         return found
+
+    def recover(
+        self,
+        *,
+        actor: str,
+        reason: str,
+        without: Sequence[str] = (),
+        known: Mapping[str, Mapping[str, int]] | None = None,
+        progress: Progress | None = None,
+    ) -> Recovery:
+        """Recover the journal after a restore, or a failover that lost something: before workers go on.
+
+        All claims end, a new incarnation begins, and the journal learns from both boxes which numbers are known, and which are over. A recovery that was
+        interrupted is repeated. For many sessions give the regions a `patience` of some seconds.
+
+        Args:
+            actor: who does it, for the operator log.
+            reason: why.
+            without: regions whose boxes are gone, or away, and aren't asked. What only such a box knows to be over may be handed out once more.
+            known: what is known to be over besides: for each queue, through which number of each session.
+            progress: is called after each portion: how many sessions were read so far, and how many there are.
+
+        Raises:
+            UsageError: there is no such region; a box isn't one of these regions; or the journal doesn't know a queue.
+            Unavailable: the journal is away, or the box of a region that isn't in `without`.
+        """
+        return recover(self._pair, actor=actor, reason=reason, without=without, known=known, progress=progress)
 
     def status(self, *, limit: int = 100) -> RegionsStatus:
         """See both regions and the journal: what waits for the other region, and for how long; sessions by state; and what sessions that stand wait for.

@@ -22,6 +22,7 @@ REGION: Table[RegionStatus] = Table(
     Column("outbox"),
     Column("lag_s", "lag", shown=lambda one: None if one.lag_s is None else f"{one.lag_s:.1f} s"),
     Column("beside", optional=True, shown=lambda one: one.beside or None),
+    Column("reported_at", "tended", optional=True),
     Column("place", optional=True),
     Column("why", optional=True),
     row="seriatim.regions.seeing:RegionStatus",
