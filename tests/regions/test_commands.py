@@ -81,7 +81,9 @@ def test_what_is_away_is_told(two: Two) -> None:
 def test_a_journal_is_recovered_by_what_both_boxes_say(two: Two, file: str) -> None:
     def recovered(*arguments: str, code: int = 0) -> str:
         done = CliRunner().invoke(
-            main, ["journal", "recover", *arguments, "--yes", "--actor", "ann", "--reason", "a test"], env={"COLUMNS": "300"}
+            main,
+            ["journal", "recover", *arguments, "--yes", "--actor", "ann", "--reason", "a test"],
+            env={"COLUMNS": "300"},
         )
         assert done.exit_code == code, done.output
         return done.stdout if code == 0 else done.stderr
@@ -91,9 +93,27 @@ def test_a_journal_is_recovered_by_what_both_boxes_say(two: Two, file: str) -> N
     assert told == {"incarnation": 2, "stopped": 0, "raised": 0, "asked": ["a", "b"]}
     assert two.journal.through("shop", "status", ["s"]) == {"s": 2}  # the boxes had voted, without it
     assert "a, b" in recovered("shop", "--regions", file)
-    assert "region b wasn't asked" in CliRunner().invoke(
-        main, ["journal", "recover", "--regions", file, "--without", "b", "--yes", "--actor", "ann", "--reason", "a test"]
-    ).stderr
+    assert (
+        "region b wasn't asked"
+        in CliRunner()
+        .invoke(
+            main,
+            [
+                "journal",
+                "recover",
+                "--regions",
+                file,
+                "--without",
+                "b",
+                "--yes",
+                "--actor",
+                "ann",
+                "--reason",
+                "a test",
+            ],
+        )
+        .stderr
+    )
     assert "declares the regions 'shop', not 'other'" in recovered("other", "--regions", file, code=2)
     assert "--dsn and --regions can't be combined" in recovered("--regions", file, "--dsn", "x", code=2)
     assert "nobody says what is over" in recovered("shop", "--dsn", two.journal_dsn, code=2)

@@ -241,7 +241,9 @@ def _recover(
         return
     RECOVERY.print([done])
     for one in without:
-        click.echo(f"region {one} wasn't asked: what only its box knows to be over may be handed out once more", err=True)
+        click.echo(
+            f"region {one} wasn't asked: what only its box knows to be over may be handed out once more", err=True
+        )
 
 
 @contextmanager
@@ -263,7 +265,9 @@ def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
     with Regions(**arguments) as found:
         if name not in (None, found.name):
             raise UsageError(
-                f"the file declares the regions {found.name!r}, not {name!r}", where=str(file), remedy="leave out the name"
+                f"the file declares the regions {found.name!r}, not {name!r}",
+                where=str(file),
+                remedy="leave out the name",
             )
         yield found
 

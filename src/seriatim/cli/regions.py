@@ -122,12 +122,12 @@ def _run(file_: Path, *, once: bool, json_: bool) -> None:
     from seriatim.runtime.stop_signal import Stop  # noqa: PLC0415 -- likewise
 
     def told(one: Copied) -> None:
-        if not (one.copied or one.over or one.waiting or one.why or once):
+        if not (one.sent or one.copied or one.over or one.waiting or one.why or once):
             return
         if json_:
             click.echo(as_json_line(COPIED.object_of(one)))
         else:
-            text = f"region {one.region}: copied {one.copied}, over {one.over}, waiting {len(one.waiting)}"
+            text = f"region {one.region}: sent {one.sent}, copied {one.copied}, over {one.over}, waiting {len(one.waiting)}"
             click.echo(in_line(text + (f"; {one.why}" if one.why else "")))
 
     stop = Stop()

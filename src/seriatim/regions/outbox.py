@@ -38,8 +38,9 @@ class Copied:
     Args:
         region: the region whose outbox it is.
         copied: how many messages the other box has now.
+        sent: how many messages of applications' transactions got their numbers confirmed, and are in the queues of this box now.
         over: how many weren't copied, because their numbers are over.
-        waiting: how many the other box can't take, because it leads them elsewhere; with the reasons of some.
+        waiting: messages that can't go on, such as those that the other box leads elsewhere; with the reasons.
         why: why the rest waits, for people; None: nothing waits for a reason that is known.
     """
 
@@ -48,6 +49,7 @@ class Copied:
     over: int = 0
     waiting: dict[str, str] = field(default_factory=dict)
     why: str | None = None
+    sent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,18 +62,18 @@ class _Outgoing:
     numbered: Numbered | None
 
 
-def copy_outbox(pair: Pair, region: str, progress: Callable[[], object] | None = None) -> Copied:
+def copy_outbox(pair: Pair, found: Copied, progress: Callable[[], object] | None = None) -> Copied:
     """Copy all that is in the outbox of a region now into the other box.
 
     Args:
         pair: the boxes and the journal.
-        region: the region whose outbox it is.
+        found: of the region whose outbox it is; it is told what became of it.
         progress: is called after each portion.
 
     Returns:
-        what became of it; a party that is away is told there.
+        the same; a party that is away is told there.
     """
-    found, behind = Copied(region), 0
+    region, behind = found.region, 0
     try:
         while rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind)):
             behind = rows[-1].outbox_id
@@ -82,7 +84,7 @@ def copy_outbox(pair: Pair, region: str, progress: Callable[[], object] | None =
         found.why = str(error)
     if found.waiting:
         _LOG.warning(
-            "%d messages of region %s wait, because the other box leads them elsewhere: %s", len(found.waiting), region,
+            "%d messages of region %s wait: %s", len(found.waiting), region,
             next(iter(found.waiting.values())),
             extra=fields("region_copies_wait", region=region, messages=len(found.waiting)),
         )  # fmt: skip

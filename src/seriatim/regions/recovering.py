@@ -54,7 +54,9 @@ def recover(
     told = {region: _asks(pair, region, partial(_told, pair.name, region)) for region in asked}
     sizes = {region: queues for region, (_, queues) in told.items()}
     total = sum(sum(queues.values()) for queues in sizes.values())
-    done = pair.journal.call(lambda journal: journal.begin_recovery(pair.name, **_who(actor, reason)), patience_s=_PATIENCE_S)
+    done = pair.journal.call(
+        lambda journal: journal.begin_recovery(pair.name, **_who(actor, reason)), patience_s=_PATIENCE_S
+    )
     for region, (incarnation, _) in told.items():
         pair.journal.call(partial(_fence, pair.name, region, incarnation))
     raised = 0
@@ -148,6 +150,4 @@ def _higher(one: KnownByBox | None, other: KnownByBox) -> KnownByBox:
 
 def _raise(pair: Pair, queue: str, portion: Mapping[str, KnownByBox]) -> int:
     """Tell the journal; of how many sessions it knew less to be over."""
-    return pair.journal.call(
-        lambda journal: journal.raise_known(pair.name, queue, portion), patience_s=_PATIENCE_S
-    )
+    return pair.journal.call(lambda journal: journal.raise_known(pair.name, queue, portion), patience_s=_PATIENCE_S)

@@ -34,6 +34,7 @@ from seriatim.regions.reserving import Reserving
 from seriatim.regions.restoring import restore
 from seriatim.regions.seeing import Difference, RegionsStatus, differences, status_of
 from seriatim.regions.sending import Sending, Sent, send_in
+from seriatim.regions.waiting import send_waiting, wait_in
 
 __all__ = ["Regions"]
 
@@ -215,8 +216,9 @@ class Regions(Closing):
 
         Args:
             messages: a message, or messages in the order of their sessions. Either all of a session have their numbers, or none; then they get the next ones.
-            connection: the caller's psycopg connection to the database of one of the boxes. The messages, with numbers of their own, are then a part of
-                the caller's transaction, and come to the other box after its commit; nothing is promised before.
+            connection: the caller's psycopg connection to the database of one of the boxes. The messages, with numbers of their own or of the journal, are then a part of
+                the caller's transaction, and come to the other box after its commit; nothing is promised before. A number of the journal is kept for 10 s: a message
+                whose transaction commits later gets another one, and all of them are handed out when somebody has tended the regions.
 
         Returns:
             for each message its number, and who knows it, in the order of the messages.
@@ -238,16 +240,12 @@ class Regions(Closing):
 
     def _publish_in(self, messages: Sequence[Message], connection: psycopg.Connection) -> list[Sent]:
         """Publish in the caller's transaction."""
-        if self._numbers == "journal":
-            raise UsageError(
-                "numbers of the journal can't be confirmed before the transaction commits",
-                remedy="number the messages yourself, or publish after the commit",
-            )
         if not messages:
             return []
         region = self._region_of(connection)
         with self._boxes[region].resource.session(connection=connection) as session:
-            return send_in(session.transaction, self._pair, region, messages)
+            send = wait_in if self._numbers == "journal" else send_in
+            return send(session.transaction, self._pair, region, messages)
 
     def _region_of(self, connection: psycopg.Connection) -> str:
         """The region to whose box a connection leads.
@@ -283,7 +281,7 @@ class Regions(Closing):
         """
         for region in REGIONS:
             restore(self._pair, region, patience_s=_DEFINING_S)
-        found = [copy_outbox(self._pair, region, progress) for region in REGIONS]
+        found = [self._copied(region, progress) for region in REGIONS]
         for one in found:
             try:
                 settle(self._pair, one.region)
@@ -340,6 +338,15 @@ class Regions(Closing):
             Unavailable: a box or the journal is away.
         """
         return differences(self._pair, declared_of(things).definitions)
+
+    def _copied(self, region: str, progress: Callable[[], object] | None) -> Copied:
+        """Send what applications have committed, and copy the outbox of a region."""
+        found = Copied(region)
+        try:
+            send_waiting(self._pair, region, found)
+        except Unavailable as error:
+            found.why = str(error)
+        return copy_outbox(self._pair, found, progress)
 
     def _sending(self) -> Sending | Reserving:
         if self._numbers == "journal":

@@ -20,7 +20,7 @@ from seriatim.regions.numbered import Numbered, Place
 from seriatim.regions.pair import REGIONS, Pair, Routing
 from seriatim.regions.sending import NumberRefused, Sent, of_journal, routed, with_number
 
-__all__ = ["Reserving"]
+__all__ = ["RESERVED_S", "Reserving", "check_one_number"]
 
 #: After that a number that isn't confirmed is void.
 RESERVED_S = 10.0
@@ -67,12 +67,7 @@ class Reserving:
         if not messages:
             return []
         routing, places = routed(self._pair, messages)
-        for message, its in zip(messages, places, strict=True):
-            if len(its) > 1 or its[0].number != NO_NUMBER:
-                raise UsageError(
-                    'numbers="journal" gives each message one number, and it has its own or goes to several queues',
-                    where=f"message {message.message_id}", remedy='leave the number out, or numbers="journal"',
-                )  # fmt: skip
+        check_one_number(messages, places)
         ones = self._reserved(messages, [its[0] for its in places], routing)
         self._write(ones)
         self._confirm(ones)
@@ -257,6 +252,20 @@ class Reserving:
                 self._pair.in_box(region, work)
             except Unavailable:
                 continue
+
+
+def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[Place]]) -> None:
+    """Refuse messages to which the journal can't give a number.
+
+    Raises:
+        UsageError: one has its own number, or goes to several queues.
+    """
+    for message, its in zip(messages, places, strict=True):
+        if len(its) > 1 or its[0].number != NO_NUMBER:
+            raise UsageError(
+                'numbers="journal" gives each message one number, and it has its own or goes to several queues',
+                where=f"message {message.message_id}", remedy='leave the number out, or numbers="journal"',
+            )  # fmt: skip
 
 
 def _told(ones: Sequence[_One]) -> list[Sent]:

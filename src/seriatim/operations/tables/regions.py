@@ -57,6 +57,7 @@ COPIED: Table[Copied] = Table(
     "What became of the outbox of a region",
     Column("region"),
     Column("copied"),
+    Column("sent", optional=True, shown=lambda one: one.sent or None),
     Column("over"),
     Column("waiting", shown=lambda one: len(one.waiting)),
     Column("why", optional=True),

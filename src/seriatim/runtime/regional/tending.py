@@ -103,7 +103,7 @@ class TendingThread:
 
     def _tell(self, one: Copied) -> None:
         self._why.pop("", None)
-        if one.copied or one.over:
+        if one.sent or one.copied or one.over:
             _LOG.info(
                 "region %s: %s copied to the other region, %d over", one.region, counted(one.copied, "message"), one.over,
                 extra=fields("region_copied", region=one.region, copied=one.copied, over=one.over),
