@@ -17,8 +17,9 @@ from seriatim.regions.box_votes import Way, see, strike, vote, withdraw
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Holder, Reservation
 from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.pair import REGIONS, Pair, Routing
-from seriatim.regions.sending import NumberRefused, Sent, of_journal, routed, with_number
+from seriatim.regions.sending import NumberRefused, Sent
 
 __all__ = ["RESERVED_S", "Reserving", "check_one_number"]
 

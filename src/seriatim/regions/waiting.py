@@ -22,10 +22,11 @@ from seriatim.regions.box_votes import Way, route_in, see, vote
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Reservation
 from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.outbox import PORTION, Copied
 from seriatim.regions.pair import Pair, Routing
 from seriatim.regions.reserving import RESERVED_S, check_one_number
-from seriatim.regions.sending import Sent, of_journal, routed, with_number
+from seriatim.regions.sending import Sent
 
 __all__ = ["send_waiting", "wait_in"]
 
