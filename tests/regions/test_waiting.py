@@ -188,6 +188,38 @@ def test_who_is_away_is_told_and_what_a_box_does_not_take_holds_up_nobody(sender
     assert ("t", 1, "m2") in sender.has(sender.second)
 
 
+def test_a_message_that_is_also_published_without_a_connection_has_one_number(sender: Two) -> None:
+    _sent(sender, "m1")
+    with pytest.raises(
+        Unavailable, match="was committed in a transaction of region a, and its number isn't confirmed yet"
+    ):
+        sender.regions.publish(message("s", ident="m1"))
+    with away(sender, "a"):  # whose row nobody sees now
+        assert sender.regions.publish(message("s", ident="m1"))[0].number == 2
+    found = sender.regions.tend()[0]
+    assert (found.sent, found.waiting) == (1, {})
+    assert _numbers(sender) == [(2, "m1")]
+    let_pass(sender.journal, _LATE_S)
+    handled = Handled(sender.regions)
+    assert handled.work("a") + handled.work("b") == [("s", 2)]
+
+
+def test_two_calls_for_one_message_are_confirmed_under_one_number(sender: Two) -> None:
+    slow = sender.regions._sending()
+    write = slow._write  # type: ignore[union-attr]
+
+    def write_late(ones: list) -> None:
+        assert sender.regions.publish(message("s", ident="m1"))[0].number == 2
+        write(ones)
+
+    slow._write = write_late  # type: ignore[union-attr, method-assign]
+    with pytest.raises(Unavailable, match="sent message m1 at the same time, under number 2"):
+        slow.send([message("s", ident="m1")])
+    assert sender.regions.publish(message("s", ident="m1"))[0].number == 2
+    assert _numbers(sender) == [(2, "m1")]
+    assert [one.number for one in sender.journal.entries(NAME, "status", "s") if one.message_id == "m1"] == [2]
+
+
 def test_a_message_that_waits_keeps_its_session(sender: Two) -> None:
     _sent(sender, "m1")
     sender.rows(sender.first, "UPDATE {0}.region_waiting SET published_at = now() - interval '50 s' RETURNING 1")

@@ -249,12 +249,14 @@ def _confirm(pair: Pair, queue: str, its: Sequence[_Waiting], found: Copied) -> 
         void = set(journal.confirm(pair.name, queue, kept))
         left = [one for one in its if one.reservation in void]
         holders = journal.holders(pair.name, queue, [(one.place.session, one.place.number) for one in left])
+        known = journal.numbers_of(pair.name, queue, [(one.place.session, one.message_id) for one in left])
         gone = []
         for one, holder in zip(left, holders, strict=True):
             if holder.message_id == one.message_id:
                 continue  # it was confirmed before
             gone.append(one)
-            if holder.is_over and holder.message_id is None and not holder.is_void:
+            is_forgotten = holder.is_over and holder.message_id is None and not holder.is_void
+            if is_forgotten and (one.place.session, one.message_id) not in known:
                 found.waiting[one.message_id] = (
                     f"number {one.place.number} of session {shown(one.place.session, 80)} is over, and the journal has forgotten "
                     "whose it was"

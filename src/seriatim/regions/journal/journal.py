@@ -417,10 +417,10 @@ class Journal:
         return self._again(lambda one: votes.reserve(one, name, queue, counts, micros(lease)))
 
     def confirm(self, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]) -> list[Reservation]:
-        """Confirm reservations, each for its message.
+        """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one.
 
         Returns:
-            those that are void.
+            those that aren't confirmed: they are void, or will be.
         """
         return self._again(lambda one: votes.confirm(one, name, queue, kept))
 
