@@ -172,7 +172,7 @@ def test_a_box_that_was_restored_sends_nothing_twice(sender: Two) -> None:
     assert sender.has(sender.first) == []
 
 
-def test_who_is_away_is_told_and_what_a_box_does_not_take_holds_up_nobody(sender: Two) -> None:
+def test_who_is_away_is_told_and_what_a_box_does_not_take_holds_up_nobody(sender: Two, caplog) -> None:
     with away(sender, "journal"), pytest.raises(Unavailable):
         _sent(sender, "m1")
     with application(sender) as connection, pytest.raises(UsageError, match="leave the number out"):
@@ -186,6 +186,8 @@ def test_who_is_away_is_told_and_what_a_box_does_not_take_holds_up_nobody(sender
     assert (found.sent, list(found.waiting)) == (1, ["m1"])
     assert "was published before" in found.waiting["m1"]
     assert ("t", 1, "m2") in sender.has(sender.second)
+    assert list(sender.regions.tend()[0].waiting) == ["m1"]
+    assert len([one for one in caplog.records if getattr(one, "event", "") == "region_copies_wait"]) == 1
 
 
 def test_a_message_that_is_also_published_without_a_connection_has_one_number(sender: Two) -> None:

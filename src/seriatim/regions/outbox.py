@@ -6,7 +6,6 @@ many processes do it at once, or who is killed when: the row in the outbox goes 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,7 +14,6 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import context_of
 from seriatim.errors import Unavailable
-from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Message, Part
 from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, led_alike, strike, vote
@@ -25,7 +23,6 @@ from seriatim.regions.pair import Pair, other_than
 
 __all__ = ["Copied", "copy_outbox", "report"]
 
-_LOG = logging.getLogger("seriatim.regions")
 #: So many messages are copied at once.
 PORTION = 500
 _US = 1_000_000
@@ -82,12 +79,6 @@ def copy_outbox(pair: Pair, found: Copied, progress: Callable[[], object] | None
                 progress()
     except Unavailable as error:
         found.why = str(error)
-    if found.waiting:
-        _LOG.warning(
-            "%d messages of region %s wait: %s", len(found.waiting), region,
-            next(iter(found.waiting.values())),
-            extra=fields("region_copies_wait", region=region, messages=len(found.waiting)),
-        )  # fmt: skip
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from seriatim.box.definitions.define import define
 from seriatim.box.publishing.batch import distinct, listed
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_role import begin, take_queues
@@ -38,6 +40,7 @@ from seriatim.regions.waiting import send_waiting, wait_in
 
 __all__ = ["Regions"]
 
+_LOG = logging.getLogger("seriatim.regions")
 #: Definitions may wait for publishers, and a schema is made at first use.
 _DEFINING_S = 60.0
 
@@ -108,6 +111,8 @@ class Regions(Closing):
         }
         self._journal = _party_of_journal(journal, journal_schema, patience_s, retry_after_s)
         self._pair = Pair(name, self._boxes, self._journal, prefer_us, spread_us)
+        #: What waited in the last round, so that it is logged once.
+        self._waiting: dict[str, set[str]] = {}
 
     @classmethod
     def from_file(cls, path: str | Path) -> Self:
@@ -346,7 +351,14 @@ class Regions(Closing):
             send_waiting(self._pair, region, found)
         except Unavailable as error:
             found.why = str(error)
-        return copy_outbox(self._pair, found, progress)
+        copy_outbox(self._pair, found, progress)
+        if found.waiting and found.waiting.keys() != self._waiting.get(region):
+            _LOG.warning(
+                "%d messages of region %s wait: %s", len(found.waiting), region, next(iter(found.waiting.values())),
+                extra=fields("region_copies_wait", region=region, messages=len(found.waiting)),
+            )  # fmt: skip
+        self._waiting[region] = set(found.waiting)
+        return found
 
     def _sending(self) -> Sending | Reserving:
         if self._numbers == "journal":
