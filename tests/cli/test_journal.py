@@ -70,7 +70,7 @@ def test_a_journal_is_recovered_with_what_the_boxes_know(journal, tmp_path):
         '{"queue": "status", "session": "1Z9", "through": 7}\n\n{"queue": "status", "session": "1Z9", "through": 5}\n'
     )
     done = json.loads(_run(journal, "recover", NAME, "--known", str(tmp_path / "known"), "--yes", *_WHY, "--json"))
-    assert done == {"incarnation": 2, "stopped": 1, "raised": 1}
+    assert done == {"incarnation": 2, "stopped": 1, "raised": 1, "asked": []}
     assert json.loads(_run(journal, "list", "--json"))[0]["done_through"] == 7
     (tmp_path / "known").write_text('{"queue": "status"}\n')
     assert "known:1: the line isn't" in _run(

@@ -355,7 +355,11 @@ class RegionsModel:
         session = old.session or Session()
         done = _recovered(session.done, *(box.over for box in state.boxes))
         session = session._replace(
-            done=done, through=max(done, session.through), state=State.IDLE, claim=0, lease_over=False
+            done=done,
+            through=max(done, session.through, *(box.through for box in state.boxes)),
+            state=State.IDLE,
+            claim=0,
+            lease_over=False,
         )
         journal = old._replace(session=session, incarnation=state.journal.incarnation + 1, fences=state.journal.fences)
         return state._replace(journal=journal, backups=(state.backups[0], None))

@@ -76,3 +76,55 @@ def test_what_is_away_is_told(two: Two) -> None:
         found = two.regions.status()
     assert [one.state for one in found.regions] == ["votes", "away"]
     assert (found.sessions, "cut off" in str(found.why)) == (None, True)
+
+
+def test_a_journal_is_recovered_by_what_both_boxes_say(two: Two, file: str) -> None:
+    def recovered(*arguments: str, code: int = 0) -> str:
+        done = CliRunner().invoke(
+            main,
+            ["journal", "recover", *arguments, "--yes", "--actor", "ann", "--reason", "a test"],
+            env={"COLUMNS": "300"},
+        )
+        assert done.exit_code == code, done.output
+        return done.stdout if code == 0 else done.stderr
+
+    two.regions.publish([message("s", 1, "m1"), message("s", 2, "m2")])
+    told = json.loads(recovered("--regions", file, "--json"))
+    assert told == {"incarnation": 2, "stopped": 0, "raised": 0, "asked": ["a", "b"]}
+    assert two.journal.through("shop", "status", ["s"]) == {"s": 2}  # the boxes had voted, without it
+    assert "a, b" in recovered("shop", "--regions", file)
+    assert (
+        "region b wasn't asked"
+        in CliRunner()
+        .invoke(
+            main,
+            [
+                "journal",
+                "recover",
+                "--regions",
+                file,
+                "--without",
+                "b",
+                "--yes",
+                "--actor",
+                "ann",
+                "--reason",
+                "a test",
+            ],
+        )
+        .stderr
+    )
+    assert "declares the regions 'shop', not 'other'" in recovered("other", "--regions", file, code=2)
+    assert "--dsn and --regions can't be combined" in recovered("--regions", file, "--dsn", "x", code=2)
+    assert "nobody says what is over" in recovered("shop", "--dsn", two.journal_dsn, code=2)
+    assert "--without needs --regions" in recovered("shop", "--without", "b", "--dsn", two.journal_dsn, code=2)
+
+
+def test_serve_refuses_a_box_of_neither_region(two: Two, file: str, databases) -> None:
+    from tests.databases import fresh_box
+
+    with fresh_box(databases) as other:
+        done = CliRunner().invoke(
+            main, ["serve", "--regions", file, "--dsn", other.dsn, "--schema", other.schema, "--no-wait"]
+        )
+    assert (done.exit_code, "the box is neither of the regions 'shop'" in done.stderr) == (2, True)

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 
 import seriatim as sq
@@ -69,18 +70,61 @@ class Handled:
         return done
 
 
+class _Applications:
+    """Transactions of applications in both boxes, some of which take longer than their reservations."""
+
+    def __init__(self, two: Two, chance: random.Random, senders: list[sq.Regions]) -> None:
+        self.two, self.chance, self.senders = two, chance, senders
+        self.begun: list[tuple[psycopg.Connection, sq.Message]] = []
+        self.committed: set[str] = set()
+
+    def publish(self, message: sq.Message) -> bool:
+        """Publish in a transaction, which stays open; False: it was refused."""
+        with self.chance.choice(self.two.boxes).access.connect() as other:
+            connection = psycopg.connect(other.info.dsn)
+        try:
+            self.chance.choice(self.senders).publish(message, connection=connection)
+        except SeriatimError:
+            connection.close()
+            return False
+        self.begun.append((connection, message))
+        return True
+
+    def end_all(self) -> list[sq.Message]:
+        """End all transactions; the messages that aren't sent."""
+        return [one for _ in range(len(self.begun)) for one in self.end_one()]
+
+    def end_one(self) -> list[sq.Message]:
+        """Commit a transaction, or roll it back, in time or too late; the messages that aren't sent."""
+        if not self.begun:
+            return []
+        connection, message = self.begun.pop(self.chance.randrange(len(self.begun)))
+        if self.chance.random() < 0.3:
+            with self.two.journal.transaction() as tx:
+                tx.connection.execute(b"UPDATE seriatim_journal.entries SET due_at = due_at - 20000000 WHERE state = 1")
+        commits = self.chance.random() < 0.8
+        (connection.commit if commits else connection.rollback)()
+        connection.close()
+        if commits:
+            self.committed.add(message.message_id)
+        # Who doesn't know what became of its commit publishes the same once more.
+        return [message] if not commits or self.chance.random() < 0.3 else []
+
+
 @pytest.mark.soak
-@pytest.mark.parametrize("numbers", [None, "journal"])
+@pytest.mark.parametrize("way", ["own", "journal", "transactions"])
 @pytest.mark.parametrize("at", range(20 if soak.full() else 2))
 def test_what_was_answered_is_handled_once(
-    two: Two, monkeypatch: pytest.MonkeyPatch, at: int, numbers: Any, figures: Callable[[str], None]
+    two: Two, monkeypatch: pytest.MonkeyPatch, at: int, way: str, figures: Callable[[str], None]
 ) -> None:
-    chance = random.Random(f"{soak.seed()} {at} {numbers}")
+    numbers: Any = None if way == "own" else "journal"
+    chance = random.Random(f"{soak.seed()} {at} {way}")
     wire, handled = Wire(chance, monkeypatch), Handled(two)
     senders = [
         sq.Regions(two.first, two.second, two.journal, name=NAME, patience="30s", retry_after=0, numbers=numbers, prefer=None, spread=0)
         for _ in range(2)
     ]  # fmt: skip
+    applications = _Applications(two, chance, senders)
     answered: dict[str, tuple[str, int]] = {}
     open_: list[sq.Message] = []
     made = refused = 0
@@ -93,6 +137,11 @@ def test_what_was_answered_is_handled_once(
                 open_.pop(chance.randrange(len(open_))) if again else message(chance.choice(SESSIONS), ident=f"m{made}")
             )
             made += not again
+            if way == "transactions" and chance.random() < 0.6:
+                if not applications.publish(sent):
+                    refused += 1
+                    open_.append(sent)
+                continue
             try:
                 (found,) = chance.choice(senders).publish(sent)
             except SeriatimError:
@@ -101,12 +150,15 @@ def test_what_was_answered_is_handled_once(
             else:
                 known = answered.setdefault(found.message_id, (found.session, found.number))
                 assert known == (found.session, found.number)
-        elif step < 0.8:
-            senders[0].tend()
+        elif way == "transactions" and step < 0.75:
+            open_ += applications.end_one()
+        elif step < 0.85:
+            chance.choice(senders).tend()
         else:
             wire.lost = 0.0
             handled.work(chance.choice("ab"), 2)
     wire.lost = 0.0
+    open_ += applications.end_all()
     with two.journal.transaction() as tx:  # reservations of senders that died end
         tx.connection.execute(b"UPDATE seriatim_journal.entries SET due_at = due_at - 20000000 WHERE state = 1")
     _finish(two, handled, made)
@@ -114,11 +166,19 @@ def test_what_was_answered_is_handled_once(
         (found,) = senders[0].publish(one)
         answered[found.message_id] = (found.session, found.number)
     _finish(two, handled, made)
-    figures(f"{made} messages, {refused} refused or unknown, {len(answered)} answered")
+    figures(
+        f"{made} messages, {refused} refused or unknown, {len(answered)} answered, {len(applications.committed)} committed"
+    )
+    _check(handled, answered, applications.committed)
+
+
+def _check(handled: Handled, answered: dict[str, tuple[str, int]], committed: set[str]) -> None:
+    """Each message was handled once and in order, and what was answered or committed was."""
     every = {(session, number): ident for session, its in handled.numbers.items() for number, ident in its}
     assert sum(map(len, handled.numbers.values())) == len(every) == len(set(every.values()))
     assert all(its == sorted(its) for its in handled.numbers.values())
     assert {ident: every.get(place) for ident, place in answered.items()} == {ident: ident for ident in answered}
+    assert committed <= set(every.values())
 
 
 def _finish(two: Two, handled: Handled, made: int) -> None:

@@ -378,6 +378,11 @@ def _send_to_regions(box: sq.MessageBox, numbers: _Numbers) -> None:
         regions.publish(numbers.order("regional", "a", 1))
         assert [one.copied for one in regions.tend()] == [1, 0]
         regions.publish(numbers.order("regional", "a", 2))
+        with (
+            sq.Regions(box, far, box.dsn, name="filled", numbers="journal", patience=_PATIENCE_S) as reserving,
+            psycopg.connect(box.dsn) as connection,
+        ):
+            reserving.publish(numbers.order("regional", "b"), connection=connection)
     with psycopg.connect(box.dsn) as connection:
         connection.execute("DROP SCHEMA far CASCADE")
         connection.execute("DROP SCHEMA seriatim_journal CASCADE")

@@ -12,6 +12,7 @@ import click
 
 from seriatim.cli.group_help import Commands
 from seriatim.cli.plain import in_line
+from seriatim.cli.progress import shown_share
 from seriatim.cli.table import Table, as_json, json_option
 from seriatim.cli.why import confirmed, said, says_why
 from seriatim.errors import UsageError
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from seriatim.kernel.claims import Action
     from seriatim.regions.journal.journal import Journal
     from seriatim.regions.journal.views import SessionView
+    from seriatim.regions.regions import Regions
 
 __all__ = ["ACTION", "ENTRIES", "FORGOTTEN", "LOGGED", "PIPELINES", "RECOVERY", "REGIONS", "SESSIONS", "journal"]
 
@@ -29,6 +31,8 @@ REGIONS, ACTION = Table.of(declared.REGIONS), Table.of(declared.ACTION)
 PIPELINES = Table.of(declared.PIPELINES)
 RECOVERY, FORGOTTEN = Table.of(declared.RECOVERY), Table.of(declared.FORGOTTEN)
 _SHOWN = 5
+#: A box with many sessions has much to tell.
+_PATIENCE_S = 60.0
 
 
 def _which_journal(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -199,30 +203,84 @@ _acting("resume", "Hand out the messages of a suspended session again.")
 
 
 @journal.command("recover")
-@click.argument("name")
+@click.argument("name", required=False)
+@click.option(
+    "--regions", "regions_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=None, metavar="FILE",
+    help="Ask the boxes of the regions that this file declares; it names the journal, too.",
+)  # fmt: skip
+@click.option(
+    "--without", "without", type=click.Choice(["a", "b"]), multiple=True,
+    help="With --regions: don't ask this region's box. What only it knows to be over may be handed out once more.",
+)  # fmt: skip
 @click.option(
     "--known",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     default=None,
-    help='What the boxes know to be over: lines of JSON, {"queue": …, "session": …, "through": …}.',
+    help='What is known to be over besides: lines of JSON, {"queue": …, "session": …, "through": …}.',
 )
 @click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
 @says_why
 @_which_journal
 @json_option("Print one JSON object.", RECOVERY)
 def _recover(
-    name: str, *, known: Path | None, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str,
-    json_: bool,
+    name: str | None, *, regions_file: Path | None, without: tuple[str, ...], known: Path | None, yes: bool, actor: str | None,
+    reason: str | None, dsn: str | None, schema: str, json_: bool,
 ) -> None:  # fmt: skip
-    """Begin a new incarnation after the journal was restored or has lost something: end all claims, take over what is known to be over."""
+    """Begin a new incarnation after the journal was restored or has lost something: end all claims, take over what is known to be over.
+
+    With --regions FILE both boxes are asked what they know; NAME isn't needed then. Stop the workers before, and start them afterwards.
+    """
     told = {} if known is None else _known(known)
-    with _opened(dsn, schema) as of:
-        confirmed("recover the journal? all claims end, also those of other regions that it serves", yes=yes)
-        done = of.recover(name, told, **said(actor, reason))
+    question = "recover the journal? all claims end, also those of other regions that it serves"
+    if regions_file is not None:
+        with _of_file(regions_file, name) as regions:
+            confirmed(question, yes=yes)
+            with shown_share("recover", quiet=json_) as progress:
+                done = regions.recover(without=without, known=told, progress=progress, **said(actor, reason))
+    else:
+        if without:
+            raise UsageError("--without needs --regions", remedy="name the file that declares the regions")
+        if name is None or known is None:
+            raise UsageError(
+                "nobody says what is over", remedy="--regions FILE asks both boxes; or give NAME and --known FILE"
+            )
+        with _opened(dsn, schema) as of:
+            confirmed(question, yes=yes)
+            done = of.recover(name, told, **said(actor, reason))
     if json_:
         RECOVERY.print_object(done)
-    else:
-        RECOVERY.print([done])
+        return
+    RECOVERY.print([done])
+    for one in without:
+        click.echo(
+            f"region {one} wasn't asked: what only its box knows to be over may be handed out once more", err=True
+        )
+
+
+@contextmanager
+def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
+    """The regions of a file, with patience for many sessions.
+
+    Raises:
+        UsageError: they have another name, or the options name another journal.
+    """
+    from seriatim.regions.regions import Regions  # noqa: PLC0415 -- the driver, when it is needed
+    from seriatim.regions.regions_file import load  # noqa: PLC0415
+
+    source = click.get_current_context().get_parameter_source
+    for option in ("dsn", "schema"):
+        if source(option) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{option} and --regions can't be combined", remedy="the file names the journal")
+    arguments = dict(load(file).arguments)
+    arguments["patience"] = max(arguments.get("patience", 0), _PATIENCE_S)
+    with Regions(**arguments) as found:
+        if name not in (None, found.name):
+            raise UsageError(
+                f"the file declares the regions {found.name!r}, not {name!r}",
+                where=str(file),
+                remedy="leave out the name",
+            )
+        yield found
 
 
 @journal.command("purge")

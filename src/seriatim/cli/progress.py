@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
     from seriatim.operations.bulk_operations import BulkOperation
 
-__all__ = ["shown_portions", "shown_progress"]
+__all__ = ["shown_portions", "shown_progress", "shown_share"]
 
 _Done = TypeVar("_Done")
 #: Fewer than that are done before anybody could read a bar.
@@ -52,6 +53,22 @@ def shown_portions(
         for one in steps:
             bar.update(task, completed=one.groups - one.left)
             yield one
+
+
+@contextmanager
+def shown_share(what: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
+    """Within the block a bar shows what it is told: how many are done, of how many.
+
+    Args:
+        what: what is done, as in "recover".
+        quiet: show nothing.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    with _bar(what) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _bar(what: str) -> Progress:

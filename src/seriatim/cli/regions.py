@@ -17,6 +17,7 @@ from seriatim.operations.tables import regions as declared
 from seriatim.operations.tables.journal import SESSIONS
 
 if TYPE_CHECKING:
+    from seriatim.regions.outbox import Copied
     from seriatim.regions.regions import Regions
 
 __all__ = ["APPLIED", "COPIED", "COUNTS", "DIFFERENCES", "REGION", "STANDING", "STATUS", "regions"]
@@ -30,8 +31,6 @@ APPLIED: Table[dict[str, object]] = Table(
     Column("a", None, rows=CHANGE, meaning="the changes in the box of region a, in order"),
     Column("b", None, rows=CHANGE, meaning="those in the box of region b"),
 )
-#: Between two rounds of `run`.
-_EVERY_S = 1.0
 
 
 @contextmanager
@@ -119,19 +118,18 @@ def _run(file_: Path, *, once: bool, json_: bool) -> None:
 
     Lets a restored box learn from the others, and reports to the journal what may be forgotten.
     """
-    from seriatim.runtime.stop_signal import Stop  # noqa: PLC0415 -- with what it imports, when it is needed
+    from seriatim.runtime.regional.tending import tend_until  # noqa: PLC0415 -- with what it imports, when it is needed
+    from seriatim.runtime.stop_signal import Stop  # noqa: PLC0415 -- likewise
+
+    def told(one: Copied) -> None:
+        if not (one.sent or one.copied or one.over or one.waiting or one.why or once):
+            return
+        if json_:
+            click.echo(as_json_line(COPIED.object_of(one)))
+        else:
+            text = f"region {one.region}: sent {one.sent}, copied {one.copied}, over {one.over}, waiting {len(one.waiting)}"
+            click.echo(in_line(text + (f"; {one.why}" if one.why else "")))
 
     stop = Stop()
     with _opened(file_) as (of, _), stop.listening():
-        while not stop.requested:
-            for one in of.tend():
-                if not (one.copied or one.over or one.waiting or one.why or once):
-                    continue
-                if json_:
-                    click.echo(as_json_line(COPIED.object_of(one)))
-                else:
-                    told = f"region {one.region}: copied {one.copied}, over {one.over}, waiting {len(one.waiting)}"
-                    click.echo(in_line(told + (f"; {one.why}" if one.why else "")))
-            if once:
-                return
-            stop.wait(_EVERY_S)
+        tend_until(of, lambda: stop.requested, stop.wait, told, once=once)

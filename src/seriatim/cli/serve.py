@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 import click
 
 from seriatim.cli.telling import telling_work
 from seriatim.cli.which import opened_patiently, which_box
 from seriatim.cli.worker_options import worker_options
 from seriatim.errors import UsageError
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+    from seriatim.regions.regions import Regions
 
 __all__ = ["serve"]
 
@@ -22,6 +30,10 @@ __all__ = ["serve"]
 @click.option("--certificate", metavar="FILE", help="The certificate of this side, PEM; with --listen.")
 @click.option("--key", metavar="FILE", help="Its private key, PEM, readable only for its owner; with --listen.")
 @click.option("--authority", metavar="FILE", help="Who signs the certificates of other boxes, PEM; with --listen.")
+@click.option(
+    "--regions", "regions_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="Tend the two regions that this file declares: copy what one has and the other lacks, and report to their journal.",
+)  # fmt: skip
 @worker_options
 @which_box
 def serve(
@@ -33,6 +45,7 @@ def serve(
     certificate: str | None,
     key: str | None,
     authority: str | None,
+    regions_file: str | None,
     transient: tuple[str, ...],
     business: tuple[str, ...],
     log_level: str,
@@ -61,7 +74,7 @@ def serve(
         raise UsageError(f"--listen needs {', '.join(missing)}", remedy="paths of PEM files")
     log_to_stderr(log_level, log_format)
     limits = Limits(1, run_length, None, turn_limit)
-    with opened_patiently(dsn, schema, waits=not no_wait) as box:
+    with opened_patiently(dsn, schema, waits=not no_wait) as box, _regions(regions_file, box) as regions:
         if box is None:
             return
         links = (
@@ -78,6 +91,7 @@ def serve(
             log_level=log_level.upper(),
             log_format=log_format,
             links=links,
+            regions=regions,
         )
         found = queues or [one.queue for one in activations(box)]
         what = (
@@ -88,5 +102,25 @@ def serve(
         if links is not None:
             click.echo(f"other boxes find this one at {links.address}", err=True)
         click.echo(f"{what}; Ctrl-C stops it", err=True)
+        if regions is not None:
+            click.echo(f"tending the regions {regions.name}", err=True)
         with telling_work(metrics, box, None, serving):
             serving.run()
+
+
+@contextmanager
+def _regions(file: str | None, box: MessageBox | None) -> Iterator[Regions | None]:
+    """The regions of a file; None: none are named, or there is no box.
+
+    Raises:
+        DeclarationError: the file is wrong.
+        UsageError: the box is neither of them.
+    """
+    if file is None or box is None:
+        yield None
+        return
+    from seriatim.regions.regions import Regions  # noqa: PLC0415 -- needs a driver of PostgreSQL
+
+    with Regions.from_file(file) as found:
+        found.region_of(box)
+        yield found

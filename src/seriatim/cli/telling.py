@@ -34,7 +34,8 @@ def telling_work(
     from seriatim.metrics.watched import Watched  # noqa: PLC0415
 
     looked = None if queues is not None else lambda: getattr(works, "looked", 0.0)
-    with of_work(address, box, Watched(queues, works.measures, lambda: works.works, looked)) as server:
+    beside = getattr(works, "late", tuple)
+    with of_work(address, box, Watched(queues, works.measures, lambda: works.works, looked, beside)) as server:
         if server is not None:
             click.echo(f"metrics are at {server.address}/metrics", err=True)
         yield

@@ -19,6 +19,10 @@ def _nothing() -> Sequence[Work]:
     return ()
 
 
+def _no_faults() -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Watched:
     """A process that works: a supervisor, `seriatim serve`, or a worker in an application.
@@ -28,12 +32,14 @@ class Watched:
         measured: what its other processes have measured.
         works: what it has in hand.
         looked: when it last looked for anything to do, on the monotonic clock; None: its queues tell.
+        beside: what stands still beside its queues, in words.
     """
 
     queues: Sequence[str] | None = None
     measured: Callable[[], Snapshot] = Snapshot
     works: Callable[[], Sequence[Work]] = _nothing
     looked: Callable[[], float] | None = None
+    beside: Callable[[], Sequence[str]] = _no_faults
 
     def snapshot(self) -> Snapshot:
         """All measures, those of this process included."""
@@ -47,6 +53,7 @@ class Watched:
         found = []
         if self.looked is not None and now - self.looked() > LOOKED_WITHIN_S:
             found.append("it hasn't looked for anything to do lately")
+        found += self.beside()
         seen = self.snapshot().looked
         busy = {one.queue for one in self.works()}
         for queue in self.queues or ():

@@ -6,8 +6,7 @@ many processes do it at once, or who is killed when: the row in the outbox goes 
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -15,7 +14,6 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import context_of
 from seriatim.errors import Unavailable
-from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Message, Part
 from seriatim.regions.box_role import role_of
 from seriatim.regions.box_votes import Way, led_alike, strike, vote
@@ -25,7 +23,6 @@ from seriatim.regions.pair import Pair, other_than
 
 __all__ = ["Copied", "copy_outbox", "report"]
 
-_LOG = logging.getLogger("seriatim.regions")
 #: So many messages are copied at once.
 PORTION = 500
 _US = 1_000_000
@@ -38,8 +35,9 @@ class Copied:
     Args:
         region: the region whose outbox it is.
         copied: how many messages the other box has now.
+        sent: how many messages of applications' transactions got their numbers confirmed, and are in the queues of this box now.
         over: how many weren't copied, because their numbers are over.
-        waiting: how many the other box can't take, because it leads them elsewhere; with the reasons of some.
+        waiting: messages that can't go on, such as those that the other box leads elsewhere; with the reasons.
         why: why the rest waits, for people; None: nothing waits for a reason that is known.
     """
 
@@ -48,6 +46,7 @@ class Copied:
     over: int = 0
     waiting: dict[str, str] = field(default_factory=dict)
     why: str | None = None
+    sent: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,29 +59,26 @@ class _Outgoing:
     numbered: Numbered | None
 
 
-def copy_outbox(pair: Pair, region: str) -> Copied:
+def copy_outbox(pair: Pair, found: Copied, progress: Callable[[], object] | None = None) -> Copied:
     """Copy all that is in the outbox of a region now into the other box.
 
     Args:
         pair: the boxes and the journal.
-        region: the region whose outbox it is.
+        found: of the region whose outbox it is; it is told what became of it.
+        progress: is called after each portion.
 
     Returns:
-        what became of it; a party that is away is told there.
+        the same; a party that is away is told there.
     """
-    found, behind = Copied(region), 0
+    region, behind = found.region, 0
     try:
         while rows := pair.in_box(region, partial(_outgoing, name=pair.name, region=region, behind=behind)):
             behind = rows[-1].outbox_id
             _copy(pair, region, rows, found)
+            if progress is not None:
+                progress()
     except Unavailable as error:
         found.why = str(error)
-    if found.waiting:
-        _LOG.warning(
-            "%d messages of region %s wait, because the other box leads them elsewhere: %s", len(found.waiting), region,
-            next(iter(found.waiting.values())),
-            extra=fields("region_copies_wait", region=region, messages=len(found.waiting)),
-        )  # fmt: skip
     return found
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Literal, Self
@@ -16,25 +17,30 @@ from seriatim.box.definitions.define import define
 from seriatim.box.publishing.batch import distinct, listed
 from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_role import begin, take_queues
 from seriatim.regions.box_votes import LedElsewhere
 from seriatim.regions.conflicts import settle
 from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.operators import Recovery
 from seriatim.regions.journal.schema import DEFAULT_SCHEMA as JOURNAL_SCHEMA
 from seriatim.regions.journal.values import QueueRules
 from seriatim.regions.outbox import Copied, copy_outbox, report
 from seriatim.regions.pair import REGIONS, Pair
 from seriatim.regions.party import Party
+from seriatim.regions.recovering import Progress, recover
 from seriatim.regions.regional_queue import declared_of
 from seriatim.regions.reserving import Reserving
 from seriatim.regions.restoring import restore
 from seriatim.regions.seeing import Difference, RegionsStatus, differences, status_of
 from seriatim.regions.sending import Sending, Sent, send_in
+from seriatim.regions.waiting import send_waiting, wait_in
 
 __all__ = ["Regions"]
 
+_LOG = logging.getLogger("seriatim.regions")
 #: Definitions may wait for publishers, and a schema is made at first use.
 _DEFINING_S = 60.0
 
@@ -105,6 +111,8 @@ class Regions(Closing):
         }
         self._journal = _party_of_journal(journal, journal_schema, patience_s, retry_after_s)
         self._pair = Pair(name, self._boxes, self._journal, prefer_us, spread_us)
+        #: What waited in the last round, so that it is logged once.
+        self._waiting: dict[str, set[str]] = {}
 
     @classmethod
     def from_file(cls, path: str | Path) -> Self:
@@ -139,6 +147,26 @@ class Regions(Closing):
             Unavailable: it can't be opened now.
         """
         return self._journal.resource
+
+    def region_of(self, box: MessageBox) -> str | None:
+        """The region whose box this is, ``"a"`` or ``"b"``; None: that can't be said now, because a box is away.
+
+        Raises:
+            UsageError: it is neither.
+        """
+        is_unsure = False
+        for region, party in self._boxes.items():
+            try:
+                if party.call(lambda one: one.id) == box.id:
+                    return region
+            except Unavailable:
+                is_unsure = True
+        if is_unsure:
+            return None
+        raise UsageError(
+            f"the box is neither of the regions {self._name!r}", where=box.access.place,
+            remedy="name the box of one of the regions, or other regions",
+        )  # fmt: skip
 
     def rules(self, queue: str) -> QueueRules:
         """What both regions say of a queue, as the journal has it.
@@ -193,8 +221,9 @@ class Regions(Closing):
 
         Args:
             messages: a message, or messages in the order of their sessions. Either all of a session have their numbers, or none; then they get the next ones.
-            connection: the caller's psycopg connection to the database of one of the boxes. The messages, with numbers of their own, are then a part of
-                the caller's transaction, and come to the other box after its commit; nothing is promised before.
+            connection: the caller's psycopg connection to the database of one of the boxes. The messages, with numbers of their own or of the journal, are then a part of
+                the caller's transaction, and come to the other box after its commit; nothing is promised before. A number of the journal is kept for 10 s: a message
+                whose transaction commits later gets another one, and all of them are handed out when somebody has tended the regions.
 
         Returns:
             for each message its number, and who knows it, in the order of the messages.
@@ -216,16 +245,12 @@ class Regions(Closing):
 
     def _publish_in(self, messages: Sequence[Message], connection: psycopg.Connection) -> list[Sent]:
         """Publish in the caller's transaction."""
-        if self._numbers == "journal":
-            raise UsageError(
-                "numbers of the journal can't be confirmed before the transaction commits",
-                remedy="number the messages yourself, or publish after the commit",
-            )
         if not messages:
             return []
         region = self._region_of(connection)
         with self._boxes[region].resource.session(connection=connection) as session:
-            return send_in(session.transaction, self._pair, region, messages)
+            send = wait_in if self._numbers == "journal" else send_in
+            return send(session.transaction, self._pair, region, messages)
 
     def _region_of(self, connection: psycopg.Connection) -> str:
         """The region to whose box a connection leads.
@@ -247,18 +272,21 @@ class Regions(Closing):
             remedy="give a connection to the database of one of the boxes",
         )
 
-    def tend(self) -> list[Copied]:
+    def tend(self, *, progress: Callable[[], object] | None = None) -> list[Copied]:
         """Do once what is to be done between the regions: let a restored box learn, copy what the other box lacks, settle which of two messages with
         one number goes on, and report to the journal.
 
-        Workers do it, and ``seriatim regions run``. Any number of processes may. A party that is away is tried the next time.
+        ``seriatim regions run`` and ``seriatim serve --regions`` do it each second. Any number of processes may. A party that is away is tried the next time.
+
+        Args:
+            progress: is called after each portion that was copied.
 
         Returns:
             for each region what became of its outbox.
         """
         for region in REGIONS:
             restore(self._pair, region, patience_s=_DEFINING_S)
-        found = [copy_outbox(self._pair, region) for region in REGIONS]
+        found = [self._copied(region, progress) for region in REGIONS]
         for one in found:
             try:
                 settle(self._pair, one.region)
@@ -266,6 +294,33 @@ class Regions(Closing):
             except Unavailable as error:
                 one.why = one.why or str(error)
         return found
+
+    def recover(
+        self,
+        *,
+        actor: str,
+        reason: str,
+        without: Sequence[str] = (),
+        known: Mapping[str, Mapping[str, int]] | None = None,
+        progress: Progress | None = None,
+    ) -> Recovery:
+        """Recover the journal after a restore, or a failover that lost something: before workers go on.
+
+        All claims end, a new incarnation begins, and the journal learns from both boxes which numbers are known, and which are over. A recovery that was
+        interrupted is repeated. For many sessions give the regions a `patience` of some seconds.
+
+        Args:
+            actor: who does it, for the operator log.
+            reason: why.
+            without: regions whose boxes are gone, or away, and aren't asked. What only such a box knows to be over may be handed out once more.
+            known: what is known to be over besides: for each queue, through which number of each session.
+            progress: is called after each portion: how many sessions were read so far, and how many there are.
+
+        Raises:
+            UsageError: there is no such region; a box isn't one of these regions; or the journal doesn't know a queue.
+            Unavailable: the journal is away, or the box of a region that isn't in `without`.
+        """
+        return recover(self._pair, actor=actor, reason=reason, without=without, known=known, progress=progress)
 
     def status(self, *, limit: int = 100) -> RegionsStatus:
         """See both regions and the journal: what waits for the other region, and for how long; sessions by state; and what sessions that stand wait for.
@@ -288,6 +343,22 @@ class Regions(Closing):
             Unavailable: a box or the journal is away.
         """
         return differences(self._pair, declared_of(things).definitions)
+
+    def _copied(self, region: str, progress: Callable[[], object] | None) -> Copied:
+        """Send what applications have committed, and copy the outbox of a region."""
+        found = Copied(region)
+        try:
+            send_waiting(self._pair, region, found)
+        except Unavailable as error:
+            found.why = str(error)
+        copy_outbox(self._pair, found, progress)
+        if found.waiting and found.waiting.keys() != self._waiting.get(region):
+            _LOG.warning(
+                "%d messages of region %s wait: %s", len(found.waiting), region, next(iter(found.waiting.values())),
+                extra=fields("region_copies_wait", region=region, messages=len(found.waiting)),
+            )  # fmt: skip
+        self._waiting[region] = set(found.waiting)
+        return found
 
     def _sending(self) -> Sending | Reserving:
         if self._numbers == "journal":

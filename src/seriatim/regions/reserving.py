@@ -10,17 +10,19 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from seriatim.box.connection.access import Transaction
 from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.votes import NO_NUMBER, Reply
 from seriatim.pipeline.types.message import Message
-from seriatim.regions.box_votes import Way, see, strike, vote, withdraw
+from seriatim.regions.box_votes import Sight, Way, see, strike, vote, withdraw
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Holder, Reservation
 from seriatim.regions.numbered import Numbered, Place
+from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.pair import REGIONS, Pair, Routing
-from seriatim.regions.sending import NumberRefused, Sent, of_journal, routed, with_number
+from seriatim.regions.sending import NumberRefused, Sent
 
-__all__ = ["Reserving"]
+__all__ = ["RESERVED_S", "Reserving", "check_one_number"]
 
 #: After that a number that isn't confirmed is void.
 RESERVED_S = 10.0
@@ -67,12 +69,7 @@ class Reserving:
         if not messages:
             return []
         routing, places = routed(self._pair, messages)
-        for message, its in zip(messages, places, strict=True):
-            if len(its) > 1 or its[0].number != NO_NUMBER:
-                raise UsageError(
-                    'numbers="journal" gives each message one number, and it has its own or goes to several queues',
-                    where=f"message {message.message_id}", remedy='leave the number out, or numbers="journal"',
-                )  # fmt: skip
+        check_one_number(messages, places)
         ones = self._reserved(messages, [its[0] for its in places], routing)
         self._write(ones)
         self._confirm(ones)
@@ -134,12 +131,15 @@ class Reserving:
         away = 0
         for region in REGIONS:
             try:
-                sight = self._pair.in_box(
-                    region, partial(see, name=self._pair.name, region=region, sessions=[], ids=list(keys))
-                )
+                sight, waiting = self._pair.in_box(region, partial(self._seen, region=region, ids=list(keys)))
             except Unavailable:
                 away += 1
                 continue
+            if waiting:
+                raise Unavailable(
+                    f"message {waiting[0]} was committed in a transaction of region {region}, and its number isn't confirmed yet",
+                    remedy="somebody has to tend the regions: seriatim regions run; then publish it again",
+                )
             for ident, its in sight.numbers.items():
                 if (number := its.get(keys[ident])) is not None and (
                     ident not in found or number > found[ident].number
@@ -159,6 +159,11 @@ class Reserving:
             }
 
         return found | self._pair.journal.call(read)  # what it has confirmed counts
+
+    def _seen(self, transaction: Transaction, region: str, ids: list[str]) -> tuple[Sight, list[str]]:
+        """What a box knows of messages; and those that a transaction has left there (`waiting.py`)."""
+        waiting = transaction.rows("region_waiting_numbers", of_name=self._pair.name, of_messages=ids)
+        return see(transaction, self._pair.name, region, [], ids), sorted(row.message_id for row in waiting)
 
     def _holders(self, places: Sequence[Place]) -> dict[Place, Holder]:
         """Whose numbers are."""
@@ -220,30 +225,40 @@ class Reserving:
             if one.reservation is not None:
                 by_queue.setdefault(one.place.queue, []).append(one)
 
-        def confirm(journal: Journal) -> set[Reservation]:
-            return {
-                void
-                for queue, its in by_queue.items()
-                for void in journal.confirm(
-                    self._pair.name, queue,
-                    [(one.reservation, of_journal(one.numbered.message, one.place)) for one in its if one.reservation],
-                )
-            }  # fmt: skip
+        def confirm(journal: Journal) -> tuple[set[Reservation], dict[tuple[str, str, str], int]]:
+            void: set[Reservation] = set()
+            others: dict[tuple[str, str, str], int] = {}
+            for queue, its in by_queue.items():
+                kept = [
+                    (one.reservation, of_journal(one.numbered.message, one.place)) for one in its if one.reservation
+                ]
+                lost = journal.confirm(self._pair.name, queue, kept)
+                void.update(lost)
+                asked = [(one.place.session, one.message_id) for one in its if one.reservation in lost]
+                found = journal.numbers_of(self._pair.name, queue, asked)
+                others |= {(queue, session, ident): number for (session, ident), number in found.items()}
+            return void, others
 
-        void = self._pair.journal.call(confirm) if by_queue else set()
+        void, others = self._pair.journal.call(confirm) if by_queue else (set(), {})
         for one in ones:
-            if one.reservation in void:
-                one.error = NumberRefused(
-                    f"number {one.place.number} wasn't confirmed within {RESERVED_S:g} s, and is void",
-                    where=f"queue {one.place.queue!r}, session {shown(one.place.session, 80)}",
-                    remedy="publish the message again: it gets another number",
-                )
-            else:
+            where = f"queue {one.place.queue!r}, session {shown(one.place.session, 80)}"
+            other = others.get((one.place.queue, one.place.session, one.message_id))
+            if one.reservation not in void:
                 one.replies[2] = Reply.FOR
+            elif other is not None:
+                one.error = Unavailable(
+                    f"another call has sent message {one.message_id} at the same time, under number {other}", where=where,
+                    remedy="publish it again: it keeps that number",
+                )  # fmt: skip
+            else:
+                one.error = NumberRefused(
+                    f"number {one.place.number} wasn't confirmed within {RESERVED_S:g} s, and is void", where=where,
+                    remedy="publish the message again: it gets another number",
+                )  # fmt: skip
 
     def _finish(self, ones: Sequence[_One]) -> None:
         """Take back what is void, and strike off what both boxes have."""
-        self._withdraw([one.message_id for one in ones if one.error is not None])
+        self._withdraw([one.message_id for one in ones if isinstance(one.error, NumberRefused)])
         both = [one.message_id for one in ones if one.error is None and one.replies[0] == one.replies[1] == Reply.FOR]
         self._in_both(lambda one: strike(one, self._pair.name, both), both)
 
@@ -259,11 +274,25 @@ class Reserving:
                 continue
 
 
+def check_one_number(messages: Sequence[Message], places: Sequence[Sequence[Place]]) -> None:
+    """Refuse messages to which the journal can't give a number.
+
+    Raises:
+        UsageError: one has its own number, or goes to several queues.
+    """
+    for message, its in zip(messages, places, strict=True):
+        if len(its) > 1 or its[0].number != NO_NUMBER:
+            raise UsageError(
+                'numbers="journal" gives each message one number, and it has its own or goes to several queues',
+                where=f"message {message.message_id}", remedy='leave the number out, or numbers="journal"',
+            )  # fmt: skip
+
+
 def _told(ones: Sequence[_One]) -> list[Sent]:
     """What became of messages.
 
     Raises:
-        NumberRefused: not all are sent.
+        NumberRefused, Unavailable: not all are sent.
     """
     failed = [one.error for one in ones if one.error is not None]
     if failed:

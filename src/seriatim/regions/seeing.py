@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 
 from seriatim.box.box import MessageBox
@@ -38,6 +39,7 @@ class RegionStatus:
         outbox: how many of its messages the other box lacks; None: it is away.
         lag_s: for how many seconds the oldest of them waits; None: there is none, or the region is away.
         beside: how many messages lie beside its queues, because another one has their number.
+        reported_at: when somebody has tended it last: `regions run`, or `serve --regions`; by the clock of the journal. None: nobody has, or the journal is away.
         why: why it is away, or not defined.
     """
 
@@ -48,6 +50,7 @@ class RegionStatus:
     outbox: int | None = None
     lag_s: float | None = None
     beside: int | None = None
+    reported_at: datetime | None = None
     why: str | None = None
 
 
@@ -94,13 +97,15 @@ def status_of(pair: Pair, limit: int) -> RegionsStatus:
     """
     regions = tuple(_region(pair, region) for region in pair.boxes)
 
-    def read(journal: Journal) -> tuple[SessionCounts, tuple[SessionView, ...]]:
-        return journal.counts(pair.name), tuple(journal.sessions(name=pair.name, stands=True, limit=limit))
+    def read(journal: Journal) -> tuple[SessionCounts, tuple[SessionView, ...], dict[str, datetime | None]]:
+        reports = {one.region: one.reported_at for one in journal.regions(pair.name)}
+        return journal.counts(pair.name), tuple(journal.sessions(name=pair.name, stands=True, limit=limit)), reports
 
     try:
-        sessions, standing = pair.journal.call(read)
+        sessions, standing, reports = pair.journal.call(read)
     except Unavailable as error:
         return RegionsStatus(pair.name, regions, None, why=str(error))
+    regions = tuple(replace(one, reported_at=reports.get(one.region)) for one in regions)
     return RegionsStatus(pair.name, regions, sessions, standing)
 
 

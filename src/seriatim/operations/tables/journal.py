@@ -105,6 +105,7 @@ RECOVERY: Table[Recovery] = Table(
     Column("incarnation"),
     Column("stopped", "claims ended"),
     Column("raised", "sessions raised"),
+    Column("asked", "boxes asked", shown=lambda one: ", ".join(one.asked) or None),
     row="seriatim.regions.journal.operators:Recovery",
 )
 FORGOTTEN: Table[Forgotten] = Table(

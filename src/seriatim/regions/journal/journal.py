@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from typing import Self, TypeVar, cast
 
 from seriatim.errors import LeaseLost, UsageError, shown
@@ -25,6 +27,7 @@ from seriatim.regions.journal.values import (
     Claim,
     ClaimAnswer,
     Holder,
+    KnownByBox,
     Numbered,
     QueueRules,
     Reservation,
@@ -35,6 +38,8 @@ from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, Sess
 __all__ = ["Journal", "JournalTransaction"]
 
 _Result = TypeVar("_Result")
+#: So many sessions are raised in one transaction of a recovery.
+_RAISED = 1_000
 _MODES = {"session": MOST_CLAIMED, "message": 1}
 
 
@@ -418,10 +423,10 @@ class Journal:
         return self._again(lambda one: votes.reserve(one, name, queue, counts, micros(lease)))
 
     def confirm(self, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]) -> list[Reservation]:
-        """Confirm reservations, each for its message.
+        """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one.
 
         Returns:
-            those that are void.
+            those that aren't confirmed: they are void, or will be.
         """
         return self._again(lambda one: votes.confirm(one, name, queue, kept))
 
@@ -516,15 +521,51 @@ class Journal:
         )
 
     def recover(self, name: str, known: Mapping[str, Mapping[str, int]], *, actor: str, reason: str) -> Recovery:
-        """After a restore of the journal: end all claims, begin a new incarnation, and take over what the boxes know to be over.
+        """After a restore of the journal: end all claims, begin a new incarnation, and take over what is known to be over.
+
+        `Regions.recover` asks the boxes.
 
         Args:
             name: the name of the regions.
-            known: for each queue, through which number of each session all is over in the boxes: the highest of both.
+            known: for each queue, through which number of each session all is over.
             actor: who does it.
             reason: why.
         """
-        return self._again(lambda one: operators.recover(one, name, known, actor=actor, reason=reason))
+        done = self.begin_recovery(name, actor=actor, reason=reason)
+        raised = sum(
+            self.raise_known(name, queue, {key: KnownByBox(over, over) for key, over in its.items()})
+            for queue, its in sorted(known.items())
+        )
+        found = replace(done, raised=raised)
+        self.end_recovery(name, found, actor=actor, reason=reason)
+        return found
+
+    def begin_recovery(self, name: str, *, actor: str, reason: str) -> Recovery:
+        """End all claims, and begin a new incarnation: the first step of a recovery."""
+        return self._again(lambda one: operators.begin_recovery(one, name, actor=actor, reason=reason))
+
+    def raise_known(self, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
+        """Take over what boxes know of sessions of a queue, in several transactions if they are many.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            known: by session.
+
+        Returns:
+            of how many of them the journal knew less to be over.
+
+        Raises:
+            UsageError: the journal doesn't know the queue.
+        """
+        raised, rest = 0, iter(known.items())
+        while its := dict(islice(rest, _RAISED)):
+            raised += self._again(partial(operators.raise_known, name=name, queue=queue, known=its))
+        return raised
+
+    def end_recovery(self, name: str, done: Recovery, *, actor: str, reason: str) -> None:
+        """Note what a recovery did: its last step."""
+        self._again(lambda one: operators.end_recovery(one, name, done, actor=actor, reason=reason))
 
     # ---- views
 

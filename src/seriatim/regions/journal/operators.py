@@ -11,13 +11,12 @@ import numpy as np
 from seriatim.errors import ActionRefused, UsageError
 from seriatim.kernel import claims as rules
 from seriatim.kernel.claims import ALLOWED, Action, EntryState, State
+from seriatim.kernel.time import NEVER
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
 from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.values import KnownByBox
 
-__all__ = ["ActionResult", "Recovery", "act", "recover", "write_log"]
-
-#: Recovered sessions are raised in portions of this size, each a few statements.
-_PORTION = 1_000
+__all__ = ["ActionResult", "Recovery", "act", "begin_recovery", "end_recovery", "raise_known", "write_log"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,13 @@ class Recovery:
         incarnation: the journal's, now.
         stopped: how many claims were ended, leases of pipelines included.
         raised: of how many sessions a box knew more to be over than the journal.
+        asked: the regions whose boxes were asked.
     """
 
     incarnation: int
     stopped: int
     raised: int
+    asked: tuple[str, ...] = ()
 
 
 def act(
@@ -102,31 +103,62 @@ def act(
     return ActionResult(session, verb, found.done_through, State(found.state).name.lower(), detail)
 
 
-def recover(
-    statements: Statements, name: str, known: Mapping[str, Mapping[str, int]], *, actor: str, reason: str
-) -> Recovery:
-    """Begin a new incarnation, after the journal was restored or has lost something: all claims end, and what a box knows to be over is over.
+def begin_recovery(statements: Statements, name: str, *, actor: str, reason: str) -> Recovery:
+    """Begin a new incarnation, after the journal was restored or has lost something: all claims end.
 
     Args:
         statements: of a transaction.
         name: the name of the regions.
-        known: for each queue, through which number of each session all is over in the boxes, the highest of both.
         actor: who does it.
         reason: why.
-
-    Raises:
-        UsageError: the journal doesn't know a queue.
     """
     incarnation = statements.rows("begin_incarnation")[0].incarnation
     stopped = statements.do("stop_claims") + statements.do("stop_pipelines")
-    raised = 0
-    for queue in sorted(known):
-        keys = sorted(known[queue])
-        for at in range(0, len(keys), _PORTION):
-            raised += _raise_done(statements, name, queue, {key: known[queue][key] for key in keys[at : at + _PORTION]})
-    detail = f"incarnation {incarnation}, claims ended: {stopped}, sessions raised: {raised}"
+    detail = f"incarnation {incarnation}, claims ended: {stopped}"
     write_log(statements, name, None, None, actor=actor, action="recover", reason=reason, detail=detail)
-    return Recovery(incarnation, stopped, raised)
+    return Recovery(incarnation, stopped, 0)
+
+
+def raise_known(statements: Statements, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
+    """Take over what boxes know of sessions; nothing is lowered. A claim of a number that is over ends.
+
+    Args:
+        statements: of a transaction.
+        name: the name of the regions.
+        queue: the queue.
+        known: by session.
+
+    Returns:
+        of how many sessions the journal knew less to be over.
+
+    Raises:
+        UsageError: the journal doesn't know the queue.
+    """
+    locked = lock(statements, name, queue, known, opens=True)
+    sessions = [locked.sessions[key] for key in sorted(known)]
+    told = [known[one.session] for one in sessions]
+    ours = np.array([one.done_through for one in sessions], np.int64)
+    overs = np.array([NEVER if one.over is None else one.over for one in told], np.int64)
+    raised = 0
+    for one, its, done in zip(sessions, told, rules.recovered(ours, overs, overs).tolist(), strict=True):
+        sent = max(one.sent_through, its.through, done)
+        if done > one.done_through:
+            one.hole_since = None
+            _stop(one, State.IDLE)  # what it stood for, or was claimed for, is over
+            raised += 1
+        elif sent == one.sent_through:
+            continue
+        one.done_through, one.sent_through, one.used_at = done, sent, locked.now
+        locked.change(one)
+    locked.settle(sessions)
+    locked.write()
+    return raised
+
+
+def end_recovery(statements: Statements, name: str, done: Recovery, *, actor: str, reason: str) -> None:
+    """Note what a recovery did."""
+    detail = f"incarnation {done.incarnation}, sessions raised: {done.raised}, boxes asked: {', '.join(done.asked) or 'none'}"
+    write_log(statements, name, None, None, actor=actor, action="recovered", reason=reason, detail=detail)
 
 
 def write_log(
@@ -138,25 +170,6 @@ def write_log(
         "write_log", id=str(uuid4()), name=name, queue=queue, session=session, actor=actor, action=action,
         reason=reason, detail=detail,
     )  # fmt: skip
-
-
-def _raise_done(statements: Statements, name: str, queue: str, known: Mapping[str, int]) -> int:
-    locked = lock(statements, name, queue, known, opens=True)
-    sessions = [locked.sessions[key] for key in sorted(known)]
-    ours = np.array([one.done_through for one in sessions], np.int64)
-    told = np.array([known[one.session] for one in sessions], np.int64)
-    raised = 0
-    for one, done in zip(sessions, rules.recovered(ours, told, told).tolist(), strict=True):
-        if done > one.done_through:
-            one.done_through, one.sent_through = done, max(done, one.sent_through)
-            one.hole_since, one.used_at = None, locked.now
-            if one.state == State.SUSPENDED:  # what it stood for is over
-                one.state = State.IDLE
-            locked.change(one)
-            raised += 1
-    locked.settle(sessions)
-    locked.write()
-    return raised
 
 
 def _check(session: Session, action: Action, now: int) -> None:

@@ -19,6 +19,7 @@ __all__ = [
     "Claim",
     "ClaimAnswer",
     "Holder",
+    "KnownByBox",
     "Numbered",
     "QueueRules",
     "Reservation",
@@ -199,6 +200,19 @@ class ClaimAnswer:
     again: int | None = None
     entry: EntryState | None = None
     through: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KnownByBox:
+    """What a box knows of a session.
+
+    Args:
+        through: the highest number that it knows.
+        over: through which number all is over, as it has heard from the journal; None: it has heard of none.
+    """
+
+    through: int
+    over: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -195,14 +195,20 @@ def reserve(
 def confirm(
     statements: Statements, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]
 ) -> list[Reservation]:
-    """Confirm reservations, each for its message.
+    """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one.
 
     Returns:
-        those that are over: their numbers are void, and their messages have to get others.
+        those that aren't confirmed: their numbers are void, or will be, and their messages have another number, or have to get one.
     """
     if not kept:
         return []
-    ours = sorted(kept, key=lambda pair: (pair[0].session, pair[0].number))
+    # So that two calls for one message come one after another.
+    lock(statements, name, queue, [one.session for one, _ in kept])
+    had = numbers_of(statements, name, queue, [(one.session, message.message_id) for one, message in kept])
+    ours = sorted(
+        (pair for pair in kept if had.get((pair[0].session, pair[1].message_id), pair[0].number) == pair[0].number),
+        key=lambda pair: (pair[0].session, pair[0].number),
+    )
     rows = statements.rows(
         "confirm", name=name, queue=queue, sessions=[one.session for one, _ in ours],
         numbers=[one.number for one, _ in ours], reservations=[one.id for one, _ in ours],

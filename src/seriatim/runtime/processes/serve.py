@@ -13,10 +13,12 @@ from seriatim.box.workers.reader_places import Slots
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.declared.error_class import checked_error_classes
 from seriatim.pipeline.text.log_fields import fields
+from seriatim.regions.regions import Regions
 from seriatim.runtime.processes.link_server import LinkServer
 from seriatim.runtime.processes.reader_pool import ReaderPool
 from seriatim.runtime.processes.schedule_clock import ScheduleClock
 from seriatim.runtime.processes.transmitter import TransmitterThread
+from seriatim.runtime.regional.tending import TendingThread
 from seriatim.runtime.stop_signal import Stop
 from seriatim.runtime.workers.chores import Chores
 from seriatim.runtime.workers.scoreboard import Work
@@ -32,7 +34,7 @@ _KEEP_S = 1.0
 
 
 class Serve:
-    """Starts and stops readers, publishes the messages of schedules, and transmits over links, until it is stopped itself.
+    """Starts and stops readers, publishes the messages of schedules, transmits over links, and tends regions, until it is stopped itself.
 
     Args:
         box: the message box.
@@ -44,6 +46,7 @@ class Serve:
         log_level: what the readers log, at least: ``DEBUG``, ``INFO``, ``WARNING`` or ``ERROR``.
         log_format: how the readers log: ``text`` or ``json``.
         links: where other boxes call; it is started and closed here. None: nowhere.
+        regions: two regions that are tended beside: what one has is copied to the other. The caller closes them. None: none.
 
     Raises:
         UsageError: a queue doesn't exist, or has no activation.
@@ -61,6 +64,7 @@ class Serve:
         log_level: str = "INFO",
         log_format: str = "text",
         links: LinkServer | None = None,
+        regions: Regions | None = None,
     ) -> None:
         definitions = box.definitions()
         for queue in queues:
@@ -78,6 +82,7 @@ class Serve:
         self._log_level = log_level
         self._log_format = log_format
         self._links = links
+        self._tending = None if regions is None else TendingThread(regions)
         self._measured = Snapshot()
         #: When it last found out what there is to serve, on the monotonic clock.
         self.looked = 0.0
@@ -102,12 +107,16 @@ class Serve:
                     chores.look()
                     schedules.look()
                     links.look()
+                    if self._tending is not None:
+                        self._tending.look()
                     self._stop.wait(_LOOK_S)
             finally:
                 self._end(slots)
                 chores.end()
                 schedules.end()
                 links.end()
+                if self._tending is not None:
+                    self._tending.end()
                 if self._links is not None:
                     self._links.close()
 
@@ -128,6 +137,10 @@ class Serve:
     def works(self) -> list[Work]:
         """What its readers have in hand; from any thread."""
         return [work for pool in list(self._pools.values()) for work in pool.works]
+
+    def late(self) -> list[str]:
+        """What beside its readers stands still, in words; from any thread."""
+        return [] if self._tending is None else self._tending.late()
 
     def _look(self, slots: Slots) -> None:
         """Update each queue's pool of readers."""

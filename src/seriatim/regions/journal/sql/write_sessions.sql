@@ -1,10 +1,12 @@
--- Write sessions whose locks the transaction has.
--- Caller: locked.py. Index: the key; the sessions are named twice, so that the planner doesn't read all sessions of a queue.
-UPDATE {schema}.sessions AS known
-SET
-    done_through = new.done_through, sent_through = new.sent_through, state = new.state, version = new.version,
-    claim = new.claim, region = new.region, lease_until = new.lease_until, hole_since = new.hole_since,
-    forgotten_before = new.forgotten_before, take_overs = new.take_overs, conflicts = new.conflicts, used_at = new.used_at
+-- Write sessions whose locks the transaction has, so each of them is there.
+-- Caller: locked.py. Index: the key; by a conflict with it a row is found without a plan, also in a journal that is new, of whose size the planner knows nothing.
+INSERT INTO {schema}.sessions (
+    name, queue, session, done_through, sent_through, state, version, claim, region, lease_until, hole_since, forgotten_before,
+    take_overs, conflicts, used_at
+)
+SELECT
+    %(name)s, %(queue)s, new.session, new.done_through, new.sent_through, new.state, new.version, new.claim, new.region,
+    new.lease_until, new.hole_since, new.forgotten_before, new.take_overs, new.conflicts, new.used_at
 FROM unnest(
     %(sessions)s::text[], %(done)s::bigint[], %(sent)s::bigint[], %(states)s::smallint[], %(versions)s::bigint[],
     %(claims)s::text[], %(regions)s::text[], %(leases)s::bigint[], %(holes)s::bigint[], %(forgotten)s::bigint[],
@@ -13,5 +15,8 @@ FROM unnest(
     session, done_through, sent_through, state, version, claim, region, lease_until, hole_since, forgotten_before,
     take_overs, conflicts, used_at
 )
-WHERE known.name = %(name)s AND known.queue = %(queue)s AND known.session = ANY(%(sessions)s::text[])
-    AND known.session = new.session
+ON CONFLICT (name, queue, session) DO UPDATE SET
+    done_through = excluded.done_through, sent_through = excluded.sent_through, state = excluded.state,
+    version = excluded.version, claim = excluded.claim, region = excluded.region, lease_until = excluded.lease_until,
+    hole_since = excluded.hole_since, forgotten_before = excluded.forgotten_before, take_overs = excluded.take_overs,
+    conflicts = excluded.conflicts, used_at = excluded.used_at

@@ -1,0 +1,198 @@
+"""The numbers of messages that are sent to two regions: their own, those that they have already, or the next ones, by what two of the three know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from seriatim.errors import Unavailable, UsageError
+from seriatim.kernel import votes as rules
+from seriatim.kernel.columns import Ints
+from seriatim.kernel.votes import NO_NUMBER
+from seriatim.pipeline.types.message import Message, with_context
+from seriatim.regions.box_votes import Sight, route_in, see
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.values import Numbered as OfJournal
+from seriatim.regions.journal.values import digest_of
+from seriatim.regions.numbered import Numbered, Place, places_of
+from seriatim.regions.pair import REGIONS, Pair, Routing
+
+__all__ = ["Numbering", "of_journal", "routed", "with_number"]
+
+
+class Numbering:
+    """The numbers of one call of `Regions.publish`.
+
+    Args:
+        pair: the boxes and the journal.
+        restore: lets a restored box take over what the others know; whether it votes now.
+
+    Attributes:
+        gives: whether it has given numbers to messages that had none.
+    """
+
+    def __init__(self, pair: Pair, restore: Callable[[str], bool]) -> None:
+        self._pair, self._restore = pair, restore
+        self.gives = False
+
+    def numbered(self, messages: Sequence[Message], enough: int) -> list[Numbered]:
+        """Messages with their own numbers, or with the next ones.
+
+        Args:
+            messages: the messages, in their order.
+            enough: how many of the three have to know a number.
+
+        Raises:
+            UsageError: a message can't be sent, or can't be given a number.
+            Unavailable: two of the three are away.
+        """
+        routing, places = routed(self._pair, messages)
+        without = [at for at, its in enumerate(places) if any(one.number == NO_NUMBER for one in its)]
+        if not without:
+            return [Numbered(one, its) for one, its in zip(messages, places, strict=True)]
+        if enough == 1:
+            raise UsageError(
+                'confirm="one" needs numbers of the sender\'s own: one box alone can\'t say which is next',
+                where=f"message {messages[without[0]].message_id}", remedy='number them, or leave out confirm="one"',
+            )  # fmt: skip
+        _check_unnumbered(messages, places, without)
+        self.gives = True
+        given = self.next([messages[at] for at in without], [places[at][0] for at in without])
+        found = [Numbered(one, its) for one, its in zip(messages, places, strict=True)]
+        for at, number in zip(without, given, strict=True):
+            found[at] = with_number(messages[at], places[at][0], number, routing)
+        return found
+
+    def next(self, messages: Sequence[Message], places: Sequence[Place], *, anew: bool = False) -> list[int]:
+        """The numbers that messages have, or the next ones.
+
+        Args:
+            messages: the messages, in their order.
+            places: the queue and the session of each.
+            anew: whether they get others than those that they have.
+
+        Raises:
+            Unavailable: two of the three are away.
+        """
+        sessions = sorted({(one.queue, one.session) for one in places})
+        ids = [one.message_id for one in messages]
+        sights: list[Sight | None] = [self.seen(region, sessions, ids) for region in REGIONS]
+        if None in sights:
+            sights.append(self._journal_sees(messages, places))
+        rows = {key: at for at, key in enumerate(sessions)}
+        routing = self._pair.routing()  # the queues of both boxes begin as the journal's do
+        steps = [routing.step(queue) for queue, _ in sessions]
+        increments = np.array([increment for _, increment in steps], np.int64)
+        begins = [start - increment for start, increment in steps]
+        following = rules.next_numbers(
+            [_throughs(one, sessions, begins) for one in sights],
+            [np.full(len(sessions), one is not None, np.bool_) for one in sights],
+            increments,
+        ).tolist()  # fmt: skip
+        if following[0] == NO_NUMBER:
+            raise Unavailable(
+                "two of the three are away: nobody can say which number is next", remedy="publish the same again later"
+            )
+        found = []
+        for message, place in zip(messages, places, strict=True):
+            key = place.queue, place.session
+            had = [one.numbers.get(message.message_id, {}).get(key) for one in sights if one is not None]
+            known = [one for one in had if one is not None]
+            if known and not anew:
+                found.append(max(known))
+                continue
+            found.append(following[rows[key]])
+            following[rows[key]] += int(increments[rows[key]])
+        return found
+
+    def seen(self, region: str, sessions: list[tuple[str, str]], ids: list[str]) -> Sight | None:
+        """What a box knows; None: it is away, or doesn't vote."""
+        try:
+            sight = self._pair.in_box(region, lambda one: see(one, self._pair.name, region, sessions, ids))
+            if not sight.votes and self._restore(region):
+                sight = self._pair.in_box(region, lambda one: see(one, self._pair.name, region, sessions, ids))
+        except Unavailable:
+            return None
+        return sight if sight.votes else None
+
+    def _journal_sees(self, messages: Sequence[Message], places: Sequence[Place]) -> Sight | None:
+        """What the journal knows, in place of a box; None: it is away."""
+        by_queue: dict[str, list[tuple[str, str]]] = {}
+        for message, place in zip(messages, places, strict=True):
+            by_queue.setdefault(place.queue, []).append((place.session, message.message_id))
+
+        def read(journal: Journal) -> Sight:
+            through: dict[tuple[str, str], int] = {}
+            numbers: dict[str, dict[tuple[str, str], int]] = {}
+            for queue, its in by_queue.items():
+                found = journal.through(self._pair.name, queue, sorted({session for session, _ in its}))
+                through |= {(queue, session): number for session, number in found.items()}
+                for (session, ident), number in journal.numbers_of(self._pair.name, queue, its).items():
+                    numbers.setdefault(ident, {})[queue, session] = number
+            return Sight(through, numbers)
+
+        try:
+            return self._pair.journal.call(read)
+        except Unavailable:
+            return None
+
+
+def routed(pair: Pair, messages: Sequence[Message]) -> tuple[Routing, list[tuple[Place, ...]]]:
+    """The numbers of messages, `NO_NUMBER` for those without, by the definitions that this process knows, or else by those of now.
+
+    Raises:
+        UsageError: a message can't be sent.
+    """
+    anew = False
+    while True:
+        routing = pair.routing(anew=anew)
+        try:
+            found = route_in(None, messages, routing.definitions)
+            return routing, places_of(found, routing.definitions, routing.queue_ids)
+        except UsageError:
+            if anew:
+                raise
+            anew = True
+
+
+def _check_unnumbered(messages: Sequence[Message], places: Sequence[Sequence[Place]], without: Sequence[int]) -> None:
+    """Refuse messages that can't be given numbers.
+
+    Raises:
+        UsageError: one goes to two queues, or another message of its session has its own number.
+    """
+    own = {(one.queue, one.session) for its in places for one in its if one.number != NO_NUMBER}
+    for at in without:
+        where = f"message {messages[at].message_id}"
+        if len(places[at]) > 1:
+            raise UsageError(
+                "a message for several queues can't be given a number: it would need one in each", where=where,
+                remedy="number it yourself",
+            )  # fmt: skip
+        if (places[at][0].queue, places[at][0].session) in own:
+            raise UsageError(
+                "some messages of the session have numbers, and this one has none",
+                where=where,
+                remedy="number all, or none",
+            )
+
+
+def with_number(message: Message, place: Place, number: int, routing: Routing) -> Numbered:
+    """A message with a number, as its queue reads it."""
+    name = str(routing.definitions.queues[place.queue].declared.sequence)
+    return Numbered(
+        with_context(message, {**message.context, name: number}), (Place(place.queue, place.session, number),)
+    )
+
+
+def of_journal(message: Message, place: Place) -> OfJournal:
+    """A message with a number, as the journal knows it."""
+    digest = digest_of(message.type, message.content_type, message.body)
+    return OfJournal(place.session, place.number, message.message_id, digest)
+
+
+def _throughs(sight: Sight | None, sessions: Sequence[tuple[str, str]], begins: Sequence[int]) -> Ints:
+    """The highest number of each session, as a party knows it; what it doesn't know hasn't begun."""
+    known = {} if sight is None else sight.through
+    return np.array([known.get(key, begin) for key, begin in zip(sessions, begins, strict=True)], np.int64)

@@ -1,0 +1,153 @@
+"""Recover the journal after a restore, or a failover that has lost something: it learns from both boxes which numbers are known, and which are over.
+
+A box has heard from the journal what is over, so it may know more than a journal that went back in time. Sessions are read and raised in portions, each a
+transaction; a number only ever goes up, so a recovery that was interrupted is repeated as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from seriatim.box.connection.access import Transaction
+from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.regions.box_role import role_of
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.journal.operators import Recovery
+from seriatim.regions.journal.values import KnownByBox
+from seriatim.regions.pair import REGIONS, Pair
+
+__all__ = ["Progress", "recover"]
+
+#: So many sessions are read from each box at once.
+_PORTION = 10_000
+#: Each step may take so long: a box with many sessions has much to tell.
+_PATIENCE_S = 60.0
+
+#: Called after each portion: how many sessions were read from the boxes so far, and how many they have.
+Progress = Callable[[int, int], None]
+
+
+def recover(
+    pair: Pair, *, actor: str, reason: str, without: Sequence[str] = (),
+    known: Mapping[str, Mapping[str, int]] | None = None, progress: Progress | None = None,
+) -> Recovery:  # fmt: skip
+    """Recover the journal by what the boxes know.
+
+    Args:
+        pair: the boxes and the journal.
+        actor: who does it, for the operator log.
+        reason: why.
+        without: regions whose boxes aren't asked.
+        known: what is known to be over besides, such as by a box that is gone: for each queue, through which number of each session.
+        progress: is called after each portion.
+
+    Raises:
+        UsageError: there is no such region; a box isn't one of these regions; or the journal doesn't know a queue.
+        Unavailable: the journal is away, or a box that isn't in `without`. Before the journal is touched each box has answered.
+    """
+    for one in without:
+        if one not in REGIONS:
+            raise UsageError(f"there is no region {shown(one, 80)}", remedy='"a" (the primary) or "b"')
+    asked = [one for one in REGIONS if one not in without]
+    told = {region: _asks(pair, region, partial(_told, pair.name, region)) for region in asked}
+    sizes = {region: queues for region, (_, queues) in told.items()}
+    total = sum(sum(queues.values()) for queues in sizes.values())
+    done = pair.journal.call(
+        lambda journal: journal.begin_recovery(pair.name, **_who(actor, reason)), patience_s=_PATIENCE_S
+    )
+    for region, (incarnation, _) in told.items():
+        pair.journal.call(partial(_fence, pair.name, region, incarnation))
+    raised = 0
+    for queue, its in (known or {}).items():
+        raised += _raise(pair, queue, {key: KnownByBox(over, over) for key, over in its.items()})
+    read = 0
+    for queue in sorted({one for queues in sizes.values() for one in queues}):
+        readers = [
+            partial(_portion, pair, region, queue) for region, queues in sizes.items() if queue in queues
+        ]  # fmt: skip
+        for rows, portion in _merged(readers):
+            raised += _raise(pair, queue, portion)
+            read += rows
+            if progress is not None:
+                progress(read, total)
+    found = Recovery(done.incarnation, done.stopped, raised, tuple(asked))
+    pair.journal.call(lambda journal: journal.end_recovery(pair.name, found, **_who(actor, reason)))
+    return found
+
+
+def _who(actor: str, reason: str) -> dict[str, str]:
+    return {"actor": actor, "reason": reason}
+
+
+def _asks(pair: Pair, region: str, work: Callable[[Transaction], Any]) -> Any:
+    """Ask a box.
+
+    Raises:
+        Unavailable: it is away; the error says what it costs to go on without it.
+    """
+    try:
+        return pair.in_box(region, work, patience_s=_PATIENCE_S)
+    except Unavailable as error:
+        raise Unavailable(
+            f"the box of region {region} can't be asked what is over: {error.what}",
+            remedy=f"repeat it when the box is back. Without it (--without {region}; in Python without=[{region!r}]), "
+            "messages that only this box knows to be over may be handed out once more",
+        ) from error
+
+
+def _told(name: str, region: str, transaction: Transaction) -> tuple[int, dict[str, int]]:
+    """The incarnation of a region, and its queues, each with the number of its sessions."""
+    role = role_of(transaction, name, region)
+    rows = transaction.rows("region_session_counts", of_name=name)
+    return role.incarnation, {row.queue: row.sessions for row in rows}
+
+
+def _fence(name: str, region: str, incarnation: int, journal: Journal) -> None:
+    """Votes that a box gave before it was restored don't count, also where the journal had forgotten that."""
+    journal.fence(name, region, incarnation)
+
+
+def _portion(pair: Pair, region: str, queue: str, behind: str) -> list[Any]:
+    """The sessions of a queue in a box behind one of them, by their keys."""
+
+    def read(transaction: Transaction) -> list[Any]:
+        return transaction.rows(
+            "region_sessions_behind", of_name=pair.name, of_queue=queue, behind=behind, at_most=_PORTION
+        )
+
+    found: list[Any] = _asks(pair, region, read)
+    return found
+
+
+def _merged(readers: Sequence[Callable[[str], list[Any]]]) -> Iterator[tuple[int, dict[str, KnownByBox]]]:
+    """Sessions as all boxes together know them, portion after portion; with each, how many rows of boxes it has."""
+    behind = ""
+    while True:
+        found = [one(behind) for one in readers]
+        # What one box has behind the last row of the other comes with the next portion.
+        bound = min((rows[-1].session for rows in found if len(rows) == _PORTION), default=None)
+        merged: dict[str, KnownByBox] = {}
+        count = 0
+        for rows in found:
+            for row in rows:
+                if bound is None or row.session <= bound:
+                    merged[row.session] = _higher(merged.get(row.session), KnownByBox(row.through, row.over_through))
+                    count += 1
+        yield count, merged
+        if bound is None:
+            return
+        behind = bound
+
+
+def _higher(one: KnownByBox | None, other: KnownByBox) -> KnownByBox:
+    if one is None:
+        return other
+    overs = [over for over in (one.over, other.over) if over is not None]
+    return KnownByBox(max(one.through, other.through), max(overs, default=None))
+
+
+def _raise(pair: Pair, queue: str, portion: Mapping[str, KnownByBox]) -> int:
+    """Tell the journal; of how many sessions it knew less to be over."""
+    return pair.journal.call(lambda journal: journal.raise_known(pair.name, queue, portion), patience_s=_PATIENCE_S)

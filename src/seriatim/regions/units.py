@@ -1,0 +1,74 @@
+"""What stands or falls together of the messages that are sent to two regions, and what a sender has heard of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from seriatim.errors import SeriatimError, shown
+from seriatim.kernel import votes as rules
+from seriatim.kernel.votes import Reply
+from seriatim.regions.journal.values import Numbered as OfJournal
+from seriatim.regions.numbered import Numbered, units_of
+from seriatim.regions.numbering import of_journal
+
+__all__ = ["Unit", "as_units", "numbers_by_queue", "steps"]
+
+
+@dataclass(slots=True)
+class Unit:
+    """Messages that stand or fall together: those of a session.
+
+    `replies`: of the two boxes and the journal. `first`: the first box that has them. `why`: why they were refused. `is_sent`: the journal has them, whatever
+    the boxes say.
+    """
+
+    messages: list[Numbered]
+    replies: list[Reply] = field(default_factory=lambda: [Reply.NOT_ASKED] * 3)
+    first: str | None = None
+    why: str = ""
+    error: SeriatimError | None = None
+    is_sent: bool = False
+
+    @property
+    def where(self) -> str:
+        """The queue and the session of its first message, for people."""
+        place = self.messages[0].places[0]
+        return f"queue {place.queue!r}, session {shown(place.session, 80)}"
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of its messages."""
+        return [one.message.message_id for one in self.messages]
+
+
+def steps(units: Sequence[Unit], enough: int) -> list[int]:
+    """What comes next for each unit, a `SendStep`.
+
+    Args:
+        units: the units, with their replies.
+        enough: how many of the three have to know a number.
+    """
+    first, second, journal = (np.array([one.replies[party] for one in units], np.int64) for party in range(3))
+    found: list[int] = rules.send_steps(first, second, journal, enough).tolist()
+    return found
+
+
+def as_units(messages: Sequence[Numbered]) -> list[Unit]:
+    """Messages by what stands or falls together, each with its numbers ascending."""
+    found: dict[int, Unit] = {}
+    for unit, one in zip(units_of([one.places for one in messages]), messages, strict=True):
+        found.setdefault(unit, Unit([])).messages.append(one)
+    return list(found.values())
+
+
+def numbers_by_queue(units: Sequence[Unit]) -> dict[str, list[tuple[int, OfJournal]]]:
+    """The numbers of messages by their queues, each with the place of its unit."""
+    found: dict[str, list[tuple[int, OfJournal]]] = {}
+    for nth, unit in enumerate(units):
+        for one in unit.messages:
+            for place in one.places:
+                found.setdefault(place.queue, []).append((nth, of_journal(one.message, place)))
+    return found

@@ -1,0 +1,120 @@
+"""Tend two regions, again and again: `seriatim regions run` does nothing else, `seriatim serve --regions` does it beside the readers of a box.
+
+Any number of processes may do it, in either region: each works off the outboxes of both boxes, so what one region has comes to the other while a process
+runs in only one of them.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+from seriatim.errors import SeriatimError
+from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.log_fields import fields
+from seriatim.regions.outbox import Copied
+from seriatim.regions.regions import Regions
+
+__all__ = ["TendingThread", "tend_until"]
+
+_LOG = logging.getLogger("seriatim.regions")
+#: Between two rounds.
+_EVERY_S = 1.0
+#: After a round that is refused, such as where the definitions are missing.
+_REFUSED_S = 5.0
+#: A round that neither copies nor ends for so long stands still.
+_LATE_S = 60.0
+_END_S = 10.0
+
+
+def tend_until(
+    regions: Regions, ends: Callable[[], bool], wait: Callable[[float], object], told: Callable[[Copied], object], *,
+    once: bool = False, progress: Callable[[], object] | None = None,
+) -> None:  # fmt: skip
+    """Make rounds until the caller says that it is enough.
+
+    Args:
+        regions: the regions.
+        ends: says so.
+        wait: waits for so many seconds between two rounds.
+        told: gets what became of each outbox, after each round.
+        once: make one round only.
+        progress: is called after each portion that was copied, and after each round.
+
+    Raises:
+        UsageError: a box isn't one of these regions.
+    """
+    while not ends():
+        for one in regions.tend(progress=progress):
+            told(one)
+        if progress is not None:
+            progress()
+        if once:
+            return
+        wait(_EVERY_S)
+
+
+class TendingThread:
+    """Rounds beside a process that does something else.
+
+    Args:
+        regions: the regions; they stay open until it has ended.
+    """
+
+    def __init__(self, regions: Regions) -> None:
+        self._regions = regions
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._moved = time.monotonic()
+        self._why: dict[str, str] = {}
+
+    def look(self) -> None:
+        """Start it, unless it runs."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="seriatim-regions", daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        """Wait until the present round is done, for some seconds."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(_END_S)
+
+    def late(self) -> list[str]:
+        """Why it isn't well, in words; empty if all is well. A region that is away is no fault of this process."""
+        stands_s = time.monotonic() - self._moved
+        if stands_s <= _LATE_S:
+            return []
+        return [f"the regions {self._regions.name!r} weren't tended for {stands_s:.0f} s"]
+
+    def _run(self) -> None:
+        while not self._ended.is_set():
+            try:
+                tend_until(self._regions, self._ended.is_set, self._ended.wait, self._tell, progress=self._moves)
+            except SeriatimError as error:
+                self._warn("", f"the regions {self._regions.name!r} can't be tended: {error}", error)
+                self._moves()
+                self._ended.wait(_REFUSED_S)
+
+    def _moves(self) -> None:
+        self._moved = time.monotonic()
+
+    def _tell(self, one: Copied) -> None:
+        self._why.pop("", None)
+        if one.sent or one.copied or one.over:
+            _LOG.info(
+                "region %s: %s copied to the other region, %d over", one.region, counted(one.copied, "message"), one.over,
+                extra=fields("region_copied", region=one.region, copied=one.copied, over=one.over),
+            )  # fmt: skip
+        if one.why is None:
+            self._why.pop(one.region, None)
+        else:
+            self._warn(one.region, f"region {one.region} can't be tended: {one.why}", one.why)
+
+    def _warn(self, region: str, text: str, why: object) -> None:
+        """Log why something waits, once."""
+        if self._why.get(region) != str(why):
+            _LOG.warning("%s", text, extra=fields("region_not_tended", region=region or None, error=str(why)))
+        self._why[region] = str(why)
