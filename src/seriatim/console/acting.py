@@ -460,4 +460,6 @@ def _act_on_aside(box: MessageBox, action: str, found: list[Any], by: dict[str, 
 
 def told(done: Many) -> str:
     """What was done to many, in a sentence."""
-    return f"{done.preview.action.replace('_', ' ')}: {counted(done.done, done.preview.lot.noun)}"
+    words = ON_GROUPS.get(done.preview.action) if done.preview.lot.noun == "group" else None
+    verb = words.button if words else str(done.preview.action).replace("_", " ").capitalize()
+    return f"{verb}: {counted(done.done, done.preview.lot.noun)}"
