@@ -11,7 +11,7 @@ from markupsafe import Markup
 from seriatim.console.filters import Field, older_than
 from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.dialog import DialogState
+from seriatim.kernel.dialog import LABELS, DialogState
 from seriatim.operations import dialogs
 from seriatim.operations.tables.dialogs import DIALOGS
 from seriatim.operations.tables.table import text_only
@@ -20,7 +20,9 @@ __all__ = ["PAGE"]
 
 _FIELDS = (
     Field("service", "Service"),
-    Field("state", "State", tuple(map(str, DialogState))),
+    Field(
+        "state", "State", tuple(map(str, DialogState)), words={str(one): label for one, (label, *_) in LABELS.items()}
+    ),
     older_than("Began longer ago than", "7d"),
     Field("waiting", "Only with messages that can't be delivered yet", ("yes",)),
 )

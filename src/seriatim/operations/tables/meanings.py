@@ -27,10 +27,14 @@ def documented(table: Table[Any]) -> tuple[str, dict[str, str]]:
     return _documented(table.row) if table.row else ("", {})
 
 
-def meanings(table: Table[Any], columns: Iterable[Column[Any]]) -> list[tuple[str, str]]:
-    """What columns mean, for people: the heading and the text; without those whose heading says it."""
+def meanings(table: Table[Any], columns: Iterable[Column[Any]] | None = None) -> list[tuple[str, str]]:
+    """What columns mean, for people: the heading and the text; without those whose heading says it. None: those that people see."""
     _, fields = documented(table)
-    found = [(str(one.title), one.meaning or fields.get(one.name or "", "")) for one in columns if one.title]
+    found = [
+        (str(one.title), one.meaning or fields.get(one.name or "", ""))
+        for one in (table.shown if columns is None else columns)
+        if one.title
+    ]
     return [(heading, _for_people(text)) for heading, text in found if text and not _PLAIN.fullmatch(text)]
 
 
