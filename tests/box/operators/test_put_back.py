@@ -235,12 +235,12 @@ def test_a_group_that_can_take_no_dead_letters_says_so_and_the_others_do(box):
 def statements_of(requeue_each, box, found, monkeypatch):
     """How many statements it takes to put all of these back."""
     with monkeypatch.context() as patched:
-        calls = _counting(patched)
+        calls = counting(patched)
         assert len(list(requeue_each(box, found, **BY))) == len(found)
     return len(calls)
 
 
-def _counting(patched):
+def counting(patched):
     """Every statement that a cursor sends from here on."""
     import psycopg
 
