@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 import seriatim as sq
@@ -83,6 +85,18 @@ def test_what_a_handler_wrote_goes_with_a_completion_that_is_refused(journal):
         with pytest.raises(LeaseLost):
             tx.complete(old)
     assert _handled(journal) == ["b"]
+
+
+def test_a_completion_is_undone_with_what_the_handler_wrote_before_it(journal):
+    first = claim_of(claimed(journal, "a", asked("s", 1)))
+    with suppress(ZeroDivisionError), journal.transaction() as tx:
+        tx.connection.execute("SELECT 1")
+        tx.complete(first)
+        raise ZeroDivisionError
+    assert journal.renew([first]) == []
+    with journal.transaction() as tx:  # alone it is a transaction of its own
+        assert tx.complete(first) is None
+    assert journal.renew([first]) == [first]
 
 
 def test_claims_by_message_have_one_number_and_another_region_may_have_the_next(journal):

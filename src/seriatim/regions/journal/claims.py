@@ -74,17 +74,10 @@ def _quickly(
     if first.session != last.session or len(rows) > most or len(steps) > 1:
         return None
     ident = str(uuid4())
-    (found,) = statements.several(
-        (
-            "claim_quickly",
-            {
-                "name": name, "queue": queue, "session": first.session, "region": region, "claim": ident, "lease": lease,
-                "first": first.number, "last": last.number, "step": next(iter(steps), None),
-                "numbers": [one.number for one in rows], "ids": [one.message_id for one in rows],
-                "digests": [one.digest for one in rows],
-            },
-        ),
-        ends=True,
+    found = statements.alone(
+        "claim_quickly", name=name, queue=queue, session=first.session, region=region, claim=ident, lease=lease,
+        first=first.number, last=last.number, step=next(iter(steps), None), numbers=[one.number for one in rows],
+        ids=[one.message_id for one in rows], digests=[one.digest for one in rows],
     )  # fmt: skip
     if not found:
         return None
@@ -290,13 +283,10 @@ def complete(statements: Statements, held: Claim, through: int) -> Claim | None:
             f"{through} can't be completed under a claim of {held.first} to {held.last}", where=_place(held),
             remedy="complete the claim's numbers, each once, in order",
         )  # fmt: skip
-    told = {
-        "name": held.name, "queue": held.queue, "session": held.session, "claim": held.id, "version": held.token.version,
-        "before": held.first - held.increment, "last": through, "ends": through == held.last, "lease": held.lease,
-    }  # fmt: skip
-    (done,) = statements.several(
-        ("complete", told)
-    )  # where nothing was written before, with the beginning of the transaction
+    done = statements.alone(  # where the handler has written nothing, it is all of the transaction
+        "complete", name=held.name, queue=held.queue, session=held.session, claim=held.id, version=held.token.version,
+        before=held.first - held.increment, last=through, ends=through == held.last, lease=held.lease,
+    )  # fmt: skip
     if not done:
         raise _lost(held)
     return None if through == held.last else replace(held, first=through + held.increment)

@@ -11,6 +11,7 @@ from importlib import resources
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 
 from seriatim.box.postgres.array_text import written
@@ -69,6 +70,18 @@ class Statements:
     def do(self, name: str, /, **parameters: Any) -> int:
         """Execute a statement for its effect; returns the number of rows that it has changed."""
         return self.connection.execute(statement(name, self.schema), written(parameters)).rowcount
+
+    def alone(self, name: str, /, **parameters: Any) -> list[Any]:
+        """The rows of a statement that is a transaction of its own, in one round trip; in a transaction that has begun it is a part of that."""
+        connection = self.connection
+        is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
+        if is_idle:
+            connection.set_autocommit(True)
+        try:
+            return self.rows(name, **parameters)
+        finally:
+            if is_idle and not connection.closed:
+                connection.set_autocommit(False)
 
     def several(self, *asked: tuple[str, dict[str, Any]], ends: bool = False) -> list[list[Any]]:
         """The rows of several statements, one after another, in one round trip; none for those that return no rows.
