@@ -7,8 +7,6 @@ run ``python scripts/command_tables_page.py``.
 from __future__ import annotations
 
 import dataclasses
-import inspect
-import pkgutil
 import re
 import typing
 from collections.abc import Iterator
@@ -19,6 +17,7 @@ import click
 
 from seriatim.cli.main import main
 from seriatim.cli.table import Column, JsonOption, Table
+from seriatim.operations.tables.meanings import documented, row_class
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "command-tables.md"
 
@@ -64,11 +63,6 @@ def nested(table: Table[Any]) -> Iterator[Table[Any]]:
             yield from nested(one)
 
 
-def row_class(table: Table[Any]) -> Any:
-    """The class of the rows of a table; None if they are plain mappings."""
-    return pkgutil.resolve_name(table.row) if table.row else None
-
-
 def _lines() -> Iterator[str]:
     printed = {table.title: table for _, tables in printing() for table in tables}
     inner = {one.title: one for table in printed.values() for one in nested(table)}
@@ -91,8 +85,8 @@ def _lines() -> Iterator[str]:
 
 def _section(table: Table[Any]) -> Iterator[str]:
     yield from ("", f"## {table.title}", "")
-    about, meanings = _documented(table)
-    if about and about.rstrip(".") != table.title:
+    about, meanings = documented(table)
+    if table.base is None and about and about.rstrip(".") != table.title:
         yield from (about, "")
     if table.more:
         yield from (f"Besides: {table.more}.", "")
@@ -104,7 +98,7 @@ def _section(table: Table[Any]) -> Iterator[str]:
             continue
         name = "" if column.name is None else f"`{column.name}`"
         heading = "" if column.title is None else f"`{column.title}`" if column.title else "(none)"
-        told = column.meaning or meanings.get(column.name or "", "")
+        told = column.meaning or meanings.get(column.name or "", "").replace("|", r"\|")
         yield f"| {name} | {heading} | {_value(table, column)} | {told} |"
 
 
@@ -138,33 +132,6 @@ def _annotation(table: Table[Any], column: Column[Any]) -> str:
     if isinstance(found := getattr(kind, column.name, None), property):
         return str(typing.cast("Any", found.fget).__annotations__.get("return", ""))
     return str(getattr(kind, "__annotations__", {}).get(column.name, ""))
-
-
-def _documented(table: Table[Any]) -> tuple[str, dict[str, str]]:
-    """What the docstring of the class of its rows says of it, and of each field."""
-    kind = row_class(table)
-    if kind is None:
-        return "", {}
-    about, _, fields = (inspect.getdoc(kind) or "").partition("\n\nArgs:\n")
-    found: dict[str, str] = {}
-    name = ""
-    for line in fields.partition("\n\n")[0].splitlines():
-        if begun := re.match(r"    (\w+): (.*)", line):
-            name, found[begun[1]] = begun[1], begun[2]
-        elif name:
-            found[name] += f" {line.strip()}"
-    for name, one in inspect.getmembers(kind, lambda one: isinstance(one, property)):
-        told = (inspect.getdoc(one) or "").partition("\n")[0]
-        found[name] = told[:1].lower() + told[1:]
-    about = "" if table.base is not None else _code(about)
-    return about, {name: _code(one).rstrip(".").replace("|", r"\|") for name, one in found.items()}
-
-
-def _code(text: str) -> str:
-    """The text of a docstring, with the words of JSON for the constants of Python."""
-    for python, json in (("None", "null"), ("False", "false"), ("True", "true")):
-        text = re.sub(rf"\b{python}\b", json, text)
-    return text.replace("``", "`")
 
 
 def _link(table: Table[Any]) -> str:

@@ -460,4 +460,6 @@ def _act_on_aside(box: MessageBox, action: str, found: list[Any], by: dict[str, 
 
 def told(done: Many) -> str:
     """What was done to many, in a sentence."""
-    return f"{done.preview.action.replace('_', ' ')}: {counted(done.done, done.preview.lot.noun)}"
+    action, noun = done.preview.action, done.preview.lot.noun
+    verb = ON_GROUPS[Action(action)].button if noun == "group" else action.replace("_", " ").capitalize()
+    return f"{verb}: {counted(done.done, noun)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -33,9 +34,10 @@ class Field:
     Args:
         name: its name in the query.
         label: its label.
-        choices: the values to choose from, with the words for each; empty: any text.
+        choices: the values to choose from; empty: any text.
         hint: an example.
         check: refuses values that the filter can't have.
+        words: what people read for a value that is a code.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Field:
     choices: Sequence[str] = ()
     hint: str = ""
     check: Callable[[MessageBox, str], None] | None = None
+    words: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 def _queue(box: MessageBox, value: str) -> None:

@@ -45,7 +45,7 @@ def environment(pages: Sequence[Page], now: Callable[[], datetime] = lambda: dat
         lstrip_blocks=True,
     )
     found.filters |= {
-        "folded": _folded, "cell": lambda value, longest=_LONGEST: _cell(value, now, longest), "timed": lambda text: _timed(text, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
+        "folded": _folded, "cell": lambda value, longest=_LONGEST: _cell(value, now, longest), "timed": lambda text: _timed(text, now), "again": lambda text: _again_at(text, now), "ago": lambda at: _time(at, now), "age": lambda at: _time(at, now, is_age=True), "plain": in_line, "lines": in_lines, "counted": counted,
         "badge": _badge, "words": lambda text: str(text).replace("_", " "), "json": _json, "period": period_of, "number": shown_value,
     }  # fmt: skip
     return found
@@ -104,15 +104,26 @@ def _timed(text: str, now: Callable[[], datetime]) -> Markup:
     return Markup("").join([*pieces, line[at:]])
 
 
+def _again_at(text: str, now: Callable[[], datetime]) -> Markup | str:
+    """The text of a failed attempt, in which only the time of the next one is ours: its error may have any text."""
+    told, mark, at = text.rpartition("; again ")
+    return (
+        Markup("{}{}{}").format(_cell(told, now), mark, _timed(at, now))
+        if mark and _TIME.fullmatch(at)
+        else _cell(text, now)
+    )
+
+
 def told_from_now(age: float) -> str:
     """A time by its age in seconds: "3 h ago", or "in 3 h" where that is negative."""
     return f"{period_of(age)} ago" if age >= 0 else f"in {period_of(-age)}"
 
 
-def _badge(state: str) -> Markup:
-    sign = _SIGNS.get(str(state), "")
+def _badge(state: str, is_usual: bool = False) -> Markup:
+    """A state with its sign and colour; `is_usual`: it is no warning here."""
+    sign = "●" if is_usual else _SIGNS.get(str(state), "")
     return Markup('<span class="badge {}"><span aria-hidden="true">{}</span> {}</span>').format(
-        str(state), sign, str(state).replace("_", " ")
+        "ok" if is_usual else str(state).replace(" ", "_"), sign, str(state).replace("_", " ")
     )
 
 

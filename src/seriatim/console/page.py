@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
+from markupsafe import Markup
+
 from seriatim.box.box import MessageBox
 from seriatim.console.filters import Field
 from seriatim.console.guard import Refusal
 from seriatim.console.pipelines import Pipelines
 from seriatim.console.who import Actor
 from seriatim.errors import UsageError, shown
+from seriatim.operations.tables.meanings import meanings
 from seriatim.operations.tables.table import Column, Table, shown_value
 
 __all__ = ["Answer", "Asked", "Listing", "Page", "address", "matched", "segments_of"]
@@ -92,6 +95,8 @@ class Listing:
         caption: the name of the list, for those who hear it.
         links: the parts of the address to which a cell leads, by heading, from a row, last perhaps its query; None: nowhere.
         nothing: the text in place of a table that has no rows.
+        hint: what would be there, and how to get it: a sentence behind `nothing`, unless a filter hides rows.
+        usual: states that are no warning in this list, though they are elsewhere.
         following: the query of the next rows; None: these are all.
     """
 
@@ -99,13 +104,20 @@ class Listing:
     rows: Sequence[Any]
     caption: str
     links: Mapping[str, Callable[[Any], Sequence[str | Mapping[str, object]] | None]] = field(default_factory=dict)
-    nothing: str = "there are none"
+    nothing: str = "There are none."
+    hint: str | Markup = ""
+    usual: Sequence[str] = ()
     following: Mapping[str, str] | None = None
 
     @property
     def columns(self) -> Sequence[Column[Any]]:
         """The columns that are shown: those in which a row has something."""
         return [one for one in self.table.shown if any(shown_value(one.seen(row)) for row in self.rows)]
+
+    @property
+    def meanings(self) -> Sequence[tuple[str, str]]:
+        """What the columns that are shown mean: the heading and the text."""
+        return meanings(self.table, self.columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
 from seriatim.kernel.fault import FaultKind
-from seriatim.operations import groups, messages
+from seriatim.operations import bulk_operations, groups, messages
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows
 
@@ -81,7 +81,8 @@ def test_a_set_that_is_not_complete_in_time(box):
     ]
 
 
-def test_what_operators_set_aside_for_good(box):
+@pytest.mark.parametrize("together", [False, True])
+def test_what_operators_set_aside_for_good(box, together):
     define(box)
     ask(box)
     publish(box, 1, 2, 4)
@@ -89,7 +90,14 @@ def test_what_operators_set_aside_for_good(box):
         fail(tx.transaction, tx.receive("shop"), 0, 1, BUSINESS)
     (one,) = failures(box)
     assert (one["fault_kind"], one["attempts"], one["dead_letter"]) == ("business", 1, False)
-    groups.skip_message(box, "shop", "c1", **WHO)
+    if together:
+        found = bulk_operations.gather(
+            box, groups.Action.SKIP_MESSAGE, groups.groups(box, "shop"), chosen_by={"queue": "shop"}, **WHO
+        )
+        bulk_operations.begin(box, found.bulk_id)
+        assert [one.done for one in bulk_operations.follow(box, found.bulk_id)][-1] == 1
+    else:
+        groups.skip_message(box, "shop", "c1", **WHO)
     (one,) = failures(box)
     assert (one["version"], one["ordinal"], one["attempts"], one["dead_letter"]) == (1, 1, 1, True)
     assert one["error"] == "an operator skipped the message"

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import seriatim as sq
-from seriatim.operations import bulk, groups, retention
+from seriatim.operations import bulk, dead_letters, groups, invariants, retention
 from seriatim.operations import bulk_operations as operations
 from seriatim.operations.events import events
 from seriatim.operations.groups import Action, GroupState, group_filter
@@ -18,6 +18,7 @@ from seriatim.operations.looking import open_to_look
 from seriatim.operations.operator_log import operator_log
 from seriatim.runtime.workers.chores import Chores
 from tests.box.console import BY, TRANSIENT, define, failing, publish, received, rows
+from tests.box.operators.test_put_back import counting
 
 #: What one action does to a group and what a bulk operation does to its twin is compared in this.
 _SAME = (
@@ -122,6 +123,22 @@ def test_a_portion_does_what_each_action_would_do(box, action, prepare):
 
 
 # ---- what was seen
+
+
+def test_the_messages_of_many_groups_are_skipped_in_as_many_statements_as_those_of_few(box, monkeypatch):
+    define(box)
+    counted = []
+    for prefix, many in (("few", 1), ("many", 20)):
+        faulted(box, *(f"{prefix}{number}" for number in range(many)))
+        started = begun(box, "skip_message", key=f"{prefix}*")
+        with monkeypatch.context() as patched:
+            calls = counting(patched)
+            assert finished(box, started.bulk_id).done == many
+        counted.append(len(calls))
+    assert counted[1] <= counted[0] + 3  # a process whose knowledge of the box is old looks at it again
+    assert len(dead_letters.dead_letters(box)) == 21
+    assert [received(box, name) for name in ("few0", "many0", "many19")] == [[2], [2], [2]]
+    assert invariants.broken(box) == []
 
 
 def test_what_changed_since_it_was_seen_is_left_out_and_said(box):

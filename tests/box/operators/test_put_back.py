@@ -241,12 +241,12 @@ def statements_of(requeue_each, box, found, monkeypatch):
     later = time.monotonic() + next(AGES)
     with monkeypatch.context() as patched:
         patched.setattr(time, "monotonic", lambda: later)
-        calls = _counting(patched)
+        calls = counting(patched)
         assert len(list(requeue_each(box, found, **BY))) == len(found)
     return len(calls)
 
 
-def _counting(patched):
+def counting(patched):
     """Every statement that a cursor sends from here on."""
     import psycopg
 

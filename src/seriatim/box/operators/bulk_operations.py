@@ -20,6 +20,7 @@ from psycopg import errors
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
+from seriatim.box.notice import EntriesSetAside
 from seriatim.box.operators.actions import (
     FREEING,
     OF_ALL_HELD,
@@ -30,7 +31,7 @@ from seriatim.box.operators.actions import (
     noticed_holes,
     unlocked,
 )
-from seriatim.box.operators.failed_message import Stopping, failed_of, see_now
+from seriatim.box.operators.failed_message import Stopping, failed_of, see_now, set_dead_each
 from seriatim.box.operators.operator_log import Operator, log, log_each
 from seriatim.box.operators.regional import check_not_regional
 from seriatim.box.operators.seen import seen_of
@@ -66,7 +67,9 @@ _ADDED = 5_000
 #: A group that stands still is locked only by turns that judge it; so long is waited for each, and forty times that for all.
 _BRIEFLY_MS = 50
 #: Done to a portion at once.
-_TOGETHER = frozenset({Action.SUSPEND, Action.RESUME, Action.RETRY, Action.SKIP_HOLE, Action.CLOSE})
+_TOGETHER = frozenset(
+    {Action.SUSPEND, Action.RESUME, Action.RETRY, Action.SKIP_MESSAGE, Action.SKIP_HOLE, Action.CLOSE}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,16 +308,13 @@ def _together(transaction: Transaction, queue: BoxQueue, action: Action, claimed
             found[key] = _Result("changed", "it was forgotten")
         elif seen_of(views[key]) != seen:
             found[key] = _Result("changed", _change(views[key]))
-        elif key not in mine or (action is Action.RETRY and views[key].due_in_s is not None):
+        elif key not in mine or _is_by_itself(action, views[key]):
             found[key] = _LATER
     goes = [key for key in claimed.group_keys if key not in found]
     if not goes:
         return found
-    stopping = failed_of(transaction, queue, goes) if action is Action.RETRY else {}
-    early = {key for key, one in stopping.items() if one.waits and unlocked(views[key]) in TRIED_AGAIN}
-    retried = [one for key, one in stopping.items() if key in early or views[key].state is GroupState.FAULTED]
-    if retried:
-        see_now(transaction, queue, [entry_id for one in retried for entry_id in one.entry_ids])
+    stopping = failed_of(transaction, queue, goes) if action in (Action.RETRY, Action.SKIP_MESSAGE) else {}
+    early = _mended(transaction, queue, action, stopping, views)
     effects: dict[str, Callable[[State], Outcome] | None] = {
         key: None if key in early else partial(_effect, queue, action, claimed, locked.now_us, key) for key in goes
     }
@@ -326,7 +326,11 @@ def _together(transaction: Transaction, queue: BoxQueue, action: Action, claimed
         all_held=action in OF_ALL_HELD,
         noticed=noticed_holes(action),
     )
-    found |= {key: _Result("refused", _said(one)) for key, one in acted.items() if isinstance(one, ActionRefused)}
+    for key, one in acted.items():
+        if isinstance(one, ActionRefused):
+            if action is Action.SKIP_MESSAGE:
+                raise one  # its message is dead already: nothing is kept, and each is by itself
+            found[key] = _Result("refused", _said(one))
     fine = {key: one for key, one in acted.items() if not isinstance(one, ActionRefused)}
     if action in FREEING:
         transaction.do("call_all_waiters", of_queues=[queue.queue_id])
@@ -335,6 +339,37 @@ def _together(transaction: Transaction, queue: BoxQueue, action: Action, claimed
     numbers = log_each(transaction, by, action, queue=name, groups=list(fine), details=details)
     turns.record_caused(queue, fine, numbers)
     return found | {key: _Result("done", operation_id=number) for key, number in zip(fine, numbers, strict=True)}
+
+
+def _is_by_itself(action: Action, view: GroupView) -> bool:
+    """Whether a group can't be acted on together with others: its clock is put right, or what stops it isn't released."""
+    if action is Action.RETRY:
+        return view.due_in_s is not None
+    return action is Action.SKIP_MESSAGE and view.state is not GroupState.FAULTED
+
+
+def _mended(
+    transaction: Transaction,
+    queue: BoxQueue,
+    action: Action,
+    stopping: Mapping[str, Stopping],
+    views: Mapping[str, GroupView],
+) -> set[str]:
+    """Let the messages that stop groups be handed out again, or make them dead letters.
+
+    Returns:
+        the groups that aren't faulted: their message waited for its next attempt.
+    """
+    if action is Action.SKIP_MESSAGE and stopping:
+        set_dead_each(transaction, queue, stopping)
+        transaction.notice(EntriesSetAside([entry_id for one in stopping.values() for entry_id in one.entry_ids]))
+    if action is not Action.RETRY:
+        return set()
+    early = {key for key, one in stopping.items() if one.waits and unlocked(views[key]) in TRIED_AGAIN}
+    retried = [one for key, one in stopping.items() if key in early or views[key].state is GroupState.FAULTED]
+    if retried:
+        see_now(transaction, queue, [entry_id for one in retried for entry_id in one.entry_ids])
+    return early
 
 
 def _effect(queue: BoxQueue, action: Action, claimed: Any, now_us: int, key: str, state: State) -> Outcome:
@@ -349,7 +384,8 @@ def _details(
 ) -> dict[str, object]:
     """What the operator log says of a group."""
     details: dict[str, object] = {
-        "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released, "set_aside": acted.set_aside,
+        "obeyed": True, "before": acted.before, "after": acted.after, "released": acted.released,
+        "set_aside": acted.set_aside + (len(stopping.entry_ids) if stopping and action is Action.SKIP_MESSAGE else 0),
         "bulk": claimed.number,
     }  # fmt: skip
     if claimed.at_once:

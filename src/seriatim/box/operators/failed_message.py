@@ -5,7 +5,7 @@ The caller holds the group's lock. The kernel changes the group's state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from seriatim.box.connection.access import Transaction
@@ -27,6 +27,7 @@ __all__ = [
     "failed_of",
     "see_now",
     "set_dead",
+    "set_dead_each",
     "write_edits",
 ]
 
@@ -139,3 +140,13 @@ def set_dead(transaction: Transaction, queue: BoxQueue, group: str, what: Failed
         "why": REASONS[Reason.SKIPPED_BY_OPERATOR],
     }  # fmt: skip
     transaction.do("set_dead", **parameters)
+
+
+def set_dead_each(transaction: Transaction, queue: BoxQueue, stopping: Mapping[str, Stopping]) -> None:
+    """Make the messages that stop some groups, by group, dead letters, in one statement."""
+    pairs = [(group, entry_id) for group, one in stopping.items() for entry_id in one.entry_ids]
+    parameters = {
+        "of_queue": queue.queue_id, "of_groups": [group for group, _ in pairs], "of_entries": [one for _, one in pairs],
+        "why": REASONS[Reason.SKIPPED_BY_OPERATOR],
+    }  # fmt: skip
+    transaction.do("set_dead_each", **parameters)

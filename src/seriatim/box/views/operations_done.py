@@ -62,6 +62,7 @@ class OperationRun:
         of_queues: the queues of its newest entries.
         of_groups: the keys of the groups of its newest entries.
         is_cut: whether it may go on with older entries, which weren't read.
+        details: the action's arguments and result; None: it has several entries.
     """
 
     operation_id: int
@@ -77,6 +78,7 @@ class OperationRun:
     of_queues: list[str | None]
     of_groups: list[str | None]
     is_cut: bool
+    details: Mapping[str, Any] | None = None
 
     @property
     def listed(self) -> list[tuple[str, str]]:

@@ -20,6 +20,8 @@ _EDITABLE = 256 * 1024
 #: A body that is no longer is seen at once, and a line of it has so many characters.
 _SHORT, _WIDE = 2_000, 100
 _STEPS = 80
+#: So many messages that wait for the same reason have a step each.
+_ALIKE = 3
 _HELD = 500
 
 _TEMPLATE = """
@@ -54,11 +56,13 @@ _TEMPLATE = """
 {% elif not asked.may("mend") %}<p class="about">You may look, but not act here.</p>
 {% endif %}
 <section aria-labelledby="timeline"><h2 id="timeline">Timeline</h2>
-{% if cut %}<p class="about">The newest {{ steps | length }} steps.</p>{% endif %}
+{% if cut %}<p class="about">The newest {{ cut }} steps, oldest first.</p>{% endif %}
 <ol class="timeline">
 {% for one in steps %}<li class="{{ one.kind }}"><span class="at">{{ one.at | ago }}</span> <span class="kind">{{ step_word(one.kind) }}</span>
-<span class="told">{{ one.text | timed if one.kind in ("held", "waits") else one.text | cell }}{% if one.message_id %} · {{ message_link(one.message_id, true) }}{% endif %}</span></li>
+<span class="told">{{ one.text | timed if one.kind in ("held", "waits") else one.text | again if one.kind == "fault" else one.text | cell }}{% if one.message_id %} · {{ message_link(one.message_id, true) }}{% endif %}</span></li>
 {% endfor %}
+{% if alike %}<li class="waits"><span class="at"></span> <span class="kind">waits</span> <span class="told">and {{ alike | counted("message") }} more for the same reason: <a href="{{ url('messages', queue=view.queue, group=view.group) }}">all its messages</a></span></li>
+{% endif %}
 </ol></section>
 <p><a href="{{ url('messages', queue=view.queue, group=view.group) }}">Its messages</a> · <a href="{{ url('faults', queue=view.queue, group=view.group) }}">its faults</a> ·
 <a href="{{ url('events', queue=view.queue, group=view.group) }}">its events</a> · <a href="{{ url('log', queue=view.queue, group=view.group) }}">its operator log</a></p>
@@ -78,6 +82,7 @@ def _values(asked: Asked, it: Standing) -> dict[str, Any]:
     able = [one for one in it.allowed if one in ON_GROUPS and asked.may(ON_GROUPS[one].role)]
     best = next((one for one in it.helps if one in able), None)
     steps = trace.trace_group(asked.box, view.queue, view.group, limit=20)
+    seen, alike = _without_alike(steps[-_STEPS:])
     number = asked.number("done")
     return {
         "it": it,
@@ -86,11 +91,23 @@ def _values(asked: Asked, it: Standing) -> dict[str, Any]:
         "refusals": _refusals(it) if asked.may("mend") else [],
         "seen": groups.seen_of(view),
         "holes": _holes(asked, view),
-        "steps": steps[-_STEPS:],
-        "cut": len(steps) > _STEPS,
+        "steps": seen,
+        "alike": alike,
+        "cut": len(seen) if len(steps) > _STEPS else 0,
         "body": _body(asked, it) if best is Action.RETRY else None,
         "done": next((one for one in it.operations if one.operation_id == number), None),
     }
+
+
+def _without_alike(steps: list[trace.Step]) -> tuple[list[trace.Step], int]:
+    """Steps without the last of them that only repeat for one message after another why it waits; and how many these are."""
+    alike = 0
+    for one, before in pairwise(reversed(steps)):
+        if not (one.kind is before.kind is trace.StepKind.WAITS and one.text == before.text):
+            break
+        alike += 1
+    alike = max(alike - (_ALIKE - 1), 0)
+    return steps[: len(steps) - alike], alike
 
 
 def _refusals(it: Standing) -> list[tuple[Action, str]]:
@@ -98,7 +115,8 @@ def _refusals(it: Standing) -> list[tuple[Action, str]]:
     found = []
     for action in ON_GROUPS:
         if action not in it.allowed:
-            states = ", ".join(sorted(str(one).replace("_", " ") for one in ALLOWED[action]))
+            *others, last = sorted(str(one).replace("_", " ") for one in ALLOWED[action])
+            states = f"{', '.join(others)} or {last}" if others else last
             if it.view.state not in ALLOWED[action]:
                 found.append((action, f"{refusal(action, it.view.state)}: it has to be {states}"))
             else:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from markupsafe import Markup
+
 from seriatim.console.filters import QUEUE, Field
 from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import instances
@@ -21,6 +23,7 @@ _TEMPLATE = """
 {% from "parts.html" import filters, listed, switch_form with context %}
 {% block main %}
 <h1>Instances</h1>
+<p class="about">State that a handler keeps between the messages of a group, from the message that starts it until it ends.</p>
 {{ filters(fields, asked) }}
 {{ listed(listing) }}
 {% if listing.rows | length == 1 %}{% set one = listing.rows[0] %}
@@ -49,6 +52,9 @@ def _read(asked: Asked) -> Answer:
                 "group": lambda one: ("groups", one.queue, one.group),
             },
             nothing="There are no instances.",
+            hint=Markup(
+                "A subscription with <code>starts</code> begins one: <code>seriatim docs how-to/instances</code>."
+            ),
             following=None if len(rows) < asked.limit else dict(asked.query) | {"after": str(rows[-1].instance_id)},
         ),
     )

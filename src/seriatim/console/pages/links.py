@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import links
 from seriatim.operations.tables.links import LINKS
@@ -13,13 +15,14 @@ def _read(asked: Asked) -> Answer:
     rows = links.status(asked.box)
     return Answer(
         LINKS.objects_of(rows),
-        about="The roads to other boxes. A link leads to its streams: to what is on the way, and why it waits.",
+        about="The links to other boxes. Follow one to its streams: what is on the way, and why it waits.",
         listing=Listing(
             LINKS,
             rows,
             "Links",
             links={"link": lambda one: ("transmission", {"link": one.link})},
             nothing="This box has no links to other boxes.",
+            hint=Markup("Define one with <code>sq.Link</code>: <code>seriatim docs tutorials/two-boxes</code>."),
         ),
     )
 

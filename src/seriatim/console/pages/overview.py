@@ -6,13 +6,14 @@ from markupsafe import Markup
 
 from seriatim.console.html import sparkline
 from seriatim.console.page import Answer, Asked, Page
+from seriatim.operations.tables.meanings import meanings
 from seriatim.operations.tables.queues import COUNTS
 
 __all__ = ["PAGE"]
 
 _TEMPLATE = """
 {% extends "base.html" %}
-{% from "parts.html" import law_line, counts_line with context %}
+{% from "parts.html" import law_line, counts_line, meanings with context %}
 {% block main %}
 <h1>Overview</h1>
 {{ law_line(law) }}
@@ -47,9 +48,26 @@ _TEMPLATE = """
 </tbody>
 </table>
 </div>
+{% if names %}{{ meanings(told) }}{% endif %}
 {% if not names %}<p>Define one, and publish: <code>seriatim docs first-box</code>.</p>{% endif %}
 {% endblock %}
 """
+
+
+#: What the columns mean: those of the command's table have the same names, but for a few.
+_MEANINGS = [
+    (
+        "law of conservation",
+        "every message that was received is released, held or set aside: none is lost, none is there twice",
+    ),
+    (
+        "stand still",
+        "groups that are suspended or faulted, or wait for a missing number; and messages that failed in a queue without groups",
+    ),
+    *meanings(COUNTS.only("arrived", "held", "queued", "in hand", "oldest", "processes")),
+    ("dead letters", "messages that were set aside because their handler failed, or an operator gave them up"),
+    ("released/s", "messages a second that left the resequencer in the last ten seconds; the line shows 15 minutes"),
+]
 
 
 def _read(asked: Asked) -> Answer:
@@ -65,7 +83,14 @@ def _read(asked: Asked) -> Answer:
     twin = (
         COUNTS.objects_of(rows) if counted.rows is not None else [{"queue": name, "enabled": on} for name, on in names]
     )
-    values = {"rows": rows, "names": names, "law": asked.looks.law, "sparks": sparks, "counted": counted}
+    values = {
+        "rows": rows,
+        "names": names,
+        "law": asked.looks.law,
+        "sparks": sparks,
+        "counted": counted,
+        "told": _MEANINGS,
+    }
     return Answer(twin, values=values)
 
 

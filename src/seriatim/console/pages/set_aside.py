@@ -55,6 +55,7 @@ def _read(asked: Asked) -> Answer:
                 ),
             },
             nothing="No message is late or invalid.",
+            hint="A queue sets a message aside if its number came already or was given up, or if it has no number.",
             following=None if len(rows) < asked.limit else dict(asked.query) | {"after": _text_of(rows[-1].place)},
         ),
         values={"where": asked.chosen(*_FILTERS)},

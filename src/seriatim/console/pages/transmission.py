@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from markupsafe import Markup
+
 from seriatim.console.filters import Field
 from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import links
@@ -22,13 +24,16 @@ def _read(asked: Asked) -> Answer:
         following = dict(asked.query) | {"limit": str(min(asked.limit * 4, _MOST))}
     return Answer(
         STREAMS.objects_of(rows),
-        about="The streams over links: those that wait first. What waits in dialogs of this box is in the list of dialogs.",
+        about="What goes over links: a stream for each group and direction, those that wait first. Messages of dialogs that wait are on the page of dialogs.",
         listing=Listing(
             STREAMS,
             rows,
             "Streams",
             links={"link": lambda _: ("links",)},
-            nothing="No stream leads over a link.",
+            nothing="No message has gone over a link yet.",
+            hint=Markup(
+                "Messages for a queue with <code>at</code> go to another box: <code>seriatim docs tutorials/two-boxes</code>."
+            ),
             following=following,
         ),
     )

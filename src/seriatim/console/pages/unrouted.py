@@ -35,6 +35,7 @@ def _read(asked: Asked) -> Answer:
             "Unrouted messages",
             links={"message": lambda one: ("messages", one.message_id)},
             nothing="Nothing is unrouted.",
+            hint="Each message was matched by a subscription, or named its queue.",
             following=following,
         ),
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from markupsafe import Markup
+
 from seriatim.console.filters import QUEUE
 from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.operations import workers
@@ -28,11 +30,13 @@ _TEMPLATE = """
 {% from "parts.html" import filters, listed with context %}
 {% block main %}
 <h1>Workers</h1>
+<p class="about">A line for each process and queue that it works on, from its heartbeats.</p>
 {{ filters(fields, asked) }}
 {% if idle %}<p class="law broken" role="status"><strong>Nobody works on {{ idle | join(", ") | plain }}</strong>, where messages are ready.</p>{% endif %}
 {{ listed(listing) }}
-<h2>In hand</h2>
+{% if listing.rows %}<h2>In hand</h2>
 {{ listed(in_hand) }}
+{% endif %}
 <p><a href="{{ url('groups', state='locked') }}">All locked groups</a>, also of receivers that have no heartbeat; in a large box it takes a while.</p>
 {% endblock %}
 """
@@ -48,7 +52,13 @@ def _read(asked: Asked) -> Answer:
     }
     return Answer(
         WORKER.objects_of(rows),
-        listing=Listing(WORKER.without("longest"), rows, "Workers", nothing="No process works on a queue."),
+        listing=Listing(
+            WORKER.without("longest"),
+            rows,
+            "Workers",
+            nothing="No process works on a queue.",
+            hint=Markup("Start one: <code>seriatim work QUEUE --handler MODULE:FUNCTION</code>."),
+        ),
         values={
             "idle": [one.queue for one in workers.idle_queues(asked.box)],
             "in_hand": Listing(_IN_HAND, held, "In hand", links=links, nothing="Nobody has a message in hand."),

@@ -106,7 +106,7 @@ COUNTS: Table[PipelineCounts] = Table(
     Column("age_s", "age", shown=lambda one: None if one.age_s is None else period_of(one.age_s), after="oldest"),
     Column("set_aside"),
     Column("queued", "commands"),
-    Column("state_bytes", "state", shown=lambda one: f"{one.state_bytes / 1_000_000:,.1f} MB"),
+    Column("state_bytes", "state size", shown=lambda one: f"{one.state_bytes / 1_000_000:,.1f} MB"),
     Column("destinations", None, rows=DESTINATIONS),
     row="seriatim.operations.pipelines.pipelines:PipelineCounts",
     nothing="no pipeline has run in this folder",

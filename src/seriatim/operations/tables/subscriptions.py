@@ -16,7 +16,12 @@ SUBSCRIPTIONS: Table[BoxSubscription] = Table(
     Column("subscription", value=lambda one: one.declared.name, meaning="its name"),
     Column("queue", value=lambda one: one.declared.to, meaning="the queue to which it leads"),
     Column("state", meaning="`started`, `stopped` or `unenlisted`"),
-    Column("where", value=lambda one: one.declared.where, meaning="its filter; null: all messages"),
+    Column(
+        "where",
+        value=lambda one: one.declared.where,
+        shown=lambda one: one.declared.where or "all messages",
+        meaning="its filter; null: all messages",
+    ),
     Column("role", optional=True, meaning="the role that it belongs to; the owner's subscriptions have none"),
     Column(
         "types",

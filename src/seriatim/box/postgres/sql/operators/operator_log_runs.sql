@@ -1,5 +1,6 @@
 -- Purpose: the operator log, newest first, with a row for a run: what one actor did with one action, for one reason, to one after
--- another. Of the next `among` entries with lower numbers than one; at most `limit` runs; of each the newest `listed` entries.
+-- another. Of the next `among` entries with lower numbers than one; at most `limit` runs; of each the newest `listed` entries, and
+-- of one that is a single entry its details.
 -- Caller: operations_done.py.
 -- Locks: none.
 -- Index: operator_log_of_group where a queue is given, else operator_log_pkey.
@@ -21,15 +22,19 @@ WITH read AS (
 ), numbered AS (
     SELECT begun.*, count(*) FILTER (WHERE begins) OVER by_number AS run, count(*) OVER () AS all_read
     FROM begun WINDOW by_number AS (ORDER BY operation_id DESC)
+), runs AS (
+    SELECT
+        max(operation_id) AS operation_id, min(operation_id) AS first_id, max(at) AS at, min(at) AS since, min(actor) AS actor,
+        min(action) AS action, min(reason) AS reason, min(role) AS role, count(*) AS count,
+        array_agg(DISTINCT queue) FILTER (WHERE queue IS NOT NULL) AS queues,
+        (array_agg(queue ORDER BY operation_id DESC))[1:%(listed)s::integer] AS of_queues,
+        (array_agg(group_key ORDER BY operation_id DESC))[1:%(listed)s::integer] AS of_groups,
+        min(all_read) = %(among)s AND run = max(run) OVER () AS is_cut
+    FROM numbered
+    GROUP BY run
+    ORDER BY run
+    LIMIT %(limit)s
 )
-SELECT
-    max(operation_id) AS operation_id, min(operation_id) AS first_id, max(at) AS at, min(at) AS since, min(actor) AS actor,
-    min(action) AS action, min(reason) AS reason, min(role) AS role, count(*) AS count,
-    array_agg(DISTINCT queue) FILTER (WHERE queue IS NOT NULL) AS queues,
-    (array_agg(queue ORDER BY operation_id DESC))[1:%(listed)s::integer] AS of_queues,
-    (array_agg(group_key ORDER BY operation_id DESC))[1:%(listed)s::integer] AS of_groups,
-    min(all_read) = %(among)s AND run = max(run) OVER () AS is_cut
-FROM numbered
-GROUP BY run
-ORDER BY run
-LIMIT %(limit)s
+SELECT runs.*, CASE WHEN count = 1 THEN (SELECT details FROM {schema}.operator_log AS one WHERE one.operation_id = runs.operation_id) END AS details
+FROM runs
+ORDER BY operation_id DESC
