@@ -9,7 +9,12 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import make_conninfo
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -18,6 +23,7 @@ from seriatim.operations import bulk_operations, groups
 from tests.console.browser import CHROMIUM, chromium, served
 from tests.console.of_pipelines import report, unpacked
 from tests.console.story import PAYMENT, orders, shop, stop
+from tests.upgrade.filled import filled
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 #: The pictures: name, address, and whether it is dark, and narrow.
@@ -41,6 +47,19 @@ PICTURES = (
     ("console-search", "/search?text=C1", False, False),
     ("console-refused", "/groups?queue=fulfillment", False, False),
 )
+#: Pages of which the story has no rows; the box that upgrades are tested with has some of everything.
+OTHERS = (
+    ("console-queue", "/queues/standard", False, False),
+    ("console-set-aside", "/set-aside", False, False),
+    ("console-dialogs", "/dialogs", False, False),
+    ("console-instances", "/instances", False, False),
+    ("console-schedules", "/schedules", False, False),
+    ("console-subscriptions", "/subscriptions", False, False),
+    ("console-links", "/links", False, False),
+    ("console-transmission", "/transmission", True, False),
+    ("console-events", "/events", False, False),
+    ("console-dialogs-narrow", "/dialogs", True, True),
+)
 
 
 def main() -> None:
@@ -56,14 +75,22 @@ def main() -> None:
             _act_on_many(box)
             pipeline = unpacked(Path(folder))
             report(Path(folder), round((time.time() - 2700) * 1_000_000))
-            with served(box, pipelines=[pipeline]) as address, chromium() as browser:
-                for name, path, is_dark, is_narrow in PICTURES:
-                    size = {"width": 420 if is_narrow else 1180, "height": 760}
-                    page = browser.new_page(viewport=size, color_scheme="dark" if is_dark else "light")
-                    page.goto(address + path)
-                    page.screenshot(path=FOLDER / f"{name}.png")
-                    page.close()
+            _draw(box, PICTURES, pipelines=[pipeline])
+            with psycopg.connect(box.dsn, autocommit=True) as connection:
+                connection.execute("CREATE DATABASE others")
+            with filled(make_conninfo(box.dsn, dbname="others")) as others:
+                _draw(others, OTHERS)
         os.chdir(FOLDER)
+
+
+def _draw(box: MessageBox, pictures: Iterable[tuple[str, str, bool, bool]], **options: Any) -> None:
+    with served(box, **options) as address, chromium() as browser:
+        for name, path, is_dark, is_narrow in pictures:
+            size = {"width": 420 if is_narrow else 1180, "height": 760}
+            page = browser.new_page(viewport=size, color_scheme="dark" if is_dark else "light")
+            page.goto(address + path)
+            page.screenshot(path=FOLDER / f"{name}.png")
+            page.close()
 
 
 def _act_on_many(box: MessageBox) -> None:
