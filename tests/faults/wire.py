@@ -49,6 +49,7 @@ class Wire:
         self.is_hole = False
         self._every, self._chance = every, chance
         self._requests: list[bytes] = []
+        self._to_come: list[Fault] = []
         self._open: set[asyncio.StreamWriter] = set()
         self._carrying: set[asyncio.Task[None]] = set()
         self.lead_to(dsn)
@@ -134,14 +135,23 @@ class Wire:
                 sink.write(data)
             else:
                 left = self._gap()
-                fault = self._chance.choice(list(Fault))
-                if fault is Fault.AGAIN and not (is_whole and self._requests):
-                    fault = Fault.DELAYED
+                fault = self._drawn(can_be_again=is_whole and bool(self._requests))
                 self.faults[fault] += 1
                 await self._harm(fault, data, sink)
             if is_whole:
                 self._requests = [*self._requests[1 - _KEPT_REQUESTS :], data]
             await sink.drain()
+
+    def _drawn(self, *, can_be_again: bool) -> Fault:
+        """The next kind of fault: each comes before any comes twice, but for one that can't be yet, which waits for its moment."""
+        possible = [one for one in self._to_come if can_be_again or one is not Fault.AGAIN]
+        if not possible:
+            more = list(Fault)
+            self._chance.shuffle(more)
+            self._to_come += [one for one in more if one not in self._to_come]
+            possible = [one for one in self._to_come if can_be_again or one is not Fault.AGAIN]
+        self._to_come.remove(possible[0])
+        return possible[0]
 
     async def _harm(self, fault: Fault, data: bytes, sink: asyncio.StreamWriter) -> None:
         first, last = sorted(self._chance.randrange(len(data) + 1) for _ in range(2))
