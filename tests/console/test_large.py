@@ -212,7 +212,7 @@ def test_lists_of_what_was_set_aside_done_and_said_go_on_where_a_page_ended(box)
         assert sorted(listed) == sorted(aside)
         assert listed == [one.message_id for one in set_aside(box)]
         assert walked(client, f"/log?limit={limit}", r"ticket (c\d)") == ["c5", "c4", "c3"]
-        handles = walked(client, f"/dialogs?limit={limit}", r">([0-9a-f-]{36})</td>")
+        handles = walked(client, f"/dialogs?limit={limit}", r">([0-9a-f-]{36})</code></td>")
         assert sides <= set(handles)
         assert len(handles) == len(set(handles))
     for address in (
