@@ -5,8 +5,11 @@ from __future__ import annotations
 import bz2
 import gzip
 import json
+from contextlib import suppress
 
 import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming import StreamingQuery
 
 from seriatim.errors import EnvironmentProblem
 from seriatim.pipeline.files.pipeline_file import load
@@ -58,7 +61,15 @@ def versions(folder):
     return [int(json.loads(line)["version"]) for file in files for line in file.read_bytes().splitlines()]
 
 
-def test_rows_that_are_too_large(pipeline, tmp_path):
+def looked_before_the_end(query, look=StreamingQuery.exception):
+    """Its failure as it was known before the query ended; the answer comes afterwards."""
+    found = look(query)
+    with suppress(StreamingQueryException):
+        query.awaitTermination(60)
+    return found
+
+
+def test_rows_that_are_too_large(pipeline, tmp_path, monkeypatch):
     pipeline = pipeline(most := 2_000)
     crm, shop = tmp_path / "crm", tmp_path / "shop"
     # What is expanded in a worker is `invalid`, and what stands beside it goes its way.
@@ -78,7 +89,7 @@ def test_rows_that_are_too_large(pipeline, tmp_path):
         "shop/b.json.gz:1": f"b.json.gz:1: the row has more than 2,000 {limit}",
     }
 
-    # What Spark would read as a whole stops the pipeline by name before it is read.
+    # What Spark would read as a whole stops the pipeline by name before it is read, whenever the query ends.
     for file, content, what in (
         (crm / "e f.json", order(11, 500) + b"\n" + order(12, 9_000), "has a larger row"),
         (crm / "g.json.bz2", bz2.compress(order(12, 9_000)), "has a larger row"),
@@ -86,8 +97,10 @@ def test_rows_that_are_too_large(pipeline, tmp_path):
         (shop / "i.json", order(13, 9_000), "has more than 2,000 bytes"),
     ):
         file.write_bytes(content)
-        with pytest.raises(EnvironmentProblem, match=what) as caught:
-            run(pipeline, once=True)
+        with monkeypatch.context() as patched:
+            patched.setattr(StreamingQuery, "exception", looked_before_the_end)
+            with pytest.raises(EnvironmentProblem, match=what) as caught:
+                run(pipeline, once=True)
         assert str(file) in caught.value.what
         file.write_bytes(b"")
     (crm / "j.json").write_bytes(order(11, most) + b"\n" + order(12, most))

@@ -395,6 +395,7 @@ class _Watch:
         """
         while True:
             query, seen = running.query, self._seen
+            ended = not query.isActive  # before the look for a failure: a query may fail at any moment
             failure = query.exception()
             idle = self._take_in(running, command)
             if failure is not None:
@@ -408,7 +409,7 @@ class _Watch:
                 return True
             if self._stop.requested and self._between_batches(query, seen):
                 return False
-            if not query.isActive and not _events_after(query, self._seen):
+            if ended and not _events_after(query, self._seen):
                 return True
             self._care(running.sink)
             self._stop.wait(_LOOK_S)
