@@ -98,6 +98,18 @@ def test_pipelines_that_run_in_both_regions_are_listed(journal):
     assert (found["region"], found["is_over"], found["take_overs"], found["version"]) == ("b", False, 0, 1)
 
 
+def test_what_is_delivered_of_a_group_is_listed_and_forgotten(journal):
+    assert "nothing is delivered" in _run(journal, "delivered", "parcels")
+    held = journal.pipelines.claim("parcels", "a", "a host", lease=100.0)
+    journal.pipelines.deliver(held, "out", {"1Z9": 7, "1Z8": 3})
+    told = json.loads(_run(journal, "delivered", "parcels", "--group", "1Z9", "--json"))
+    assert [(one["destination"], one["group"], one["through"]) for one in told] == [("out", "1Z9", 7)]
+    assert "forgotten" in _run(journal, "forget-delivered", "parcels", "out", "1Z9", *_WHY)
+    assert json.loads(_run(journal, "forget-delivered", "parcels", "out", "1Z8", *_WHY, "--json"))["through"] == 3
+    told = _run(journal, "forget-delivered", "parcels", "out", "1Z9", *_WHY, code=2)
+    assert "(seriatim journal delivered parcels lists what is)" in told
+
+
 def test_a_journal_that_isnt_there_is_told(monkeypatch, journal):
     monkeypatch.delenv("SERIATIM_JOURNAL", raising=False)
     found = CliRunner().invoke(main, ["journal", "list"])

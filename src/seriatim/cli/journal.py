@@ -24,11 +24,22 @@ if TYPE_CHECKING:
     from seriatim.regions.journal.views import SessionView
     from seriatim.regions.regions import Regions
 
-__all__ = ["ACTION", "ENTRIES", "FORGOTTEN", "LOGGED", "PIPELINES", "RECOVERY", "REGIONS", "SESSIONS", "journal"]
+__all__ = [
+    "ACTION",
+    "DELIVERED",
+    "ENTRIES",
+    "FORGOTTEN",
+    "LOGGED",
+    "PIPELINES",
+    "RECOVERY",
+    "REGIONS",
+    "SESSIONS",
+    "journal",
+]
 
 SESSIONS, ENTRIES, LOGGED = Table.of(declared.SESSIONS), Table.of(declared.ENTRIES), Table.of(declared.LOGGED)
 REGIONS, ACTION = Table.of(declared.REGIONS), Table.of(declared.ACTION)
-PIPELINES = Table.of(declared.PIPELINES)
+PIPELINES, DELIVERED = Table.of(declared.PIPELINES), Table.of(declared.DELIVERED)
 RECOVERY, FORGOTTEN = Table.of(declared.RECOVERY), Table.of(declared.FORGOTTEN)
 _SHOWN = 5
 #: A box with many sessions has much to tell.
@@ -145,6 +156,47 @@ def _pipelines(*, dsn: str | None, schema: str, json_: bool) -> None:
     with _opened(dsn, schema) as of:
         found = of.pipelines.known()
     PIPELINES.print(found, json_=json_)
+
+
+@journal.command("delivered")
+@click.argument("pipeline")
+@click.option("--destination", default=None, help="Only groups of this destination.")
+@click.option("--group", default=None, help="Only groups with this key.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
+)
+@_which_journal
+@json_option("Print a JSON list.", DELIVERED)
+def _delivered(
+    pipeline: str, *, destination: str | None, group: str | None, limit: int, dsn: str | None, schema: str, json_: bool
+) -> None:
+    """List through which numbers the groups of a PIPELINE that runs in both regions are delivered."""
+    with _opened(dsn, schema) as of:
+        found = of.pipelines.delivered(pipeline, destination=destination, group=group, limit=limit)
+    DELIVERED.print(found, json_=json_, limit=limit)
+
+
+@journal.command("forget-delivered")
+@click.argument("pipeline")
+@click.argument("destination")
+@click.argument("group")
+@says_why
+@_which_journal
+@json_option("Print one JSON object.", DELIVERED)
+def _forget_delivered(
+    pipeline: str, destination: str, group: str, *, actor: str | None, reason: str | None, dsn: str | None, schema: str,
+    json_: bool,
+) -> None:  # fmt: skip
+    """Forget through which number a GROUP of a PIPELINE is delivered, so that it can begin again with a lower one.
+
+    For a group that was begun anew in the pipelines of both regions. If it wasn't, what is delivered may be delivered again.
+    """
+    with _opened(dsn, schema) as of:
+        done = of.pipelines.forget_delivered(pipeline, destination, group, **said(actor, reason))
+    if json_:
+        DELIVERED.print_object(done)
+    else:
+        click.echo(in_line(f"{group}: it was delivered through {done.through}; that is forgotten"))
 
 
 @journal.command("log")

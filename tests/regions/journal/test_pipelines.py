@@ -170,6 +170,27 @@ def test_a_recovery_ends_the_leases_of_pipelines(journal):
     assert after.token.incarnation == held.token.incarnation + 1
 
 
+def test_a_group_that_begins_anew_is_delivered_from_its_first_number_again(journal):
+    held = claim(journal)
+    journal.pipelines.deliver(held, "parcels", {"p": 7, "q": 3})
+    journal.pipelines.deliver(held, "audit", {"p": 9})
+    found = journal.pipelines.delivered("status")
+    assert [(one.destination, one.group, one.through) for one in found] == [
+        ("audit", "p", 9), ("parcels", "p", 7), ("parcels", "q", 3),
+    ]  # fmt: skip
+    assert journal.pipelines.delivered("status", destination="parcels", limit=1) == found[1:2]
+    assert journal.pipelines.delivered("status", group="p") == found[:2]
+    assert journal.pipelines.delivered("other") == []
+    assert journal.pipelines.forget_delivered("status", "parcels", "p", actor="ann", reason="begun anew") == found[1]
+    assert journal.pipelines.through("status", "parcels", ["p", "q"]) == {"q": 3}
+    (logged,) = journal.log(name="status")
+    assert (logged.action, logged.queue, logged.session) == ("forget delivered", "parcels", "p")
+    assert (logged.actor, logged.reason, logged.detail) == ("ann", "begun anew", "it was delivered through 7")
+    with pytest.raises(UsageError, match="nothing of a group 'p' is delivered to 'parcels'"):
+        journal.pipelines.forget_delivered("status", "parcels", "p", actor="ann", reason="again")
+    assert len(journal.log(name="status")) == 1
+
+
 def test_a_journal_of_the_version_before_is_brought_up_to_date(journal_dsn):
     with psycopg.connect(journal_dsn) as connection:
         connection.execute("DROP TABLE seriatim_journal.pipelines, seriatim_journal.delivered")

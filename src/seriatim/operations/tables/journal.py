@@ -9,10 +9,10 @@ from seriatim.operations.tables.table import Column, Table, json_only
 if TYPE_CHECKING:
     from seriatim.regions.journal.forgetting import Forgotten
     from seriatim.regions.journal.operators import ActionResult, Recovery
-    from seriatim.regions.journal.pipelines import PipelineView
+    from seriatim.regions.journal.pipelines import DeliveredView, PipelineView
     from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
 
-__all__ = ["ACTION", "ENTRIES", "FORGOTTEN", "LOGGED", "PIPELINES", "RECOVERY", "REGIONS", "SESSIONS"]
+__all__ = ["ACTION", "DELIVERED", "ENTRIES", "FORGOTTEN", "LOGGED", "PIPELINES", "RECOVERY", "REGIONS", "SESSIONS"]
 
 
 def _numbers(one: EntryView) -> str:
@@ -90,6 +90,15 @@ PIPELINES: Table[PipelineView] = Table(
     *json_only("version"),
     row="seriatim.regions.journal.pipelines:PipelineView",
     nothing="no pipeline has run with claims: journal",
+)
+DELIVERED: Table[DeliveredView] = Table(
+    "How far a group of a pipeline is delivered",
+    Column("destination"),
+    Column("group"),
+    Column("through"),
+    Column("delivered_at", "delivered"),
+    row="seriatim.regions.journal.pipelines:DeliveredView",
+    nothing="nothing is delivered",
 )
 ACTION: Table[ActionResult] = Table(
     "What an action on a session did",

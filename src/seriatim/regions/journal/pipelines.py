@@ -19,10 +19,11 @@ from psycopg import errors, sql
 from seriatim.box.postgres.array_text import written
 from seriatim.errors import EnvironmentProblem, LeaseLost, SchemaMismatch, UsageError, shown
 from seriatim.regions.journal.connections import Connections, JournalConnection
+from seriatim.regions.journal.operators import write_log
 from seriatim.regions.journal.statements import Statements, send_all, statement
 from seriatim.regions.journal.values import LONGEST_LEASE_S, Token
 
-__all__ = ["OutputTable", "PipelineClaim", "PipelineView", "Pipelines"]
+__all__ = ["DeliveredView", "OutputTable", "PipelineClaim", "PipelineView", "Pipelines"]
 
 #: What the statement that checks the lease can't read as a number.
 _LOST = "the lease is another's"
@@ -72,6 +73,23 @@ class PipelineView:
     is_over: bool
     take_overs: int
     version: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveredView:
+    """How far a group of a pipeline is delivered.
+
+    Args:
+        destination: the destination.
+        group: the key of the group.
+        through: all its numbers up to this one are delivered.
+        delivered_at: when the last of them was.
+    """
+
+    destination: str
+    group: str
+    through: int
+    delivered_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +270,59 @@ class Pipelines:
 
         self._connections.again(work)
 
+    def delivered(
+        self, pipeline: str, *, destination: str | None = None, group: str | None = None, limit: int = 100
+    ) -> list[DeliveredView]:
+        """How far the groups of a pipeline are delivered, by destination and group.
+
+        Args:
+            pipeline: its name.
+            destination: only groups of this destination.
+            group: only groups with this key.
+            limit: at most so many.
+
+        Raises:
+            Unavailable: the journal can't be reached.
+        """
+        place = {"pipeline": pipeline, "destination": destination, "group": group, "most": limit}
+        return [_delivered(row) for row in self._connections.again(lambda one: one.rows("list_delivered", **place))]
+
+    def forget_delivered(
+        self, pipeline: str, destination: str, group: str, *, actor: str, reason: str
+    ) -> DeliveredView:
+        """Forget how far a group is delivered, because its numbers begin again: an operator has begun it anew in both runs.
+
+        Args:
+            pipeline: its name.
+            destination: the destination.
+            group: the key of the group.
+            actor: who does it.
+            reason: why.
+
+        Returns:
+            what was forgotten.
+
+        Raises:
+            UsageError: nothing of such a group is delivered.
+            Unavailable: the journal can't be reached.
+        """
+
+        def work(statements: Statements) -> DeliveredView:
+            found = statements.maybe("forget_delivered", pipeline=pipeline, destination=destination, group=group)
+            if found is None:
+                raise UsageError(
+                    f"nothing of a group {shown(group, 80)} is delivered to {shown(destination, 80)}",
+                    where=f"pipeline {pipeline!r}",
+                    remedy=f"seriatim journal delivered {pipeline} lists what is",
+                )
+            write_log(
+                statements, pipeline, destination, group, actor=actor, action="forget delivered", reason=reason,
+                detail=f"it was delivered through {found.through}",
+            )  # fmt: skip
+            return _delivered(found)
+
+        return self._connections.again(work)
+
     def check_table(self, table: OutputTable) -> None:
         """See whether rows can be inserted into a table: it is there, with these columns, of types that take the values, and the role may.
 
@@ -308,6 +379,10 @@ class Pipelines:
 
 def _of(claim: PipelineClaim) -> dict[str, Any]:
     return {"name": claim.pipeline, "claim": claim.id, "version": claim.token.version}
+
+
+def _delivered(row: Any) -> DeliveredView:
+    return DeliveredView(row.destination, row.group_key, row.through, _time(row.delivered_at))
 
 
 def _view(row: Any) -> PipelineView:
