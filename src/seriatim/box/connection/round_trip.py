@@ -1,30 +1,30 @@
-"""Send whole transactions in one round trip: a single statement, or a commit and the next transaction's begin.
-
-This uses libpq through `psycopg.pq`, because the driver's cursors send each statement of a pipeline separately, and
-need another connection mode for a statement outside a transaction.
-"""
+"""Send whole transactions in one round trip: a single statement, or a commit and the next transaction's begin."""
 
 from __future__ import annotations
 
-import itertools
 import os
-import re
-import secrets
-from collections import namedtuple
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 import psycopg
 from psycopg import abc, errors
-from psycopg.adapt import PyFormat, Transformer
-from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus, TransactionStatus
-from psycopg.pq.abc import PGconn, PGresult
+from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 from psycopg.sql import Composable
-from psycopg.waiting import Ready, Wait
 
+from seriatim.box.connection.exchange import (
+    Asked,
+    PreparingConnection,
+    Sent,
+    as_sent,
+    exchange,
+    execute_alone,
+    row_class,
+    rows_of,
+    value_of,
+)
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event, InHand
 from seriatim.box.connection.observed_cursor import seen
@@ -33,7 +33,6 @@ from seriatim.box.connection.statement_effects import Effect, effect_of
 from seriatim.errors import UsageError
 
 __all__ = [
-    "Asked",
     "OwnConnection",
     "can_flush",
     "commit_between",
@@ -44,15 +43,6 @@ __all__ = [
     "transact",
 ]
 
-#: A statement of ours, and its parameters: bytes or lists of bytes where it says ``%(name)b``; where it says
-#: ``%(name)s`` what PostgreSQL reads as Python writes it: no NUL, and text in place of lists (see `arrays.written`).
-Asked = tuple[bytes, Mapping[str, Any]]
-
-_PLACEHOLDER = re.compile(rb"%(?:\((\w+)\)([sb])|%)")
-_FORMATS = {b"s": Format.TEXT, b"b": Format.BINARY}
-#: Part of the names of statements: through a pooler, another process may have had the same connection.
-_PROCESS = secrets.token_hex(4).encode()
-_NUMBERS = itertools.count(1)
 #: After this statement everything that was committed before it is on disk: the function appends a record and flushes the log.
 _FLUSH = b"SELECT pg_catalog.pg_logical_emit_message(FALSE, 'seriatim', '', TRUE)"
 _MAY_FLUSH = (
@@ -61,24 +51,15 @@ _MAY_FLUSH = (
 )
 
 
-class _Sent(NamedTuple):
-    """A statement for libpq: its text, its parameters and their formats; whether it is a prepared statement."""
-
-    text: bytes
-    values: list[abc.Buffer | None]
-    formats: tuple[Format, ...]
-    kept: bool = True
-
-
 #: As PostgreSQL sends them; nothing else that is a byte long is asked for.
 _BOOLEANS = {b"\0": False, b"\1": True}
 _BEGIN, _COMMIT, _FLUSHED = (
-    _Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
+    Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
 )
-_CHAIN = _Sent(b"COMMIT AND CHAIN", [], (), kept=False)
+_CHAIN = Sent(b"COMMIT AND CHAIN", [], (), kept=False)
 
 
-class OwnConnection(psycopg.Connection[Any]):
+class OwnConnection(PreparingConnection):
     """A connection that a box has made, with its state.
 
     It refuses to commit while a delivery is open: the group would go on as if the messages had been handed out.
@@ -90,24 +71,16 @@ class OwnConnection(psycopg.Connection[Any]):
         in_hand: the last delivery that was received in its transaction; None if there is none.
         refused: the number of refused statements, which would have ended the transaction or rolled it back to a savepoint.
         turn_limit_ms: PostgreSQL closes the connection when it idles inside a transaction for this long; None: never.
-        names: the names of its prepared statements.
-        row_makers: by the text of a statement that has a name, what makes rows with named columns. Its columns don't
-            change while it has the name, and to ask for some twenty names takes longer than to read a row.
         may_flush: the result of `can_flush`; None before the first call.
         settled: from where to search for messages published through SQL, and until when to use that: see `publishing/unrouted_range.py`.
         reads_only: whether its transactions change nothing.
-        is_pooled: whether each transaction may use another connection to the server, or another server: then neither side
-            may rely on state from earlier transactions.
         is_interrupted: whether nothing further is sent, because another thread has cancelled the call; see `interruption.py`.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.names: dict[bytes, bytes] = {}
-        self.row_makers: dict[bytes, Callable[[Iterable[Any]], Any]] = {}
         self.may_flush: bool | None = None
         self.settled: tuple[Any, float] | None = None
-        self.is_pooled = False
         self.reads_only = False
         self.is_interrupted = False
         self.in_hand: InHand | None = None
@@ -120,29 +93,11 @@ class OwnConnection(psycopg.Connection[Any]):
         self._is_changed = False
         self._committed: InHand | None = None
         self._blocks = 0
-        self._adapted_to: tuple[bytes | None, bytes | None] | None = None
-        self._adapter: abc.Transformer = Transformer(self)
 
     @property
     def blocks(self) -> int:
         """The number of nested open transaction blocks."""
         return self._blocks
-
-    def adapter(self) -> abc.Transformer:
-        """The converter of rows and parameters, by the application's settings of the connection."""
-        told = self.pgconn.parameter_status
-        # What values depend on; the server tells of each change.
-        if (settings := (told(b"client_encoding"), told(b"TimeZone"))) != self._adapted_to:
-            self._adapter, self._adapted_to = Transformer(self), settings
-        return self._adapter
-
-    def forget(self, text: bytes | None = None) -> None:
-        """Forget the name of a statement, or all names, and the columns that the statements had."""
-        for known in (self.names, self.row_makers):
-            if text is None:
-                known.clear()
-            else:
-                known.pop(text, None)
 
     def be_pooled(self) -> None:
         """Note that a connection pooler stands in between: see `is_pooled`."""
@@ -394,22 +349,12 @@ def transact(connection: OwnConnection, asked: Asked, *, flush: bool = False) ->
     Raises:
         psycopg.Error: the error. If the connection broke, the statement may be executed or not.
     """
-    sent = [_as_sent(connection.adapter(), asked)]
+    sent = [as_sent(connection.adapter(), asked)]
     if flush:  # what comes after the commit is another transaction, and all is answered at once
         sent = [_BEGIN, *sent, _COMMIT, _FLUSHED]
-    while True:
-        results, failed = _exchange(connection, sent)
-        if failed is None:
-            answer = next(one for one in results if one.status == ExecStatus.TUPLES_OK)
-            value = answer.get_value(0, 0)
-            return _BOOLEANS[value] if value in _BOOLEANS else _value(connection, answer)
-        error = errors.error_from_result(failed, connection.info.encoding)
-        if connection.pgconn.transaction_status == TransactionStatus.INERROR:
-            connection.rollback()
-        if not isinstance(error, errors.InvalidSqlStatementName):
-            raise error
-        # The driver has the server forget all names when anything is rolled back.
-        connection.forget()
+    answer = execute_alone(connection, sent)
+    value = answer.get_value(0, 0)
+    return _BOOLEANS[value] if value in _BOOLEANS else value_of(connection, answer)
 
 
 def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list[tuple[Any, ...]]:
@@ -427,10 +372,10 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
         psycopg.Error: the first error; later steps are not executed.
     """
     adapter = connection.adapter()
-    then = _as_sent(adapter, first)
-    results, failed = _exchange(connection, [_as_sent(adapter, last, kept=False), _CHAIN, then])
+    then = as_sent(adapter, first)
+    results, failed = exchange(connection, [as_sent(adapter, last, kept=False), _CHAIN, then])
     if failed is None:
-        return _rows(connection, results[-1], then.text)
+        return rows_of(connection, results[-1], then.text)
     error = errors.error_from_result(failed, connection.info.encoding)
     if failed is not results[-1]:
         raise error
@@ -444,122 +389,4 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
     with connection.cursor(row_factory=tuple_row, binary=True) as cursor:
         found = cursor.execute(*first).fetchall()
         names = tuple(column.name.encode() for column in cursor.description or ())
-    return list(map(_row_class(names)._make, found))
-
-
-def _exchange(connection: OwnConnection, sent: Iterable[_Sent]) -> tuple[list[PGresult], PGresult | None]:
-    """Execute statements one after another until one fails; returns the results, also of preparing statements, and the error."""
-    known = connection.names
-    fresh: dict[bytes, bytes] = {}
-    with connection.lock:
-        pgconn = connection.pgconn
-        pgconn.enter_pipeline_mode()
-        try:
-            for one in sent:
-                if not one.kept or connection.is_pooled:
-                    pgconn.send_query_params(
-                        one.text, one.values, param_formats=one.formats, result_format=Format.BINARY
-                    )
-                    continue
-                if (name := known.get(one.text)) is None:
-                    name = fresh[one.text] = b"seriatim_%s_%d" % (_PROCESS, next(_NUMBERS))
-                    pgconn.send_prepare(name, one.text)
-                pgconn.send_query_prepared(name, one.values, one.formats, result_format=Format.BINARY)
-            pgconn.pipeline_sync()
-            results = connection.wait(_answers(pgconn))
-            if pgconn.status == ConnStatus.OK:
-                pgconn.exit_pipeline_mode()
-        except BaseException:
-            pgconn.finish()  # nobody can tell how far it is
-            raise
-    failed = _failed(results)
-    if failed is None:
-        if pgconn.status != ConnStatus.OK:
-            raise psycopg.OperationalError("the connection is lost")
-        known |= fresh
-    return results, failed
-
-
-def _failed(results: Iterable[PGresult]) -> PGresult | None:
-    """The first error."""
-    return next((one for one in results if one.status == ExecStatus.FATAL_ERROR), None)
-
-
-def _answers(pgconn: PGconn) -> abc.PQGen[list[PGresult]]:
-    """Send the queued statements and read all results; a generator for `Connection.wait`."""
-    results: list[PGresult] = []
-    try:
-        while pgconn.flush():
-            if ((yield Wait.RW) or 0) & Ready.R:
-                pgconn.consume_input()
-        while pgconn.status == ConnStatus.OK:
-            while pgconn.is_busy():
-                if (yield Wait.R):
-                    pgconn.consume_input()
-            result = pgconn.get_result()
-            if result is None:
-                continue  # it stands between the results of one statement and those of the next
-            if result.status == ExecStatus.PIPELINE_SYNC:
-                break
-            results.append(result)
-    except psycopg.OperationalError:
-        # Where the server has said why it ends the connection, that is the error.
-        if _failed(results) is None:
-            raise
-    return results
-
-
-def _rows(connection: OwnConnection, result: PGresult, text: bytes) -> list[tuple[Any, ...]]:
-    """The rows of a result, with named columns; the statement that gave it."""
-    make = connection.row_makers.get(text)
-    if make is None:
-        make = _row_class(tuple(map(result.fname, range(result.nfields))))._make
-        if text in connection.names:
-            connection.row_makers[text] = make
-    return _loaded(connection, result, make)
-
-
-def _value(connection: OwnConnection, result: PGresult) -> Any:
-    return _loaded(connection, result, tuple)[0][0]
-
-
-def _loaded(connection: OwnConnection, result: PGresult, make: Callable[[Iterable[Any]], Any]) -> list[Any]:
-    reader = connection.adapter()  # now: what was set for the first transaction only is not for the second
-    reader.set_pgresult(result)
-    rows = reader.load_rows(0, result.ntuples, make)
-    reader.set_pgresult(None)  # bodies may be large
-    return rows
-
-
-@cache
-def _row_class(names: tuple[bytes | None, ...]) -> Any:
-    """The class of named tuples for a result with these columns."""
-    columns = [(name or b"").decode() for name in names]
-    return namedtuple("Row", columns, rename=True)  # noqa: PYI024 -- the columns are known when they come
-
-
-def _as_sent(adapter: abc.Transformer, asked: Asked, *, kept: bool = True) -> _Sent:
-    """A statement with numbers for the names of its parameters, and their values in that order."""
-    (text, names, formats), given, encoding = _numbered(asked[0]), asked[1], adapter.encoding
-    values = [  # by their types, the frequent ones first: there are some twenty of them with each message
-        value
-        if (value := given[name]) is None or (kind := type(value)) is bytes
-        else value.encode(encoding)
-        if kind is str
-        else b"%d" % value
-        if kind is int
-        else adapter.dump_sequence([value], [PyFormat.BINARY])[0]
-        if kind is list
-        else str(value).encode(encoding)
-        for name in names
-    ]
-    return _Sent(text, values, formats, kept)
-
-
-@cache
-def _numbered(text: bytes) -> tuple[bytes, tuple[str, ...], tuple[Format, ...]]:
-    """A statement with numbers for the names of its parameters, these names, and how their values are written."""
-    formats = {name: _FORMATS[letter] for name, letter in _PLACEHOLDER.findall(text) if name}
-    places = {name: b"$%d" % place for place, name in enumerate(formats, 1)}
-    numbered = _PLACEHOLDER.sub(lambda found: places[found[1]] if found[1] else b"%", text)
-    return numbered, tuple(name.decode() for name in formats), tuple(formats.values())
+    return list(map(row_class(names)._make, found))

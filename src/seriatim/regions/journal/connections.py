@@ -14,6 +14,7 @@ from psycopg import abc, errors
 from psycopg.pq import TransactionStatus
 
 from seriatim.box.connection.dsn import place_of, resolve
+from seriatim.box.connection.exchange import PreparingConnection
 from seriatim.box.postgres.statements import checked_schema
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError
@@ -29,7 +30,7 @@ _LONGEST_PAUSE_S = 0.1
 COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected)
 
 
-class JournalConnection(psycopg.Connection[Any]):
+class JournalConnection(PreparingConnection):
     """A connection to the journal's database, which waits for an answer for a while only: a server may be frozen, or cut off.
 
     Attributes:
@@ -57,22 +58,23 @@ class JournalConnection(psycopg.Connection[Any]):
             raise psycopg.OperationalError(f"the server hasn't answered for {self.patience:g} s") from None
 
     def _start_query(self) -> abc.PQGen[None]:
-        self.begun += self._is_idle
+        self.begun += self.is_idle
         yield from super()._start_query()
 
     @property
-    def _is_idle(self) -> bool:
+    def is_idle(self) -> bool:
+        """Whether no transaction has begun."""
         return self.pgconn.transaction_status == TransactionStatus.IDLE
 
     @property
     def has_ended(self) -> bool:
         """Whether the handler has ended its transaction by a statement, so that the completion can't commit with what it wrote."""
-        return self.begun > 1 or (self.begun == 1 and self._is_idle)
+        return self.begun > 1 or (self.begun == 1 and self.is_idle)
 
     @contextmanager
     def transaction(self, *args: Any, **options: Any) -> Iterator[psycopg.Transaction]:
         """As the driver's method; in the hands of a handler it is a savepoint always, which doesn't commit."""
-        if self.is_lent and self._is_idle:
+        if self.is_lent and self.is_idle:
             self.execute("SELECT 1")
         with super().transaction(*args, **options) as transaction:
             yield transaction
@@ -84,7 +86,8 @@ class JournalConnection(psycopg.Connection[Any]):
             UsageError: a handler has the connection.
         """
         self._check_own("commit")
-        super().commit()
+        if not self.is_idle:
+            super().commit()
 
     def rollback(self) -> None:
         """Roll back.
@@ -213,7 +216,7 @@ class Connections:
     def _given_back(self, connection: JournalConnection) -> None:
         connection.patience, connection.is_lent = self.patience, False
         try:
-            if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+            if not connection.closed and not connection.is_idle:
                 with suppress(psycopg.Error):
                     connection.rollback()
             with self._lock:

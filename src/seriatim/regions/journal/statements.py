@@ -16,6 +16,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import namedtuple_row
 from psycopg.waiting import Ready, Wait
 
+from seriatim.box.connection.exchange import PreparingConnection, as_sent, execute_alone, rows_of
 from seriatim.box.postgres.array_text import written
 
 __all__ = ["Statements", "names", "send_all", "statement", "version_script"]
@@ -64,13 +65,13 @@ class Statements:
     """The journal's statements, on one connection. Rows are named tuples; lists are sent as the text of arrays.
 
     Args:
-        connection: a psycopg connection.
+        connection: the connection.
         schema: the journal's schema.
     """
 
     __slots__ = ("connection", "schema")
 
-    def __init__(self, connection: psycopg.Connection, schema: str) -> None:
+    def __init__(self, connection: PreparingConnection, schema: str) -> None:
         self.connection = connection
         self.schema = schema
 
@@ -90,14 +91,10 @@ class Statements:
     def alone(self, name: str, /, **parameters: Any) -> list[Any]:
         """The rows of a statement that is a transaction of its own, in one round trip; in a transaction that has begun it is a part of that."""
         connection = self.connection
-        is_idle = connection.pgconn.transaction_status == TransactionStatus.IDLE
-        if is_idle:
-            connection.set_autocommit(True)
-        try:
+        if connection.pgconn.transaction_status != TransactionStatus.IDLE:
             return self.rows(name, **parameters)
-        finally:
-            if is_idle and not connection.closed:
-                connection.set_autocommit(False)
+        sent = as_sent(connection.adapter(), (statement(name, self.schema), written(parameters)))
+        return rows_of(connection, execute_alone(connection, [sent]), sent.text)
 
     def several(self, *asked: tuple[str, dict[str, Any]], ends: bool = False) -> list[list[Any]]:
         """The rows of several statements, one after another, in one round trip; none for those that return no rows.

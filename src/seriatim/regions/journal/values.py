@@ -32,6 +32,7 @@ __all__ = [
 LONGEST_LEASE_S, MOST_CLAIMED = 86_400, 1_000
 #: Numbers are kept so far from the ends of their range that no step of a queue gets there.
 _LARGEST = 2**62
+_DIGEST_BYTES = hashlib.sha256().digest_size
 
 
 def digest_of(kind: str, content_type: str | None, body: bytes) -> bytes:
@@ -124,7 +125,7 @@ class Numbered:
                 f"the number of a message can't be {shown(self.number, 80)}", where=f"session {shown(self.session, 80)}",
                 remedy="a whole number of at most 62 bits",
             )  # fmt: skip
-        if not isinstance(self.digest, bytes) or len(self.digest) != hashlib.sha256().digest_size:
+        if not isinstance(self.digest, bytes) or len(self.digest) != _DIGEST_BYTES:
             raise UsageError(
                 "a digest is no SHA-256", where=f"session {shown(self.session, 80)}", remedy="digest_of(…)"
             )

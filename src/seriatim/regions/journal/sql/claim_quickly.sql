@@ -19,6 +19,6 @@ WITH taken AS (
     )
     SELECT %(name)s, %(queue)s, taken.session, asked.number, asked.number, 0, asked.message_id, asked.digest, 0, {now}
     FROM taken
-    CROSS JOIN unnest(%(numbers)s::bigint[], %(ids)s::text[], %(digests)s::bytea[]) AS asked (number, message_id, digest)
+    CROSS JOIN unnest(%(numbers)s::bigint[], %(ids)s::text[], %(digests)b::bytea[]) AS asked (number, message_id, digest)
 )
 SELECT version, incarnation, increment FROM taken

@@ -8,7 +8,7 @@ SELECT
     new.due_at, new.reservation, new.fault, {now}
 FROM unnest(
     %(sessions)s::text[], %(numbers)s::bigint[], %(first)s::bigint[], %(states)s::smallint[], %(ids)s::text[],
-    %(digests)s::bytea[], %(attempts)s::integer[], %(due)s::bigint[], %(reservations)s::text[], %(faults)s::text[]
+    %(digests)b::bytea[], %(attempts)s::integer[], %(due)s::bigint[], %(reservations)s::text[], %(faults)s::text[]
 ) AS new (session, number, first_number, state, message_id, digest, attempts, due_at, reservation, fault)
 ON CONFLICT (name, queue, session, number) DO UPDATE SET
     first_number = excluded.first_number, state = excluded.state, message_id = excluded.message_id,
