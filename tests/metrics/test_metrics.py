@@ -20,6 +20,7 @@ from seriatim.metrics.run_watch import RunWatch
 from seriatim.metrics.watched import Watched
 from seriatim.operations import groups
 from seriatim.operations.figures import figures
+from seriatim.spark.control.lease_state import LeaseState
 from tests.databases import box_with
 
 
@@ -65,7 +66,7 @@ def test_a_name_says_what_it_is(metric):
     assert not metric.help.endswith(".")
     # Few values each: never a group, a message or an error.
     assert set(metric.labels) <= {
-        "queue", "state", "disposition", "kind", "outcome", "location", "table", "pipeline", "destination",
+        "queue", "state", "disposition", "kind", "outcome", "location", "table", "pipeline", "destination", "region",
     }  # fmt: skip
 
 
@@ -195,7 +196,8 @@ def test_a_run_is_told():
     watch.looked()
     counts = dict.fromkeys(("late", "duplicate", "copy", "invalid", "rejected", "dead"), 0)
     account = Given(destination="a", held=2, arrived=5, released=3, **counts)
-    waiting = Given(destination="b", rows=7, batches=1, since="", reason="refused")
+    waiting = Given(destination="b", rows=7, batches=1, since="", reason="refused", stands_by=False)
+    watch.lease(LeaseState("active", "a"))
     watch.report(Given(seconds=0.2, accounts=[account], holes=1, behind=40, waiting=[waiting]))
     found, families = scraped(Collector(run=watch))
     assert found["seriatim_run_rows_total", "a", "released"] == 3
@@ -206,6 +208,11 @@ def test_a_run_is_told():
     assert found["seriatim_run_behind_records",] == 40
     assert found["seriatim_run_batch_seconds_count", "orders"] == 1
     assert {one.name for one in families} == {one.name.removesuffix("_total") for one in RUN}
-    watch.ports([])
-    assert scraped(Collector(run=watch))[0]["seriatim_run_port_failing", "b"] == 0
+    assert found["seriatim_run_delivers", "orders", "a"] == 1
+    # A run that stands by waits for its lease; its ports don't fail.
+    watch.ports([Given(destination="b", rows=7, reason="passive", stands_by=True)])
+    watch.lease(LeaseState("passive", "a", "b"))
+    found, _ = scraped(Collector(run=watch))
+    assert (found["seriatim_run_port_failing", "b"], found["seriatim_run_waiting_rows", "b"]) == (0, 7)
+    assert found["seriatim_run_delivers", "orders", "a"] == 0
     assert readiness(run=watch).is_ready

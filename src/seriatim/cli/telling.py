@@ -57,7 +57,7 @@ def telling_run(
         yield report, tell, None
         return
     from seriatim.metrics.processes import of_run  # noqa: PLC0415 -- of the extra
-    from seriatim.runtime.pipelines.progress import Ports  # noqa: PLC0415 -- imports Spark, which is slow
+    from seriatim.runtime.pipelines.progress import LeaseState, Ports  # noqa: PLC0415 -- imports Spark, which is slow
 
     with of_run(address, pipeline) as told:
         if told is None:
@@ -72,8 +72,11 @@ def telling_run(
                 report(progress)
 
         def heard(news: News) -> None:
-            if isinstance(news, Ports):
-                watch.ports(news.waiting)
+            match news:
+                case Ports():
+                    watch.ports(news.waiting)
+                case LeaseState():
+                    watch.lease(news)
             if tell is not None:
                 tell(news)
 

@@ -153,4 +153,11 @@ ALERTS: tuple[Alert, ...] = (
         {'seriatim_run_port_failing{destination="a"}': "1x40"}, {'seriatim_run_port_failing{destination="a"}': "0x40"},
         {"destination": "a"},
     ),
+    Alert(
+        "SeriatimNobodyDelivers", "max by (pipeline) (seriatim_run_delivers) == 0", "10m", "critical",
+        "pipeline {{ $labels.pipeline }}: neither region delivers", "seriatim journal pipelines; then whether the runs reach the journal",
+        {'seriatim_run_delivers{pipeline="p",region="a"}': "0x40", 'seriatim_run_delivers{pipeline="p",region="b"}': "0x40"},
+        {'seriatim_run_delivers{pipeline="p",region="a"}': "0x40", 'seriatim_run_delivers{pipeline="p",region="b"}': "1x40"},
+        {"pipeline": "p"},
+    ),
 )  # fmt: skip

@@ -137,6 +137,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("seriatim_run_waiting_rows", _G, "Released messages that a destination hasn't got yet", Source.RUN, "waiting",
            ("destination",), "rows"),
     Metric("seriatim_run_port_failing", _G, "1 if the destination's port fails, else 0", Source.RUN, "failing", ("destination",)),
+    Metric("seriatim_run_delivers", _G, "1 if this run has the lease of its pipeline and delivers; 0 if the other region's does, or nobody can "
+           "know (claims: journal; absent otherwise)", Source.RUN, "delivers", ("pipeline", "region")),
     Metric("seriatim_run_behind_records", _G, "How far the run is behind its source, where Spark's source tells that (Kafka: the "
            "partition that is furthest behind)", Source.RUN, "behind", (), "records"),
     Metric("seriatim_run_last_batch_timestamp_seconds", _G, "When the last batch with messages ended", Source.RUN, "last_batch", (),

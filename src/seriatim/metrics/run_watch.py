@@ -12,6 +12,7 @@ from seriatim.metrics.watched import LOOKED_WITHIN_S
 
 if TYPE_CHECKING:  # it imports Spark
     from seriatim.runtime.pipelines.progress import Progress
+    from seriatim.spark.control.lease_state import LeaseState
     from seriatim.spark.deliver.outgoing import Waiting
 
 __all__ = ["RunWatch"]
@@ -54,11 +55,16 @@ class RunWatch:
     def ports(self, waiting: Sequence[Waiting], names: Sequence[str] = ()) -> None:
         """Take in which destinations wait."""
         rows = dict.fromkeys(names, 0) | {one.destination: one.rows for one in waiting}
-        failing = {one.destination for one in waiting if one.reason}
+        failing = {one.destination for one in waiting if one.reason and not one.stands_by}
         with self._lock:
             known = {name for (name,), _ in self._values.get("waiting", [])} | set(rows)
             self._values["waiting"] = [([name], rows.get(name, 0)) for name in sorted(known)]
             self._values["failing"] = [([name], float(name in failing)) for name in sorted(known)]
+
+    def lease(self, state: LeaseState) -> None:
+        """Take in whether this run delivers, where the other region's run may."""
+        with self._lock:
+            self._values["delivers"] = [([self._pipeline, state.region], float(state.state == "active"))]
 
     def values(self) -> Mapping[str, Sequence[tuple[Sequence[str], float]]]:
         """The gauges, each with its labels."""
