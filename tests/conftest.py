@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # A shell lets what runs in its background ignore it, and so would each process that a test starts and interrupts.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     seed()  # the workers of a parallel run inherit it
     config.pluginmanager.register(Shares(Path(__file__).parent), "shares")
     if hasattr(config, "workerinput"):
