@@ -1,18 +1,18 @@
 -- Claim the next numbers of one session of which the journal knows nothing that isn't over: then there is nothing to judge. No row: ask in full.
--- Caller: claims.py. Locks: the session. Index: the key.
+-- Caller: claims.py. Locks: the session. Index: the key. Plan: the journal's row isn't joined, or each call would be planned anew.
 WITH taken AS (
     UPDATE {schema}.sessions AS known
     SET
-        state = 1, claim = %(claim)s, region = %(region)s, version = greatest(known.version, journal.claim_floor) + 1,
+        state = 1, claim = %(claim)s, region = %(region)s,
+        version = greatest(known.version, (SELECT claim_floor FROM {schema}.journal)) + 1,
         lease_until = {now} + %(lease)s::bigint, hole_since = NULL, sent_through = %(last)s, used_at = {now}
     FROM {schema}.queues AS queue
-    CROSS JOIN {schema}.journal AS journal
     WHERE known.name = %(name)s AND known.queue = %(queue)s AND known.session = %(session)s
         AND queue.name = %(name)s AND queue.queue = %(queue)s
         AND known.state = 0 AND known.sent_through <= known.done_through AND known.forgotten_before IS NULL
         AND known.done_through + queue.increment = %(first)s
         AND coalesce(%(step)s::bigint, queue.increment) = queue.increment
-    RETURNING known.session, known.version, journal.incarnation, queue.increment
+    RETURNING known.session, known.version, queue.increment
 ), noted AS (
     INSERT INTO {schema}.entries (
         name, queue, session, number, first_number, state, message_id, digest, attempts, changed_at
@@ -21,4 +21,4 @@ WITH taken AS (
     FROM taken
     CROSS JOIN unnest(%(numbers)s::bigint[], %(ids)s::text[], %(digests)b::bytea[]) AS asked (number, message_id, digest)
 )
-SELECT version, incarnation, increment FROM taken
+SELECT version, (SELECT incarnation FROM {schema}.journal) AS incarnation, increment FROM taken
