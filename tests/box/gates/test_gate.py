@@ -455,3 +455,23 @@ def test_a_postponed_message_keeps_its_place_open(gated, policy):
         groups.retry(gated, "work", "a", **BY)
         work(gated, "a", "b", "c")
     assert received(gated) == [("a", 1, False), ("b", 2, False), ("c", 3, False)]
+
+
+def test_a_result_calls_nobody_at_the_gate_before_its_place_is_closed(gated):
+    gated.define(WAY, replace(WORK, through=["price"]))
+    publish(gated, 2)
+    queues = dict(rows(gated, "SELECT queue, queue_id FROM {schema}.queues"))
+
+    def called(tx):
+        found = tx.connection.execute("SELECT queue_ids FROM test.arrivals ORDER BY arrival_id").fetchall()
+        return [each for (each,) in found]
+
+    with gated.session() as tx:
+        first, second = tx.receive("work", limit=2)
+        tx.publish(result("a"), cause=first)
+        tx.publish([result("b"), result("p2")], cause=second)
+        assert called(tx) == [[], [queues["price"]]]
+    # What closes it does.
+    waiting = "SELECT 1 FROM {schema}.requests WHERE queue_id = %s AND action = 'look'"
+    assert len(rows(gated, waiting, queues["out"])) == 1
+    assert received(gated) == [("a", 1, False)]
