@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from seriatim.box.definitions.definition import Definitions
 from seriatim.pipeline.bodies.property_values import problem_text
-from seriatim.pipeline.types.origin import Origin
+from seriatim.pipeline.types.message import Property
+from seriatim.pipeline.types.origin import ORIGIN
 
 __all__ = ["Gates"]
 
@@ -35,16 +36,17 @@ class Gates:
         """Whether one of these queues leads to a gate, or is one."""
         return bool(self._on_way) and not self._on_way.isdisjoint(queue_ids)
 
-    def problem(self, queue: str, origin: Origin) -> str | None:
-        """Why a gate, or a queue that has one, doesn't take a message with this origin, if any; None: it does."""
+    def problem(self, queue: str, context: Mapping[str, Property]) -> str | None:
+        """Why a gate, or a queue that has one, doesn't take a message with these properties; None: it does."""
+        origin = context.get("origin_queue")
         if (wanted := self._origins.get(queue)) is not None:
-            if origin.queue == wanted and None not in origin:
+            if origin == wanted and all(context.get(name) is not None for name in ORIGIN):
                 return None
-            whose = "" if origin.queue is None else f" of queue {wanted!r}, but of {origin.queue!r}"
+            whose = "" if origin is None else f" of queue {wanted!r}, but of {origin!r}"
             return problem_text(
                 f"no origin{whose}: a gate takes what results from messages of {wanted!r}; publish it in the session that has such"
                 " a message in hand, or return it from the handler"
             )
-        if origin.queue not in {None, queue} and (gate := self._gate_of.get(origin.queue)) is not None:
+        if isinstance(origin, str) and origin != queue and (gate := self._gate_of.get(origin)) is not None:
             return problem_text(f"already on its way to gate {gate!r}")
         return None

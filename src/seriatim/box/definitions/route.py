@@ -41,7 +41,6 @@ from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import UNFIT, UNIQUE_KEY, by_ticket, clashes, misfits
 from seriatim.pipeline.types.failure_message import FAILURE, asks_for_failures
 from seriatim.pipeline.types.message import Message
-from seriatim.pipeline.types.origin import ORIGIN, Origin
 from seriatim.pipeline.types.property_columns import Column, columns
 from seriatim.pipeline.types.typed_message import MessageTypes, Typed
 
@@ -254,7 +253,7 @@ class Router:
         bound = self._bound_alone(typed, found, look)
         if bound is None:
             bound, led = self._bound(typed, found, look)
-        entries = self._entries(bound, found, led, typed.messages if bodies else None)
+        entries = self._entries(bound, found, led, typed, bodies=bodies)
         for context in typed.contexts:  # a loop: for one message a generator would cost more than all it does
             if UNIQUE_KEY in context:
                 entries = with_keys(entries, typed.contexts, self._queues_by_id)
@@ -375,7 +374,6 @@ class Router:
             )
         names |= {each.name for last in self._lasts.values() for each in properties(last)}
         names |= {each.name for its in self._stays.values() for _, one in its for each in properties(one)}
-        names |= ORIGIN.keys() if self._gates else set()
         return {name: self._types.properties[name] for name in names if name in self._types.properties}
 
     def _addressed(self, typed: Typed) -> list[tuple[int, int]]:
@@ -453,9 +451,12 @@ class Router:
         bound: _Bound,
         found: Mapping[str, Column],
         led: Mapping[tuple[int, int], InstanceMatch],
-        messages: Sequence[Message] | None,
+        typed: Typed,
+        *,
+        bodies: bool,
     ) -> Entries:
-        """An entry for each message and queue. `messages`: with their bodies; None: bodies aren't compared."""
+        """An entry for each message and queue. `bodies`: whether bodies are compared."""
+        messages = typed.messages if bodies else None
         made: list[_Columns] = []
         for number, _, rows in bound.parts:
             groups_led = [led.get((row, number)) for row in rows] if led else None
@@ -467,17 +468,16 @@ class Router:
             columns_of = self._columns_by_type if queue.level == TYPE else self._columns_of
             made.append(columns_of(queue, found, rows, groups_led, messages))
             if queue.name in self._gates:
-                made[-1] = self._refused(queue.name, found, rows, made[-1])
+                made[-1] = self._refused(queue.name, typed, rows, made[-1])
         whole = made[0] if len(made) == 1 else _merged(made, [places for _, places, _ in bound.parts], len(bound.rows))
         return Entries(bound.rows, bound.queue_ids, *whole, bound.subscriptions)
 
-    def _refused(self, queue: str, found: Mapping[str, Column], rows: Sequence[int], made: _Columns) -> _Columns:
+    def _refused(self, queue: str, typed: Typed, rows: Sequence[int], made: _Columns) -> _Columns:
         """The columns of a gate, or of a queue that has one: messages that it doesn't take have a problem, and no group."""
-        groups, sequences, sizes, priorities, problems = made
-        origins = list(zip(*(found[name].values for name in ORIGIN), strict=True))
-        wrong = [self._gates.problem(queue, Origin(*origins[row])) for row in rows]
+        wrong = [self._gates.problem(queue, typed.contexts[row]) for row in rows]
         if not any(wrong):
             return made
+        groups, sequences, sizes, priorities, problems = made
         return (
             [None if why else key for key, why in zip(groups, wrong, strict=True)],
             sequences,
