@@ -10,6 +10,7 @@ import seriatim as sq
 from seriatim.errors import ActionRefused, LeaseLost, UsageError
 from seriatim.kernel.claims import Action, Answer, EntryState
 from seriatim.kernel.votes import Vote
+from seriatim.regions.journal import forgetting
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.statements import statement
 from seriatim.regions.journal.values import Asked, QueueRules, Token, digest_of
@@ -336,6 +337,18 @@ def test_a_session_is_forgotten_when_both_regions_have_nothing_as_old(journal):
     assert journal.purge(NAME, 2_000).sessions == 0
     assert journal.purge(NAME, 500).sessions == 1
     assert journal.sessions(name=NAME) == []
+
+
+def test_sessions_are_forgotten_in_portions_whatever_the_order_of_their_keys(journal, monkeypatch):
+    monkeypatch.setattr(forgetting, "PORTION", 2)
+    keys = ["b", "B", "a", "Z", "ä", "z", "_"]
+    for key in keys:
+        _complete(journal, claim_of(claimed(journal, "a", asked(key, 1))))
+    claimed(journal, "a", asked("m", 1))  # is at work
+    let_pass(journal, 1_000)
+    _both_report(journal)
+    assert journal.purge(NAME, 500).sessions == len(keys)
+    assert [one.session for one in journal.sessions(name=NAME)] == ["m"]
 
 
 def test_a_session_that_was_forgotten_goes_on_and_what_is_too_old_for_it_is_not_claimed(journal):

@@ -46,6 +46,14 @@ def test_each_statement_says_what_it_is_for_and_who_calls_it():
         assert f'"{name}"' in source, name
 
 
+def test_no_index_has_what_each_message_changes(journal, journal_dsn):
+    with psycopg.connect(journal_dsn) as connection:
+        found = connection.execute(
+            "SELECT indexdef FROM pg_indexes WHERE schemaname = 'seriatim_journal' AND tablename = 'sessions'"
+        ).fetchall()
+    assert [re.findall(r"\(([^)]*)\)", one) for (one,) in found] == [["name, queue, session"]]
+
+
 def test_the_schema_is_plain_sql():
     for name in _scripts():
         assert not _NOT_PLAIN.findall(version_script(name, "here").decode())

@@ -61,8 +61,9 @@ def report(
 
 
 def purge(
-    statements: Statements, name: str, forget_after: int, *, without: str | None = None, most: int = PORTION
-) -> Forgotten:
+    statements: Statements, name: str, forget_after: int, *, without: str | None = None, after: tuple[str, str],
+    most: int,
+) -> tuple[Forgotten, tuple[str, str]]:  # fmt: skip
     """Forget at most so many sessions, and at most so many ids of numbers that are over.
 
     Args:
@@ -70,7 +71,11 @@ def purge(
         name: the name of the regions.
         forget_after: microseconds for which a session was unused, and a number was over.
         without: a region that is gone, whose reports aren't waited for.
+        after: the queue and the session behind which to go on.
         most: how many.
+
+    Returns:
+        what was forgotten, and the last of the sessions.
 
     Raises:
         UsageError: there is no such region.
@@ -84,9 +89,11 @@ def purge(
     found = []
     if len(marks) >= least and marks:
         found = statements.rows(
-            "forget_sessions", name=name, forget_after=forget_after, watermark=min(marks), most=most
-        )
+            "forget_sessions", name=name, forget_after=forget_after, watermark=min(marks), most=most,
+            after_queue=after[0], after_session=after[1],
+        )  # fmt: skip
     if found:
+        after = (found[-1].queue, found[-1].session)
         newest: dict[str, int] = {}
         for one in found:
             newest[one.queue] = max(one.used_at, newest.get(one.queue, one.used_at))
@@ -97,7 +104,7 @@ def purge(
         statements.do("note_forgotten", name=name, queues=queues, used=[newest[one] for one in queues])
         statements.do("raise_floor", floor=max(one.version for one in found))
     numbers = statements.do("forget_ids", name=name, forget_after=forget_after, most=most)
-    return Forgotten(len(found), numbers)
+    return Forgotten(len(found), numbers), after
 
 
 def log_purge(statements: Statements, name: str, without: str, *, actor: str, reason: str, detail: str) -> None:

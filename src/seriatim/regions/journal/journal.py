@@ -478,8 +478,13 @@ class Journal:
         if without is not None and not (actor and reason):
             raise UsageError("to purge without a region needs an actor and a reason", remedy="give both")
         sessions = numbers = 0
+        after = ("", "")
         while True:
-            found = self._again(lambda one: forgetting.purge(one, name, micros(forget_after), without=without))
+            portion = partial(
+                forgetting.purge, name=name, forget_after=micros(forget_after), without=without, after=after,
+                most=forgetting.PORTION,
+            )  # fmt: skip
+            found, after = self._again(portion)
             sessions, numbers = sessions + found.sessions, numbers + found.numbers
             if max(found.sessions, found.numbers) < forgetting.PORTION:
                 break

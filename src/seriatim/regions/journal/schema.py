@@ -16,7 +16,7 @@ from seriatim.regions.journal.statements import Statements, version_script
 __all__ = ["DEFAULT_SCHEMA", "VERSION", "bring_up_to_date", "check"]
 
 DEFAULT_SCHEMA = "seriatim_journal"
-_VERSIONS = ("0001_journal.sql", "0002_pipelines.sql")
+_VERSIONS = ("0001_journal.sql", "0002_pipelines.sql", "0003_indexes_of_sessions.sql")
 #: The version that this seriatim works with.
 VERSION = len(_VERSIONS)
 #: What whoever comes second is told, of a schema, a table or a row.
