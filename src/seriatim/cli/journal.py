@@ -42,6 +42,9 @@ REGIONS, ACTION = Table.of(declared.REGIONS), Table.of(declared.ACTION)
 PIPELINES, DELIVERED = Table.of(declared.PIPELINES), Table.of(declared.DELIVERED)
 RECOVERY, FORGOTTEN = Table.of(declared.RECOVERY), Table.of(declared.FORGOTTEN)
 _SHOWN = 5
+_LIMIT = click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
+)
 #: A box with many sessions has much to tell.
 _PATIENCE_S = 60.0
 
@@ -95,9 +98,7 @@ def journal() -> None:
 @click.option("--queue", default=None, help="Only sessions of this queue.")
 @click.option("--standing", is_flag=True, help="Only sessions that wait for something that isn't at work.")
 @click.option("--busy", is_flag=True, help="Only sessions that are worked on or suspended.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
-)
+@_LIMIT
 @_which_journal
 @json_option("Print a JSON list.", SESSIONS)
 def _list(
@@ -162,9 +163,7 @@ def _pipelines(*, dsn: str | None, schema: str, json_: bool) -> None:
 @click.argument("pipeline")
 @click.option("--destination", default=None, help="Only groups of this destination.")
 @click.option("--group", default=None, help="Only groups with this key.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
-)
+@_LIMIT
 @_which_journal
 @json_option("Print a JSON list.", DELIVERED)
 def _delivered(
@@ -202,9 +201,7 @@ def _forget_delivered(
 @journal.command("log")
 @click.option("--name", default=None, help="Only actions on these regions.")
 @click.option("--queue", default=None, help="Only actions on sessions of this queue.")
-@click.option(
-    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
-)
+@_LIMIT
 @_which_journal
 @json_option("Print a JSON list.", LOGGED)
 def _log(*, name: str | None, queue: str | None, limit: int, dsn: str | None, schema: str, json_: bool) -> None:
