@@ -246,10 +246,31 @@ class Session(DialogVerbs):
         carried = False
         if cause is not None or self._access.known.definitions.ways:
             messages, carried = self._stamped(messages, cause)
-        publisher = Publisher(
+        return self._published(Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
             own=self._own, carried=carried,
-        )  # fmt: skip
+        ))  # fmt: skip
+
+    def publish_answers(self, answers: Sequence[Message], causes: Sequence[Received]) -> Published:
+        """Publish what the handlers of a worker returned for the messages in hand, as `publish` does.
+
+        Args:
+            answers: the messages to publish, in order.
+            causes: for each of them the message for which it was returned.
+
+        Raises:
+            UsageError, Unrouted, QueueFull, Unavailable: as for `publish`.
+        """
+        delivery, carried = self._worked_on, False
+        if delivery is not None and delivery.causes is not None:
+            answers, carried = delivery.causes.stamped_each(answers, causes), True
+        return self._published(
+            Publisher(
+                self._access, answers, delay=None, visible_at=None, wait=PATIENCE_S, own=self._own, carried=carried
+            )
+        )
+
+    def _published(self, publisher: Publisher) -> Published:
         with translated(self._place):
             transaction = self.transaction
             published = publisher.publish(transaction)

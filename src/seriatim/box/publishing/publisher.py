@@ -41,7 +41,7 @@ from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.box_properties import TRACE, UNIQUE_KEY
 from seriatim.pipeline.types.message import Message
 
-__all__ = ["PATIENCE_S", "Publisher"]
+__all__ = ["PATIENCE_S", "Publisher", "traced"]
 
 _LONGEST_DELAY_US = 10_000 * 86_400 * 10**6
 #: In some time zones the first moments of the year 1 are none that can be shown.
@@ -109,9 +109,8 @@ class Publisher:
     ) -> None:
         self._access = access
         self._schema = access.schema
-        self._given = listed(messages) if unique is None else _with_key(listed(messages), unique)
-        if TRACES.tracing is not None and (traced := TRACES.tracing.published()):
-            self._given = [_traced(one, traced) for one in self._given]
+        self._given: Sequence[Message] = listed(messages) if unique is None else _with_key(listed(messages), unique)
+        self._given = traced(self._given)
         self._fresh = distinct(self._given)
         self._moment = _seen_from(delay, visible_at)
         self._wait_s = patience(wait)
@@ -352,8 +351,13 @@ def _moment(given: object) -> datetime:
     raise UsageError(f"visible_at can't be {given}", remedy="at most 10,000 days from now")
 
 
-def _traced(message: Message, traced: Mapping[str, str]) -> Message:
-    """A message with the trace in which it is published, unless it has one."""
-    if message.context.keys() & TRACE.keys():
-        return message
-    return replace(message, context={**message.context, **traced})
+def traced(messages: Sequence[Message]) -> Sequence[Message]:
+    """Messages with the trace that goes on now, those that have none."""
+    if TRACES.tracing is None or not (trace := TRACES.tracing.published()):
+        return messages
+    return [
+        one
+        if not isinstance(one, Message) or one.context.keys() & TRACE.keys()
+        else replace(one, context={**one.context, **trace})
+        for one in messages
+    ]

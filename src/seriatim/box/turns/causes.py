@@ -61,6 +61,17 @@ class Causes:
             for one in results
         ]
 
+    def stamped_each(self, results: Sequence[Message], causes: Sequence[Received]) -> list[Message]:
+        """Messages with the origin of their causes, which are in hand; an `Answer` with that of its own.
+
+        Raises:
+            UsageError: as for `stamped`.
+        """
+        return [
+            self._stamped(result, result.cause if isinstance(result, Answer) else cause)
+            for result, cause in zip(results, causes, strict=True)
+        ]
+
     def _stamped(self, result: Message, named: Received | None) -> Message:
         cause = self.at_work if named is None else self.in_hand(named)
         if cause is None:

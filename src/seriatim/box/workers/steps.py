@@ -7,7 +7,7 @@ handler has ended the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 
@@ -43,14 +43,18 @@ class Steps:
     Args:
         session: the session of the transaction, with a delivery.
         run_as: the role of the database that handlers have; None: the session's role.
+        before_use: called before the handler of a step uses the connection for the first time.
 
     Attributes:
         suspect: the name of the step whose handler has ended the transaction, if one has: the last step that used the
             connection while the transaction was open; None: there is none.
     """
 
-    def __init__(self, session: Session, run_as: str | None = None) -> None:
+    def __init__(
+        self, session: Session, run_as: str | None = None, before_use: Callable[[], None] = lambda: None
+    ) -> None:
         self._session = session
+        self._before_use = before_use
         self._run_as = run_as
         #: The role that the session had when the handler's began; None: the handler has none, or not any more.
         self._own_role: str | None = None
@@ -156,6 +160,7 @@ class Steps:
         if self._is_own:
             return
         self._is_own = True
+        self._before_use()
         if self._block is None:
             # While it is open the driver refuses to commit and to roll back.
             block = self._connection.transaction(_STEP)

@@ -2,8 +2,8 @@
 
 The handlers' writes, their published messages and the completion of their messages are committed together. At a fault
 the earlier messages are completed in the same commit, and the later messages are handed out again. If the database
-refuses the commit, the guilty message is unknown: all messages are handed out again one by one, each with its own
-commit.
+refuses the commit, or one of the returned messages can't be published, the guilty message is unknown: all messages are handed out again
+one by one, each with its own commit.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from seriatim.box.faults.lease import fence
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import translated
+from seriatim.box.publishing.publisher import traced
 from seriatim.box.session import Session
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.turns.delivery import Delivery
@@ -27,6 +28,7 @@ from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, refusal
 from seriatim.errors import Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import ErrorClasses, FaultKind
 from seriatim.pipeline.types.message import Received
+from seriatim.runtime.workers.answers import Answers, AnswersRefused
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.dialog_ends import end_sides
 from seriatim.runtime.workers.exclusion import EXCLUSION
@@ -258,7 +260,8 @@ class _Turn:
         checks: bool,
     ) -> None:
         self.delivery = delivery
-        self.steps = Steps(session, turns.run_as)
+        self._answers = Answers(session)
+        self.steps = Steps(session, turns.run_as, self._answers.publish)
         self.tried = 0
         #: At what a handler failed, and what that does; it is committed with the turn.
         self.failed: tuple[Fault, FaultResult] | None = None
@@ -271,6 +274,8 @@ class _Turn:
         #: How long the messages that the last handler left wait; None: they don't.
         self._delay_us: int | None = None
         self._checks = checks
+        #: A single one is published by itself: it is known then whose it is. What runs as another role is published as that.
+        self._collects = not (turns.batch or turns.whole or checks or turns.run_as is not None) and len(delivery) > 1
 
     @property
     def is_whole(self) -> bool:
@@ -294,12 +299,11 @@ class _Turn:
             size = last - self._done if together else 1
             try:
                 consumed = self._call(size, together=together)
-            except TurnEnded:
-                raise
-            except HandlerStopped:  # it is handed out again, and nobody is blamed
-                break
             except BaseException as error:
-                if self.steps.is_lost:
+                self._answers.check()
+                if isinstance(error, HandlerStopped):  # it is handed out again, and nobody is blamed
+                    break
+                if isinstance(error, TurnEnded) or self.steps.is_lost:
                     raise
                 if isinstance(error, Postpone):
                     self._postpone(size, error)
@@ -310,8 +314,10 @@ class _Turn:
             took = time.monotonic() - began
             if consumed < size or took > LONG_S or self._turns.turn_size.is_over(took) or self._turns.ending():
                 break
+            if self._answers.is_large:
+                self._publish_answers()
+        self._finish()
         self._turns.turn_size.note(self._done, time.monotonic() - began)
-        self.steps.finish()
 
     def end(self) -> None:
         """Complete the processed messages; the others are handed out again. Does nothing if a fault was recorded."""
@@ -335,15 +341,30 @@ class _Turn:
             self._check_in_hand()
             published, consumed, delay_us = answered(answer, size)
             self._delay_us = delay_us if consumed < size else None
-            if published:
+            if published and not self._collects:
                 self._session.publish(published)
             self.steps.handled()
             self._session.save_instance()
             end_sides(self._session, self.delivery.messages[begin : begin + consumed], self._turns.handlers.names)
             if self._checks:
                 self.steps.check()
+            answers = traced(published) if self._collects else ()
         self._slot.returned()
+        self._answers.check()
+        if answers:
+            self._answers.add(answers, message)
         return consumed
+
+    def _finish(self) -> None:
+        """Finish the steps, and publish what handlers returned."""
+        self.steps.finish()
+        self._publish_answers()
+
+    def _publish_answers(self) -> None:
+        # Whatever takes too long now is put down to the last message that was handled.
+        self._slot.call(self.delivery.entry_ids[max(self._done - 1, 0)])
+        self._answers.publish()
+        self._slot.returned()
 
     def _check_in_hand(self) -> None:
         """Check that a handler hasn't put the delivery back, with its own session in the same transaction."""
@@ -360,18 +381,20 @@ class _Turn:
         except UsageError as error:
             self._fail(size, error.with_traceback(asked.__traceback__))
             return
-        self.steps.finish()
+        self._finish()
         postpone(self._session.transaction, self.delivery, self._done, delay_us, size)
 
     def _fail(self, size: int, error: BaseException) -> None:
         what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
-        self.steps.finish()
+        self._finish()
         alone = size == 1 or self._turns.whole
         self.failed = what, fail(self._session.transaction, self.delivery, self._done, size, what, alone=alone)
 
 
-def _refused(error: SeriatimError, turn: _Turn) -> Exception | None:
-    """The database's error, if it refused a turn's writes, and would refuse them again."""
+def _refused(error: SeriatimError, turn: _Turn) -> BaseException | None:
+    """Why a turn's writes were refused, and would be again; None: they weren't."""
+    if isinstance(error, AnswersRefused):
+        return error.__cause__
     return None if isinstance(error, TurnEnded) or turn.steps.is_lost else refusal(error)
 
 
