@@ -32,6 +32,10 @@ class Gates:
         """Whether a queue is a gate, or has one."""
         return queue in self._origins or queue in self._gate_of
 
+    def is_gate(self, queue: str) -> bool:
+        """Whether a queue is a gate."""
+        return queue in self._origins
+
     def lead(self, queue_ids: Iterable[int]) -> bool:
         """Whether one of these queues leads to a gate, or is one."""
         return bool(self._on_way) and not self._on_way.isdisjoint(queue_ids)

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import Any
 
@@ -262,7 +263,10 @@ def _json(message: Message, context: Mapping[str, Property], *, carried: bool) -
             f"message {message.message_id}: {', '.join(sorted(wrong))} can't be given as a property",
             remedy="type and message_id are fields of the message; the box gives the others",
         )
-    pairs = (f"{_text(name, name, message)}: {_value(name, value, message)}" for name, value in context.items())
+    pairs = [
+        _name(name, message) + (_text(name, value, message) if type(value) is str else _value(name, value, message))
+        for name, value in context.items()
+    ]
     written = "{" + ", ".join(pairs) + "}"
     if len(written) > MOST_CONTEXT_BYTES // 4 and (size := len(written.encode())) > MOST_CONTEXT_BYTES:
         raise UsageError(
@@ -270,6 +274,20 @@ def _json(message: Message, context: Mapping[str, Property], *, carried: bool) -
             remedy=f"at most {MOST_CONTEXT_BYTES:,}; put into the body what is large",
         )
     return written
+
+
+def _name(name: str, message: Message) -> str:
+    return (
+        _written_name(name)
+        if type(name) is str and "\0" not in name and name.isascii()
+        else f"{_text(name, name, message)}: "
+    )
+
+
+# The same few names again and again.
+@lru_cache(maxsize=10_000)
+def _written_name(name: str) -> str:
+    return f"{encode_basestring(name)}: "
 
 
 def _value(name: str, value: Property, message: Message) -> str:  # noqa: PLR0911 - one return a type

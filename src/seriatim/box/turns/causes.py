@@ -84,16 +84,15 @@ class Causes:
         given = result.context
         if origin is None:
             return result
-        stamp = origin.properties()
+        context = {**given, **origin.properties()}
         if not ORIGIN.keys().isdisjoint(given) and any(
-            given.get(name, value) != value for name, value in stamp.items()
+            given.get(name, context[name]) != context[name] for name in ORIGIN
         ):
             raise UsageError(
                 f"message {result.message_id} carries another origin than its cause",
                 where=f"queue {self._queue!r}, which leads to a gate",
                 remedy=f"leave out {', '.join(ORIGIN)}: the session writes them",
             )
-        context = {**given, **stamp}
         if context.get("parent_id") is None:
             context["parent_id"] = cause.message_id
         if context.get("correlation_id") is None:

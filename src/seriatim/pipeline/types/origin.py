@@ -39,8 +39,13 @@ class Origin(NamedTuple):
         """The origin that the properties of a message tell; None: the message carries none."""
         if context.get("origin_queue") is None:
             return None
-        return cls(*(context.get(name) for name in ORIGIN))  # type: ignore[arg-type] # as a session wrote them
+        return cls(*map(context.get, ORIGIN))  # type: ignore[arg-type] # as a session wrote them
 
     def properties(self) -> dict[str, str | int]:
         """The origin as properties, by their names."""
-        return dict(zip(ORIGIN, self, strict=True))
+        return {
+            "origin_queue": self.queue,
+            "origin_group": self.group,
+            "origin_incarnation": self.incarnation,
+            "origin_ordinal": self.ordinal,
+        }
