@@ -11,6 +11,9 @@ from seriatim.pipeline.types.origin import ORIGIN
 
 __all__ = ["Gates"]
 
+_NO_WAY = (None, None, False)
+_NO_PLACE = (None, None, None)
+
 
 class Gates:
     """The gates of one version of the definitions.
@@ -24,6 +27,15 @@ class Gates:
         self._gate_of = {origin: gate for gate, origin in self._origins.items()}
         names = {*definitions.ways, *self._origins}
         self._on_way = frozenset(one.queue_id for name, one in definitions.queues.items() if name in names)
+        ids = {name: one.queue_id for name, one in definitions.queues.items()}
+        #: As the table ``ways`` has them: for a gate the name of its origin queue; for a queue on the way the number of the gate, the
+        #: name of the origin queue, and whether it is that.
+        self._at_gate = {ids[gate]: origin for gate, origin in self._origins.items() if gate in ids}
+        self._to_gate = {
+            ids[name]: (ids[one.declared.gate], one.declared.name, one.declared.name == name)
+            for name, one in definitions.ways.items()
+            if name in ids and one.declared.gate in ids
+        }
 
     def __bool__(self) -> bool:
         return bool(self._origins)
@@ -39,6 +51,20 @@ class Gates:
     def lead(self, queue_ids: Iterable[int]) -> bool:
         """Whether one of these queues leads to a gate, or is one."""
         return bool(self._on_way) and not self._on_way.isdisjoint(queue_ids)
+
+    def place(self, queue_id: int, context: Mapping[str, Property]) -> tuple[int | None, Property, Property]:
+        """The place at a gate of a message in a queue, as ``place_at_gate`` tells it in the box.
+
+        Returns:
+            the number of the gate, the group of the origin, the number of the place; None: not said, or not of this gate.
+        """
+        origin = context.get("origin_queue")
+        if origin is not None and self._at_gate.get(queue_id) == origin:
+            return queue_id, None, context.get("origin_ordinal")
+        gate_id, name, is_origin = self._to_gate.get(queue_id, _NO_WAY)
+        if origin is not None and name == origin:
+            return gate_id, context.get("origin_group"), context.get("origin_ordinal")
+        return (gate_id, None, None) if is_origin else _NO_PLACE
 
     def problem(self, queue: str, context: Mapping[str, Property]) -> str | None:
         """Why a gate, or a queue that has one, doesn't take a message with these properties; None: it does."""

@@ -75,14 +75,19 @@ class Routed:
 
     `numbered`: the queues of the box whose entries get a number when they are stored: a place, as `BoxQueue.numbers`, or their sequence
     from their tickets.
-    `on_way`: whether an entry is in a queue on the way to a gate, or in a gate.
+    `gates`: the gates, if an entry is in a queue on the way to one, or in one.
     """
 
     version: int
     typed: Typed
     entries: Entries
     numbered: frozenset[int] = frozenset()
-    on_way: bool = False
+    gates: Gates | None = None
+
+    @property
+    def on_way(self) -> bool:
+        """Whether an entry is in a queue on the way to a gate, or in a gate."""
+        return self.gates is not None
 
     def refusing(self, places: Iterable[int], why: str) -> Routed:
         """The same batch, with some entries made invalid for a reason."""
@@ -258,7 +263,8 @@ class Router:
             if UNIQUE_KEY in context:
                 entries = with_keys(entries, typed.contexts, self._queues_by_id)
                 break
-        return Routed(self._version, typed, entries, self._numbered, self._gates.lead(entries.queue_ids))
+        gates = self._gates if self._gates.lead(entries.queue_ids) else None
+        return Routed(self._version, typed, entries, self._numbered, gates)
 
     def _bound_alone(self, typed: Typed, found: Mapping[str, Column], look: Look | None) -> _Bound | None:
         """The destinations of a single message that only filters lead; cached, because many messages have the same few values."""

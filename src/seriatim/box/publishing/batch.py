@@ -30,6 +30,7 @@ __all__ = [
     "check_all",
     "check_size",
     "distinct",
+    "gate_places_of",
     "keys_of",
     "listed",
     "parameters_of",
@@ -169,6 +170,20 @@ def routing_of(routed: Routed, begin: int, end: int) -> dict[str, Any]:
         "entry_subscriptions": entries.subscriptions[mine],
         **({"numbered_queues": sorted(numbered)} if numbered else {}),
     }
+
+
+def gate_places_of(routed: Routed, begin: int, end: int) -> dict[str, list[Any]]:
+    """The parameters of ``take_in`` for the places at gates that the entries of some messages have; none if nothing is on the way."""
+    gates = routed.gates
+    if gates is None:
+        return {}
+    entries, mine = routed.entries, _entries_of(routed, begin, end)
+    places = [
+        gates.place(queue_id, _context(routed, place))
+        for place, queue_id in zip(entries.places[mine], entries.queue_ids[mine], strict=True)
+    ]
+    gate_ids, groups, numbers = (list(one) for one in zip(*places, strict=True)) if places else ([], [], [])
+    return {"entry_gates": gate_ids, "entry_origins": groups, "entry_numbers": numbers}
 
 
 def keys_of(routed: Routed, begin: int, end: int) -> list[str | None] | None:

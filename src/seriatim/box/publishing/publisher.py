@@ -24,6 +24,7 @@ from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.batch import (
     check_all,
     distinct,
+    gate_places_of,
     keys_of,
     listed,
     parameters_of,
@@ -184,6 +185,8 @@ class Publisher:
             name, parameters = "take_in", parameters_of(routed, begin, end)
             if (keys := keys_of(routed, begin, end)) is not None:
                 name, parameters = "take_in_unique", parameters | {"entry_keys": keys}
+            else:
+                parameters |= gate_places_of(routed, begin, end)
             parameters = written(parameters)
         elif routed.on_way or routed.typed.carried:
             name = "take_in_one_on_way"
