@@ -23,6 +23,8 @@ _WITHOUT = {
         "present_connection": "is for internal modules",
         "handed_over": "is for internal modules",
         "on_use": "is for internal modules",
+        "answers": "is for workers",
+        "publish_answers": "is for workers",
         "connection": "would block the event loop: `run` and `execute` use it",
     },
     "Delivery": {

@@ -94,6 +94,23 @@ def test_a_handler_goes_on_in_the_trace_of_the_publisher(box, spans, mode):
     assert [one.split("-")[2] for one in seen] == [f"{processed.context.span_id:016x}"]
 
 
+def test_answers_that_are_published_together_go_on_in_the_traces_of_their_own_messages(box, spans):
+    published(box, *(order(version) for version in (1, 2, 3, 4)))
+
+    def handle(message, tx):
+        if message.sequence == 3:
+            tx.publish(order(200))  # and before it, in this span, what was returned for the first two
+        return order(100 + message.sequence)
+
+    work(box, handle)
+    of = {one.attributes["messaging.message.id"]: f"{one.context.span_id:016x}" for one in spans("process")}
+    by_version, seen = list(of.values()), []
+    work(box, lambda message, tx: seen.append((message.context["version"], message.context["traceparent"])), "next")
+    found = [(version, trace.split("-")[2]) for version, trace in seen]
+    one, two, three, four = by_version
+    assert found == [(101, one), (102, two), (200, three), (103, three), (104, four)]
+
+
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_a_retry_is_linked(box, spans, mode):
     (publisher,) = published(box, order(1))

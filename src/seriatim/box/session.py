@@ -32,7 +32,7 @@ from seriatim.box.notice import Notice
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.batch import listed
 from seriatim.box.publishing.publish_result import Published
-from seriatim.box.publishing.publisher import PATIENCE_S, Publisher
+from seriatim.box.publishing.publisher import PATIENCE_S, Publisher, traced
 from seriatim.box.publishing.tickets import Tickets
 from seriatim.box.receive import Receiver
 from seriatim.box.turns.causes import causes_of, checked_cause
@@ -47,7 +47,7 @@ from seriatim.pipeline.declared.box_settings import Unroutable
 from seriatim.pipeline.declared.location import checked_location
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.storable import checked_text
-from seriatim.pipeline.types.message import Message, Received
+from seriatim.pipeline.types.message import Message, Received, with_context
 
 __all__ = ["Session", "SessionBlock", "Sessions", "checked_connection"]
 
@@ -251,23 +251,34 @@ class Session(DialogVerbs):
             own=self._own, carried=carried,
         ))  # fmt: skip
 
-    def publish_answers(self, answers: Sequence[Message], causes: Sequence[Received]) -> Published:
-        """Publish what the handlers of a worker returned for the messages in hand, as `publish` does.
+    def answers(self, messages: Sequence[Message]) -> list[Message]:
+        """What a handler of a worker has returned, to be published later by `publish_answers`.
+
+        It has all that `publish` would give it now: the origin of its cause, and the trace. The handler doesn't change it any more.
+
+        Raises:
+            UsageError: as for `publish`.
+        """
+        stamped = traced(listed(self._stamped(messages, None)[0]))
+        return [
+            one if one is not given else with_context(one, dict(one.context))
+            for given, one in zip(messages, stamped, strict=True)
+        ]
+
+    def publish_answers(self, answers: Sequence[Message], wait_s: float) -> Published:
+        """Publish what handlers of a worker have returned, as `publish` does.
 
         Args:
-            answers: the messages to publish, in order.
-            causes: for each of them the message for which it was returned.
+            answers: the messages, in order, from `answers`.
+            wait_s: the longest wait for room in a full queue.
 
         Raises:
             UsageError, Unrouted, QueueFull, Unavailable: as for `publish`.
         """
-        delivery, carried = self._worked_on, False
-        if delivery is not None and delivery.causes is not None:
-            answers, carried = delivery.causes.stamped_each(answers, causes), True
+        delivery = self._worked_on
+        carried = delivery is not None and delivery.causes is not None
         return self._published(
-            Publisher(
-                self._access, answers, delay=None, visible_at=None, wait=PATIENCE_S, own=self._own, carried=carried
-            )
+            Publisher(self._access, answers, delay=None, visible_at=None, wait=wait_s, own=self._own, carried=carried)
         )
 
     def _published(self, publisher: Publisher) -> Published:

@@ -44,11 +44,11 @@ BOX = {
     "status": [], "status_of": ["x"], "stop_receiving": None, "tick": [], "transmit": [],
 }  # fmt: skip
 SESSION = {
-    "begin_dialog": ["a", "b"], "begin_monolog": ["a", ["b"]], "close_group": [], "commit_and_receive": [], "dispense": ["till"],
+    "answers": None, "begin_dialog": ["a", "b"], "begin_monolog": ["a", ["b"]], "close_group": [], "commit_and_receive": [], "dispense": ["till"],
     "end": ["00000000-0000-0000-0000-000000000000"], "handed_over": None, "has_ended": None,
     "history": ["00000000-0000-0000-0000-000000000000"],
     "move": ["00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001"],
-    "next_group": ["shop"], "publish": [MESSAGE], "receive": ["shop"], "save_instance": None,
+    "next_group": ["shop"], "publish": [MESSAGE], "publish_answers": [[MESSAGE], 0.0], "receive": ["shop"], "save_instance": None,
     "send": ["00000000-0000-0000-0000-000000000000", "x"],
     "send_many": [[("00000000-0000-0000-0000-000000000000", "x", b"")]],
     "set_timer": ["00000000-0000-0000-0000-000000000000", 1.0],

@@ -6,17 +6,21 @@ turn publish, and whatever else they write, stands in the order of their message
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
+from seriatim.box.publishing.publisher import PATIENCE_S
 from seriatim.box.session import Session
-from seriatim.box.workers.steps import refusal
-from seriatim.errors import QueueFull, SeriatimError, Unavailable
-from seriatim.pipeline.types.message import Message, Received
+from seriatim.errors import SeriatimError, Unavailable
+from seriatim.pipeline.types.message import Message
+from seriatim.runtime.workers.scoreboard import Slot
 
 __all__ = ["Answers", "AnswersRefused"]
 
-#: So many bytes of bodies aren't held back any longer.
+#: So many bytes aren't held back any longer.
 _MOST_BYTES = 4 * 2**20
+#: What a message takes besides its texts and bodies.
+_EACH_BYTES = 512
 
 
 class AnswersRefused(SeriatimError):
@@ -28,16 +32,21 @@ class Answers:
 
     Args:
         session: the session of the turn.
+        slot: where the worker notes what it has in hand.
+        until: when the turn has to be over, by the monotonic clock.
 
     Attributes:
         refused: why they couldn't be published; the transaction has to be rolled back then. None: nothing was refused.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, slot: Slot, until: float) -> None:
         self._session = session
-        self._messages: list[Message] = []
-        self._causes: list[Received] = []
+        self._slot = slot
+        self._until = until
+        self._held: list[Message] = []
         self._bytes = 0
+        #: The entry of the message for which the last of them was returned.
+        self._last = 0
         self.refused: SeriatimError | None = None
 
     @property
@@ -45,29 +54,35 @@ class Answers:
         """Whether they should be published before the next handler is called."""
         return self._bytes > _MOST_BYTES
 
-    def add(self, messages: Sequence[Message], cause: Received) -> None:
-        """A handler has returned these messages for that one."""
-        self._messages += messages
-        self._causes += [cause] * len(messages)
-        self._bytes += sum(len(one.body) + sum(len(part.body) for part in one.parts) for one in messages)
+    def add(self, answers: Sequence[Message], entry_id: int) -> None:
+        """A handler has returned these for the message of an entry; they come from `Session.answers`."""
+        self._held += answers
+        self._bytes += sum(map(_size, answers))
+        self._last = entry_id
 
     def publish(self) -> None:
         """Publish them, if there are any.
 
+        Where a queue is full this waits for as long as the turn can spare. If the turn takes too long nevertheless, that is put down
+        to the last message that has an answer.
+
         Raises:
             AnswersRefused: one of them can't be published; nobody knows which.
-            Unavailable: the transaction has to be repeated.
+            Unavailable: the connection is lost.
         """
-        if not self._messages:
+        if not self._held:
             return
-        messages, causes = self._messages, self._causes
-        self._messages, self._causes, self._bytes = [], [], 0
+        held, self._held, self._bytes = self._held, [], 0
+        wait_s = min(PATIENCE_S, max(self._until - time.monotonic(), 0.0) / 2)
         try:
-            self._session.publish_answers(messages, causes)
+            with self._slot.instead(self._last):
+                self._session.publish_answers(held, wait_s)
         except Exception as error:
-            if isinstance(error, Unavailable) and not isinstance(error, QueueFull) and refusal(error) is None:
+            connection = self._session.present_connection
+            if isinstance(error, Unavailable) and (connection is None or connection.broken):
                 self.refused = error
                 raise
+            # Also what may succeed when it is tried again: if it never does, that is to be the fault of one message.
             self.refused = AnswersRefused(f"what handlers returned can't be published: {error}")
             raise self.refused from error
 
@@ -75,3 +90,8 @@ class Answers:
         """Raise what refused them: a handler may have passed over it, or have failed because of it."""
         if self.refused is not None:
             raise self.refused
+
+
+def _size(message: Message) -> int:
+    texts = sum(len(value) for value in message.context.values() if isinstance(value, str))
+    return _EACH_BYTES + texts + len(message.body) + sum(len(part.body) for part in message.parts)

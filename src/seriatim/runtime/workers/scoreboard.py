@@ -14,6 +14,8 @@ import struct
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Self
 
@@ -99,6 +101,20 @@ class Slot:
     def returned(self) -> None:
         """The handler has returned."""
         _MARK.pack_into(self._memory, self._at, _TURN)
+
+    @contextmanager
+    def instead(self, entry_id: int) -> Iterator[None]:
+        """As if the handler were called with this message meanwhile."""
+        (mark,), (before,) = (
+            _MARK.unpack_from(self._memory, self._at),
+            _ENTRY.unpack_from(self._memory, self._at + _ENTRY_AT),
+        )
+        self.call(entry_id)
+        try:
+            yield
+        finally:
+            _ENTRY.pack_into(self._memory, self._at + _ENTRY_AT, before)
+            _MARK.pack_into(self._memory, self._at, mark)
 
     def end(self) -> None:
         """The turn has ended."""

@@ -20,7 +20,6 @@ from seriatim.box.faults.lease import fence
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import translated
-from seriatim.box.publishing.publisher import traced
 from seriatim.box.session import Session
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.turns.delivery import Delivery
@@ -104,17 +103,23 @@ class TransactionalTurns:
         """
         begun: list[_Turn] = []
         try:
-            self._take(begun, slot, wait_s, limit)
-        except SeriatimError as error:
-            if not begun:
-                raise
-            if _refused(error, begun[-1]) is None:
-                self._note_ended(begun[-1], error, slot)
-            else:
+            if self._is_refused(begun, slot, wait_s, limit):
                 self._repeat(begun, slot)
         finally:
             slot.end()
         return sum(turn.tried for turn in begun) if begun else None
+
+    def _is_refused(self, begun: list[_Turn], slot: Slot, wait_s: float, limit: int | None) -> bool:
+        """Do turns, and tell whether the last one's writes were refused. Arguments as for `_take`."""
+        try:
+            self._take(begun, slot, wait_s, limit)
+        except SeriatimError as error:
+            if not begun:
+                raise
+            if _refused(error, begun[-1]) is not None:
+                return True
+            self._note_ended(begun[-1], error, slot)
+        return False
 
     def _take(
         self, begun: list[_Turn], slot: Slot, wait_s: float, limit: int | None, refused: _Turn | None = None
@@ -260,7 +265,7 @@ class _Turn:
         checks: bool,
     ) -> None:
         self.delivery = delivery
-        self._answers = Answers(session)
+        self._answers = Answers(session, slot, time.monotonic() + turns.turn_limit_s)
         self.steps = Steps(session, turns.run_as, self._answers.publish)
         self.tried = 0
         #: At what a handler failed, and what that does; it is committed with the turn.
@@ -315,7 +320,7 @@ class _Turn:
             if consumed < size or took > LONG_S or self._turns.turn_size.is_over(took) or self._turns.ending():
                 break
             if self._answers.is_large:
-                self._publish_answers()
+                self._answers.publish()
         self._finish()
         self._turns.turn_size.note(self._done, time.monotonic() - began)
 
@@ -348,23 +353,17 @@ class _Turn:
             end_sides(self._session, self.delivery.messages[begin : begin + consumed], self._turns.handlers.names)
             if self._checks:
                 self.steps.check()
-            answers = traced(published) if self._collects else ()
+            answers = self._session.answers(published) if published and self._collects else ()
         self._slot.returned()
         self._answers.check()
         if answers:
-            self._answers.add(answers, message)
+            self._answers.add(answers, self.at_hand)
         return consumed
 
     def _finish(self) -> None:
         """Finish the steps, and publish what handlers returned."""
         self.steps.finish()
-        self._publish_answers()
-
-    def _publish_answers(self) -> None:
-        # Whatever takes too long now is put down to the last message that was handled.
-        self._slot.call(self.delivery.entry_ids[max(self._done - 1, 0)])
         self._answers.publish()
-        self._slot.returned()
 
     def _check_in_hand(self) -> None:
         """Check that a handler hasn't put the delivery back, with its own session in the same transaction."""
