@@ -279,7 +279,8 @@ def _json(message: Message, context: Mapping[str, Property], *, carried: bool) -
             remedy="type and message_id are fields of the message; the box gives the others",
         )
     pairs = [
-        _name(name, message) + (_text(name, value, message) if type(value) is str else _value(name, value, message))
+        ((type(name) is str and _written_name(name)) or f"{_text(name, name, message)}: ")
+        + (_text(name, value, message) if type(value) is str else _value(name, value, message))
         for name, value in context.items()
     ]
     written = "{" + ", ".join(pairs) + "}"
@@ -291,18 +292,11 @@ def _json(message: Message, context: Mapping[str, Property], *, carried: bool) -
     return written
 
 
-def _name(name: str, message: Message) -> str:
-    return (
-        _written_name(name)
-        if type(name) is str and "\0" not in name and name.isascii()
-        else f"{_text(name, name, message)}: "
-    )
-
-
 # The same few names again and again.
 @lru_cache(maxsize=10_000)
-def _written_name(name: str) -> str:
-    return f"{encode_basestring(name)}: "
+def _written_name(name: str) -> str | None:
+    """A property's name as JSON has it, with its colon; None: it has to be looked at for each message."""
+    return f"{encode_basestring(name)}: " if name.isascii() and "\0" not in name else None
 
 
 def _value(name: str, value: Property, message: Message) -> str:  # noqa: PLR0911 - one return a type
@@ -344,7 +338,7 @@ def _length(value: Decimal) -> int:
 def _text(name: object, text: object, message: Message) -> str:
     if isinstance(text, str) and "\0" not in text:
         encoded = encode_basestring(text)  # as `json.dumps` does, which makes an encoder for it each time
-        if encoded.isascii():
+        if text.isascii():
             return encoded
         try:
             encoded.encode()
