@@ -251,6 +251,7 @@ def test_who_returned_what_can_not_be_published_has_the_fault(told, how, bad, er
     assert arrived(told) == [one for one in (1, 2, 3) if one < bad or (goes_on and one > bad)]
     assert left(told) == (0 if goes_on else 4 - bad)
     assert max(map(handled.count, (1, 2, 3))) <= 3  # one of them in the turn that was refused
+    assert [one for one in faults.faults(told, "shop") if "AnswersRefused" in one.traceback] == []
 
 
 def uses(box, message, tx):
@@ -276,7 +277,7 @@ def goes_on(box, message, tx):
 @pytest.mark.parametrize("does", [uses, publishes, goes_on])
 @pytest.mark.parametrize("has_used", [False, True])
 @pytest.mark.parametrize("how", list(HOW))
-def test_whose_handler_meets_the_refusal_of_another_one_s_answer_is_not_blamed(told, how, has_used, does, then):
+def test_whose_handler_meets_the_refusal_of_another_one_s_answer_is_not_blamed(told, how, has_used, does, then, caplog):
     define(told, attempts=1, errors="continue")
     refuse(told, how)
     publish(told, 1, 2, 3, 4)
@@ -303,6 +304,7 @@ def test_whose_handler_meets_the_refusal_of_another_one_s_answer_is_not_blamed(t
     written = ([("c1", 1)] if has_used else []) + {uses: [3], goes_on: [3, 3]}.get(does, [])
     assert [one if isinstance(one, tuple) else ("c1", one) for one in written] == seen(told)
     assert len(arrived(told)) == 3 + {publishes: 1, goes_on: 2}.get(does, 0)
+    assert [one for one in caplog.records if one.name == "psycopg.pool"] == []  # no connection is lost
 
 
 FAILS = {
@@ -402,6 +404,51 @@ def test_an_answer_to_a_queue_that_has_room_later(told):
     work(told, handle, workers=1, turn_limit=1, done=lambda: failed(told))
     assert failed(told) == [(1, 1, "timeout", "TurnLimit")]
     assert left(told) == 3
+
+
+def test_a_turn_waits_for_room(told):
+    """Before its handlers are called once more."""
+    told.define(
+        sq.Queue("tight", policy=sq.Unordered(), max_messages=2),
+        sq.Subscription("tight", where="type = 'tight'", to="tight"),
+    )
+    told.publish(sq.Message(type="tight"))
+    publish(told, 1, 2)
+    handled, all_handled = [], threading.Event()
+
+    def handle(message, tx):
+        handled.append(message.sequence)
+        if message.sequence == 2:
+            all_handled.set()
+        return note(message, kind="tight")
+
+    with working(sq.Worker(told, "shop", handle, workers=1)):
+        assert all_handled.wait(DEADLINE_S)
+        until(
+            lambda: rows(told, "SELECT FROM pg_stat_activity WHERE query LIKE '%room_in%' AND pid <> pg_backend_pid()")
+        )
+        work_off(told, "tight", lambda message, tx: None)
+        until(lambda: not left(told))
+    assert handled == [1, 2]
+
+
+def test_an_answer_that_waits_for_somebody_else_s_commit(told):
+    """The end of the turn isn't put down to the message whose handler only uses the connection."""
+    publish(told, 1, 2, 3)
+
+    def handle(message, tx):
+        if message.sequence == 3:
+            see(told, message, tx)
+            return None
+        return note(message, message_id=f"m{message.sequence}")
+
+    with told.session() as tx:
+        tx.publish(sq.Message(type="note", message_id="m1", context={"customer": "y", "of": 0}))
+        work(told, handle, workers=1, turn_limit=1, done=lambda: failed(told))
+    assert [one for one, *_ in failed(told)] in ([2], [2, 1])  # it is 1, and only alone that is known
+    work_off(told, "shop", handle)
+    assert len(messages.messages(told, queue="told")) == 2
+    assert seen(told) == [("c1", 3)]
 
 
 def test_a_run_that_is_longer_than_a_queue_has_room(told):

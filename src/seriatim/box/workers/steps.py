@@ -66,6 +66,8 @@ class Steps:
         #: How many statements had been refused by then.
         self._refused = 0
         self._is_own = False
+        #: Whether `before_use` has failed: then the transaction may be of no use, and no handler has done that.
+        self._is_spoiled = False
         self._has_ended = False
         self._name: int | None = None
         self.suspect: int | None = None
@@ -106,7 +108,7 @@ class Steps:
             self._check(error)
             if self._is_own:
                 self._end(error)
-            if self._status == TransactionStatus.INERROR:
+            if self._status == TransactionStatus.INERROR and not self._is_spoiled:
                 self.suspect = name
                 raise self._ended() from error
             raise
@@ -151,6 +153,11 @@ class Steps:
         """
         self._end(None)
 
+    def give_up(self, error: BaseException) -> None:
+        """Leave the last step because of an error, so that the whole transaction can be rolled back."""
+        if not self._connection.closed:
+            self._end(error)
+
     @property
     def _status(self) -> TransactionStatus:
         return self._connection.info.transaction_status
@@ -160,7 +167,9 @@ class Steps:
         if self._is_own:
             return
         self._is_own = True
+        self._is_spoiled = True
         self._before_use()
+        self._is_spoiled = False
         if self._block is None:
             # While it is open the driver refuses to commit and to roll back.
             block = self._connection.transaction(_STEP)

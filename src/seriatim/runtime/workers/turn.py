@@ -297,6 +297,13 @@ class _Turn:
 
         The caller ends the turn.
         """
+        try:
+            self._run()
+        except AnswersRefused as error:
+            self.steps.give_up(error)
+            raise
+
+    def _run(self) -> None:
         together = self._turns.whole or self._turns.batch
         last = len(self.delivery) if self._turns.whole else untried(self.delivery.messages)
         began = time.monotonic()
