@@ -9,6 +9,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import edits, groups, invariants
+from seriatim.testing.work import work_off
 from tests.dialogs.talking import begun, far_of, states, taken
 from tests.runtime.workers.test_worker import work
 
@@ -52,6 +53,26 @@ def test_a_side_whose_end_has_no_case_is_ended(talk, handlers, options, caplog):
     work(talk, handlers, queue="inventory", **options)
     assert states(talk) == {handle: "CD", side: "CD"}
     assert caplog.messages == []
+    assert invariants.broken(talk) == []
+
+
+def test_what_handlers_return_leaves_in_order_where_the_worker_ends_the_dialog(talk):
+    talk.define(sq.Queue("notes", policy=sq.Unordered()), sq.Subscription("notes", where="type = 'note'", to="notes"))
+    handle = begun(talk, b"1", b"2", b"3", b"4")
+    side = ended_by(talk, handle)
+
+    def handler(message, tx):
+        if message.body == b"3":
+            list(tx.history(message.dialog.handle))
+        return sq.Message(type="note", body=message.body or message.type.encode())
+
+    work_off(talk, "inventory", handler)
+    with talk.session() as tx:
+        found = tx.connection.execute(
+            f"SELECT body FROM {talk.schema}.messages WHERE type = 'note' ORDER BY number"
+        ).fetchall()
+    assert found == [(b"1",), (b"2",), (b"3",), (b"4",), (b"EndDialog",)]
+    assert states(talk) == {handle: "CD", side: "CD"}
     assert invariants.broken(talk) == []
 
 

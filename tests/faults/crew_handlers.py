@@ -43,6 +43,16 @@ def slow_first(message, tx):
         time.sleep(600)
 
 
+def tell(message, tx):
+    """Returns what is to be published; at the fourth message, the first time, it takes a long time."""
+    _began(message, tx)
+    with psycopg.connect(os.environ["TEST_DSN"], autocommit=True) as connection:
+        began = f"SELECT FROM {tx.access.schema}_began WHERE version = 4"
+        if message.context["version"] == 4 and connection.execute(began).rowcount == 1:
+            time.sleep(600)
+    return seriatim.Message(type="told", body=b"%d" % message.context["version"])
+
+
 def not_now(message, tx):
     """As long as no row says that it may go on, it isn't the time for it."""
     note(message, tx)

@@ -94,6 +94,24 @@ def test_a_killed_worker_s_group_goes_on_elsewhere_at_once(box, crew, whom):
     assert [tuple(row) for row in faults] in ([], *([[("poison", 1)]] if whom == "handler" else []))
 
 
+def test_what_a_killed_worker_s_handlers_returned_is_published_by_the_next_one(box, crew):
+    define(box)
+    box.define(sq.Queue("told", policy=sq.Unordered()), sq.Subscription("told", where="type = 'told'", to="told"))
+    crew("tell", "--turn-limit", "300s", "--workers", "1")
+    publish(box, *range(1, 7), customer="slow")
+    until(lambda: len(began(box)) == 4)
+    assert left(box, "told") == 0
+    os.kill(began(box)[-1], signal.SIGKILL)
+    until(lambda: not left(box))
+    told = rows(
+        box, "SELECT convert_from(body, 'UTF8') AS body FROM {schema}.messages WHERE type = 'told' ORDER BY number"
+    )
+    assert [one.body for one in told] == list("123456")
+    assert len(began(box)) == 10  # the handlers of the turn were called once more
+    assert [tuple(one) for one in rows(box, "SELECT kind, sequence FROM {schema}.faults")] == [("poison", 4)]
+    assert invariants.broken(box) == []
+
+
 def parent_of(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 

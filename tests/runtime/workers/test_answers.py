@@ -506,6 +506,43 @@ def test_a_worker_that_knows_old_definitions(told):
     assert failed(told) == []
 
 
+def test_instances_have_one_message_in_a_turn(told):
+    told.define(
+        sq.Queue("flow", policy=sq.Fifo(), group="customer", errors="continue", attempts=1),
+        sq.Subscription("start", where="type = 'order'", to="flow", starts="a:b", correlate=["customer"]),
+    )
+    publish(told, 1, 2, 3, 4)
+
+    def handle(message, tx):
+        tx.instance.state.setdefault("versions", []).append(message.context["version"])
+        return refused("address", message) if message.context["version"] == 3 else note(message)
+
+    work_off(told, "flow", handle, fails=True)
+    assert arrived(told) == [1, 2, 4]
+    assert calls(told) == [1, 1, 1]
+    assert [one.state for one in rows(told, "SELECT state FROM {schema}.known_instances")] == [{"versions": [1, 2, 4]}]
+    assert len(failed(told, "flow")) == 1
+
+
+@pytest.mark.parametrize("options", [{"rate": 1000}, {"run_length": 2}, {"batch": True}, {"mode": "leased"}])
+def test_other_ways_to_work_come_to_the_same(told, options):
+    define(told, attempts=2, errors="continue", retry_delay=0)
+    publish(told, *range(1, 8))
+
+    def handle(given, tx):
+        published = []
+        for message in given if options.get("batch") else [given]:
+            if message.sequence == 4:
+                see(told, message, tx)
+            published += [refused("address", message)] if message.sequence == 3 else [note(message)]
+        return published
+
+    work_off(told, "shop", handle, fails=True, **options)
+    assert arrived(told) == [1, 2, 4, 5, 6, 7]
+    assert failed(told)[-1] == (3, 2, "unexpected", "UsageError")
+    assert seen(told) == [("c1", 4)]
+
+
 @pytest.mark.parametrize("how", ["address", "trigger"])
 def test_coroutines(told, how):
     define(told, attempts=1, errors="continue")
