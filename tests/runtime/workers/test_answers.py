@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import threading
 import weakref
@@ -541,6 +542,34 @@ def test_other_ways_to_work_come_to_the_same(told, options):
     assert arrived(told) == [1, 2, 4, 5, 6, 7]
     assert failed(told)[-1] == (3, 2, "unexpected", "UsageError")
     assert seen(told) == [("c1", 4)]
+
+
+def test_a_coroutine_that_gives_up_while_an_earlier_answer_is_published(told):
+    define(told, attempts=1, errors="continue")
+    publish(told, 1, 2, 3)
+    handled = []
+
+    async def handle(message, tx):
+        handled.append(message.sequence)
+        if message.sequence == 2:
+            if handled.count(2) == 1:
+                publishing = asyncio.ensure_future(tx.publish(note(message, "published")))
+                while not await asyncio.to_thread(rows, told, "SELECT FROM pg_locks WHERE NOT granted"):
+                    await asyncio.sleep(0.01)
+                publishing.cancel()
+                with suppress(asyncio.CancelledError):
+                    await publishing
+                other.connection.rollback()
+            else:
+                await tx.publish(note(message, "published"))
+        return note(message, message_id=f"m{message.sequence}")
+
+    with told.session() as other:
+        other.publish(sq.Message(type="note", message_id="m1", context={"customer": "y", "of": 0}))
+        work_off(told, "shop", handle)
+    assert handled == [1, 2, 1, 2, 3]
+    assert arrived(told) == [1, "published", 2, 3]
+    assert failed(told) == []
 
 
 @pytest.mark.parametrize("how", ["address", "trigger"])

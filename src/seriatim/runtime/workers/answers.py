@@ -77,7 +77,7 @@ class Answers:
         try:
             with self._slot.instead(self._last):
                 self._session.publish_answers(held, wait_s)
-        except Exception as error:
+        except BaseException as error:
             connection = self._session.present_connection
             if isinstance(error, Unavailable) and (connection is None or connection.broken):
                 self.refused = error
