@@ -554,8 +554,7 @@ def test_a_coroutine_that_gives_up_while_an_earlier_answer_is_published(told):
         if message.sequence == 2:
             if handled.count(2) == 1:
                 publishing = asyncio.ensure_future(tx.publish(note(message, "published")))
-                while not await asyncio.to_thread(rows, told, "SELECT FROM pg_locks WHERE NOT granted"):
-                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(until, lambda: rows(told, "SELECT FROM pg_locks WHERE NOT granted"))
                 publishing.cancel()
                 with suppress(asyncio.CancelledError):
                     await publishing
