@@ -83,6 +83,20 @@ class Steps:
         """Whether the connection broke, and wasn't closed on this side."""
         return self._connection.broken
 
+    @property
+    def has_written(self) -> bool:
+        """Whether the connection was used in the present step, so that there is a savepoint for it."""
+        return self._is_own
+
+    @contextmanager
+    def aside(self) -> Iterator[None]:
+        """Use the session in a step without a savepoint."""
+        on_use, self._session.on_use = self._session.on_use, None
+        try:
+            yield
+        finally:
+            self._session.on_use = on_use
+
     @contextmanager
     def step(self, name: int | None = None) -> Iterator[None]:
         """Run a handler inside the block. An exception rolls back the handler's writes, and is raised further.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from psycopg.pq import TransactionStatus
+
 from seriatim.box.publishing.publisher import PATIENCE_S
 from seriatim.box.session import Session
 from seriatim.errors import SeriatimError, Unavailable
@@ -24,7 +26,7 @@ _EACH_BYTES = 512
 
 
 class AnswersRefused(SeriatimError):
-    """One of several answers can't be published, and the messages before it were handled: the turn has to be repeated."""
+    """What handlers returned can't be published, and the transaction can't go on: the turn has to be repeated."""
 
 
 class Answers:
@@ -83,8 +85,26 @@ class Answers:
                 self.refused = error
                 raise
             # Also what may succeed when it is tried again: if it never does, that is to be the fault of one message.
-            self.refused = AnswersRefused(f"what handlers returned can't be published: {error}")
-            raise self.refused from error
+            raise self._refusal(error) from error
+
+    def publish_alone(self, messages: Sequence[Message]) -> None:
+        """Publish what one handler has returned, where nothing was written that a savepoint would keep.
+
+        Raises:
+            AnswersRefused: the database has refused them, and with them the transaction.
+            SeriatimError: as for `Session.publish`: nothing was published, and the transaction can go on.
+        """
+        try:
+            self._session.publish(messages)
+        except Exception as error:
+            connection = self._session.present_connection
+            if connection is not None and connection.info.transaction_status == TransactionStatus.INERROR:
+                raise self._refusal(error) from error
+            raise
+
+    def _refusal(self, error: Exception) -> AnswersRefused:
+        self.refused = refused = AnswersRefused(f"what handlers returned can't be published: {error}")
+        return refused
 
     def check(self) -> None:
         """Raise what refused them: a handler may have passed over it, or have failed because of it."""

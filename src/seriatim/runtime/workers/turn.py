@@ -26,7 +26,7 @@ from seriatim.box.turns.delivery import Delivery
 from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, refusal
 from seriatim.errors import Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import ErrorClasses, FaultKind
-from seriatim.pipeline.types.message import Received
+from seriatim.pipeline.types.message import Message, Received
 from seriatim.runtime.workers.answers import Answers, AnswersRefused
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.dialog_ends import end_sides
@@ -279,8 +279,10 @@ class _Turn:
         #: How long the messages that the last handler left wait; None: they don't.
         self._delay_us: int | None = None
         self._checks = checks
-        #: A single one is published by itself: it is known then whose it is. What runs as another role is published as that.
-        self._collects = not (turns.batch or turns.whole or checks or turns.run_as is not None) and len(delivery) > 1
+        #: What is returned by a role of its own is published as that role, while the handler has it.
+        self._publishes_as_handler = turns.run_as is not None
+        #: A single one is published by itself: it is known then whose it is.
+        self._collects = not (turns.batch or turns.whole or checks or self._publishes_as_handler) and len(delivery) > 1
 
     @property
     def is_whole(self) -> bool:
@@ -353,11 +355,13 @@ class _Turn:
             self._check_in_hand()
             published, consumed, delay_us = answered(answer, size)
             self._delay_us = delay_us if consumed < size else None
-            if published and not self._collects:
+            if published and self._publishes_as_handler:
                 self._session.publish(published)
             self.steps.handled()
             self._session.save_instance()
             end_sides(self._session, self.delivery.messages[begin : begin + consumed], self._turns.handlers.names)
+            if published and not (self._collects or self._publishes_as_handler):
+                self._publish(published)
             if self._checks:
                 self.steps.check()
             answers = self._session.answers(published) if published and self._collects else ()
@@ -366,6 +370,17 @@ class _Turn:
         if answers:
             self._answers.add(answers, self.at_hand)
         return consumed
+
+    def _publish(self, messages: Sequence[Message]) -> None:
+        """Publish what a handler has returned, at the end of its step; without a savepoint, if nothing was written in the step, and
+        nothing has failed so far.
+        """
+        has_failed = self.delivery.messages[self._done].attempt > 1
+        if self._checks or has_failed or self.steps.has_written:
+            self._session.publish(messages)
+        else:
+            with self.steps.aside():
+                self._answers.publish_alone(messages)
 
     def _finish(self) -> None:
         """Finish the steps, and publish what handlers returned."""
