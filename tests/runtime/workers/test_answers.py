@@ -634,6 +634,20 @@ def test_two_messages_in_hand_with_the_same_id_have_their_own_origins(gated):  #
     assert [(place, kind) for place, kind, _ in origins(gated)] == [(1, "1"), (2, "2"), (3, "3")]
 
 
+def test_a_cause_is_the_message_that_is_named_not_another_one_with_its_id(gated):  # noqa: F811
+    roles.make(gated, "eve")
+    gated.grant("eve", publish=["work"])
+    with roles.as_role(gated, "eve") as eve:
+        for box, n in ((gated, "1"), (eve, "2")):
+            box.publish(job(n, message_id="same"))
+    with gated.session() as tx:
+        delivery = tx.receive("work", limit=2)
+        for message in reversed(delivery.messages):
+            tx.publish(out(message.context["kind"]), cause=message)
+        delivery.done()
+    assert [(place, kind) for place, kind, _ in origins(gated)] == [(1, "1"), (2, "2")]
+
+
 def test_an_answer_whose_cause_is_not_in_hand(gated):  # noqa: F811
     gated.define(
         sq.Queue("work", sq.Fifo(), group="location_key", gate="out", through=["price"], errors="continue", attempts=1)

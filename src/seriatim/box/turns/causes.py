@@ -61,17 +61,6 @@ class Causes:
             for one in results
         ]
 
-    def stamped_each(self, results: Sequence[Message], causes: Sequence[Received]) -> list[Message]:
-        """Messages with the origin of their causes, which are in hand; an `Answer` with that of its own.
-
-        Raises:
-            UsageError: as for `stamped`.
-        """
-        return [
-            self._stamped(result, result.cause if isinstance(result, Answer) else cause)
-            for result, cause in zip(results, causes, strict=True)
-        ]
-
     def _stamped(self, result: Message, named: Received | None) -> Message:
         cause = self.at_work if named is None else self.in_hand(named)
         if cause is None:
@@ -117,8 +106,12 @@ def checked_cause(cause: object, messages: Sequence[Received], queue: str | None
         UsageError: it isn't in hand.
     """
     if isinstance(cause, Received):
+        # Itself first: two messages of different publishers may have one id.
         for one in messages:
-            if one is cause or one.message_id == cause.message_id:
+            if one is cause:
+                return one
+        for one in messages:
+            if one.message_id == cause.message_id:
                 return one
     what = f"message {cause.message_id}" if isinstance(cause, Received) else shown(cause, 80)
     raise UsageError(

@@ -9,8 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from psycopg.pq import TransactionStatus
-
+from seriatim.box.connection.round_trip import is_in_transaction
 from seriatim.box.publishing.publisher import PATIENCE_S
 from seriatim.box.session import Session
 from seriatim.errors import SeriatimError, Unavailable
@@ -85,7 +84,10 @@ class Answers:
                 self.refused = error
                 raise
             # Also what may succeed when it is tried again: if it never does, that is to be the fault of one message.
-            raise self._refusal(error) from error
+            refused = self._refusal(error)
+            if not isinstance(error, Exception):  # somebody ends the process
+                raise
+            raise refused from error
 
     def publish_alone(self, messages: Sequence[Message]) -> None:
         """Publish what one handler has returned, where nothing was written that a savepoint would keep.
@@ -98,11 +100,11 @@ class Answers:
             self._session.publish(messages)
         except Exception as error:
             connection = self._session.present_connection
-            if connection is not None and connection.info.transaction_status == TransactionStatus.INERROR:
-                raise self._refusal(error) from error
-            raise
+            if connection is None or connection.broken or is_in_transaction(connection):
+                raise
+            raise self._refusal(error) from error
 
-    def _refusal(self, error: Exception) -> AnswersRefused:
+    def _refusal(self, error: BaseException) -> AnswersRefused:
         self.refused = refused = AnswersRefused(f"what handlers returned can't be published: {error}")
         return refused
 
