@@ -255,6 +255,24 @@ def test_who_returned_what_can_not_be_published_has_the_fault(told, how, bad, er
     assert [one for one in faults.faults(told, "shop") if "AnswersRefused" in one.traceback] == []
 
 
+@pytest.mark.parametrize(("how", "calls"), [("trigger", 2), ("address", 1), ("full", 1)])
+def test_who_is_alone_in_a_turn_is_called_again_only_if_the_server_has_refused_the_answer(told, how, calls, caplog):
+    """The transaction is of no use then: it has no savepoint, as the handler has written nothing."""
+    define(told, attempts=1)
+    refuse(told, how)
+    publish(told, 1)
+    handled = []
+
+    def handle(message, tx):
+        handled.append(message.sequence)
+        return refused(how, message)
+
+    work_off(told, "shop", handle, fails=True)
+    assert handled == [1] * calls
+    assert failed(told) == [(1, 1, *HOW[how])]
+    assert [one for one in caplog.records if one.name == "psycopg.pool"] == []  # no connection is lost
+
+
 def uses(box, message, tx):
     see(box, message, tx)
 

@@ -66,7 +66,7 @@ class Steps:
         #: How many statements had been refused by then.
         self._refused = 0
         self._is_own = False
-        #: Whether `before_use` has failed: then the transaction may be of no use, and no handler has done that.
+        #: Whether `before_use`, or what was done `aside`, has failed: then the transaction may be of no use, and no handler has done that.
         self._is_spoiled = False
         self._has_ended = False
         self._name: int | None = None
@@ -90,10 +90,13 @@ class Steps:
 
     @contextmanager
     def aside(self) -> Iterator[None]:
-        """Use the session in a step without a savepoint."""
+        """Use the session in a step without a savepoint; if a statement is refused the transaction is of no use any more."""
         on_use, self._session.on_use = self._session.on_use, None
         try:
             yield
+        except BaseException:
+            self._is_spoiled = self._status == TransactionStatus.INERROR
+            raise
         finally:
             self._session.on_use = on_use
 
