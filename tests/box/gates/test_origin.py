@@ -12,6 +12,7 @@ import pytest
 from psycopg.types.json import Jsonb
 
 import seriatim as sq
+from seriatim.box.definitions.gates import Gates
 from seriatim.box.pipelines.incoming import Incoming
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.publishing.publisher import Publisher
@@ -75,6 +76,32 @@ def test_results_take_the_place_of_their_causes(gated):
             tx.publish(out(message.context["kind"]))
     assert entries(gated, "out") == [("placed", "a", 1, "out", None, 1), ("placed", "a", 2, "out", None, 2)]
     assert entries(gated, "audit") == [("arrived", "", None, None, None, None)]
+
+
+def test_a_publisher_and_the_box_know_the_same_places(gated):
+    """Of gates in a row, too: a queue that is a gate and has one."""
+    gated.define(
+        replace(OUT, gate="last"), sq.Queue("last", sq.Standard(), group="origin_group", sequence="origin_ordinal")
+    )
+    with gated.session() as tx:
+        definitions = tx.access.known.read(tx.transaction)
+    gates, queues = Gates(definitions), ("work", "price", "out", "last", "audit")
+    carried = [{}] + [
+        {"origin_queue": origin, "origin_group": "a", "origin_incarnation": 0, "origin_ordinal": 7}
+        for origin in (*queues, "elsewhere")
+    ]
+    ids = {name: definitions.queues[name].queue_id for name in queues}
+    seen = set()
+    for name in queues:
+        for context in carried:
+            query = "SELECT gate_id, origin_group, origin_number FROM {schema}.place_at_gate(%s, %s)"
+            found = rows(gated, query, ids[name], Jsonb(context))
+            place = tuple(found[0]) if found else (None, None, None)
+            assert gates.place(ids[name], context) == place, (name, context)
+            seen.add((place[0] is None, place[0] == ids[name], place[1], place[2]))
+    assert seen == {
+        (True, False, None, None), (False, False, None, None), (False, True, None, 7), (False, False, "a", 7),
+    }  # fmt: skip
 
 
 def fail(message, tx):
