@@ -273,6 +273,22 @@ def test_who_is_alone_in_a_turn_is_called_again_only_if_the_server_has_refused_t
     assert [one for one in caplog.records if one.name == "psycopg.pool"] == []  # no connection is lost
 
 
+def test_other_threads_know_that_a_group_s_answers_were_refused(told):
+    """They check each message then, in place of having a turn refused, each of them in its turn."""
+    define(told, attempts=2, retry_delay=0)
+    refuse(told, "address")
+    publish(told, 1, 2, 3, 4)
+    handled = []
+
+    def handle(message, tx):
+        handled.append(message.sequence)
+        return refused("address", message) if message.sequence == 3 else note(message)
+
+    work_off(told, "shop", handle, fails=True, workers=8)
+    assert failed(told) == [(3, attempt, *HOW["address"]) for attempt in (1, 2)]
+    assert handled.count(4) == 1  # in the turn that was refused
+
+
 def uses(box, message, tx):
     see(box, message, tx)
 

@@ -64,6 +64,7 @@ class TransactionalTurns:
         turn_limit_s: how long a turn may take.
         ending: says that no further message is to be begun.
         turn_size: how many of these are taken from a queue without groups.
+        suspects: the groups in which one of several answers was refused, for all threads: who has one checks each message, until it is found.
         run_as: the role of the database that handlers have; None: that of the worker.
     """
 
@@ -78,6 +79,7 @@ class TransactionalTurns:
     turn_limit_s: float
     ending: Callable[[], bool]
     turn_size: TurnSize
+    suspects: set[str | None]
     run_as: str | None = None
 
     @property
@@ -128,6 +130,8 @@ class TransactionalTurns:
         already = len(begun)
         self._do(begun, slot, wait_s, limit, refused)
         for turn in begun[already:]:
+            if turn.checks and refused is None:
+                self.suspects.discard(turn.delivery.group)
             if turn.failed is not None:  # and that is committed
                 FAILURES.tell(self.queue, turn.delivery.group, *turn.failed)
 
@@ -142,11 +146,16 @@ class TransactionalTurns:
                 self.turn_size.counts = delivery.group is None
                 measure(self.queue, delivery)
                 traces.received(delivery.messages)
-                turn = _Turn(self, sessions.session, delivery, slot, traces, checks=refused is not None)
+                checks = refused is not None or delivery.group in self.suspects
+                turn = _Turn(self, sessions.session, delivery, slot, traces, checks=checks)
                 begun.append(turn)
                 with self.exclusion(delivery, sessions.session):
                     slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
-                    turn.run()
+                    try:
+                        turn.run()
+                    except AnswersRefused:
+                        self.suspects.add(delivery.group)  # before another thread has the group
+                        raise
                 traces.settles()
                 if limit is not None or not turn.is_whole or time.monotonic() > until or self.ending():
                     turn.end()
@@ -170,10 +179,11 @@ class TransactionalTurns:
                     self._note_ended(begun[-1], error, slot)
                 else:
                     self._note(begun[-1], fault_of(said, self.worker, self.classes))
-                return
-            if len(begun) == before:  # somebody else has the group
+                break
+            if len(begun) == before:  # somebody else has the group, and checks each message of it
                 return
             left -= begun[-1].tried
+        self.suspects.discard(refused.delivery.group)
 
     def _note_ended(self, turn: _Turn, error: SeriatimError, slot: Slot) -> None:
         """Record that a handler has ended its transaction, or took too long; other errors are raised further."""
@@ -268,6 +278,8 @@ class _Turn:
         self._answers = Answers(session, slot, time.monotonic() + turns.turn_limit_s)
         self.steps = Steps(session, turns.run_as, self._answers.publish)
         self.tried = 0
+        #: Whether each message is checked for what would refuse the whole turn.
+        self.checks = checks
         #: At what a handler failed, and what that does; it is committed with the turn.
         self.failed: tuple[Fault, FaultResult] | None = None
         self._handler: Handler | None = None
@@ -278,11 +290,12 @@ class _Turn:
         self._done = 0
         #: How long the messages that the last handler left wait; None: they don't.
         self._delay_us: int | None = None
-        self._checks = checks
         #: What is returned by a role of its own is published as that role, while the handler has it.
         self._publishes_as_handler = turns.run_as is not None
+        #: So many messages are worked on.
+        self._last = len(delivery) if turns.whole else untried(delivery.messages)
         #: A single one is published by itself: it is known then whose it is.
-        self._collects = not (turns.batch or turns.whole or checks or self._publishes_as_handler) and len(delivery) > 1
+        self._collects = not (turns.batch or turns.whole or checks or self._publishes_as_handler) and self._last > 1
 
     @property
     def is_whole(self) -> bool:
@@ -307,10 +320,9 @@ class _Turn:
 
     def _run(self) -> None:
         together = self._turns.whole or self._turns.batch
-        last = len(self.delivery) if self._turns.whole else untried(self.delivery.messages)
         began = time.monotonic()
-        while self._done < last:
-            size = last - self._done if together else 1
+        while self._done < self._last:
+            size = self._last - self._done if together else 1
             try:
                 consumed = self._call(size, together=together)
             except BaseException as error:
@@ -362,7 +374,7 @@ class _Turn:
             end_sides(self._session, self.delivery.messages[begin : begin + consumed], self._turns.handlers.names)
             if published and not (self._collects or self._publishes_as_handler):
                 self._publish(published)
-            if self._checks:
+            if self.checks:
                 self.steps.check()
             answers = self._session.answers(published) if published and self._collects else ()
         self._slot.returned()
@@ -376,7 +388,7 @@ class _Turn:
         nothing has failed so far.
         """
         has_failed = self.delivery.messages[self._done].attempt > 1
-        if self._checks or has_failed or self.steps.has_written:
+        if self.checks or has_failed or self.steps.has_written:
             self._session.publish(messages)
         else:
             with self.steps.aside():

@@ -207,6 +207,7 @@ class Worker:
         self._queue = queue
         self._whole = whole
         self._turn_size = TurnSize(declared, batch=batch)
+        self._suspects: set[str | None] = set()
         self._name = name or f"{socket.gethostname()}:{os.getpid()}"
         self._reporting = reporting
         self._ending = threading.Event()
@@ -328,7 +329,8 @@ class Worker:
         return TransactionalTurns(
             box, self._queue, self._handlers, f"{self._name}/{number}", tuning, limits.batch, self._whole,
             self._classes, limits.turn_limit_s,
-            lambda: stop.requested or ending.is_set(), self._turn_size, self._run_as,
+            lambda: stop.requested or ending.is_set(), self._turn_size, self._suspects,
+            self._run_as,
         )  # fmt: skip
 
 
