@@ -57,14 +57,19 @@ def handled(dsn: str) -> list[tuple[str, int, str, int]]:
 def _send(file: str, out: str, prefix: str, sessions: int, numbers: int) -> None:
     """Send messages under their own numbers, each until it is answered; what was answered is noted, with the longest wait for it.
 
-    It goes on, number by number, until there are enough and a file beside says so. Another process of the same prefix begins where one was killed.
+    It goes on, number by number, until there are enough and a file beside says so. Another process of the same prefix begins where one was killed,
+    and ends no earlier: what that one has sent last may not be noted.
     """
     longest, number = 0.0, 0
-    noted, enough = Path(out), Path(out).with_suffix(".enough")
+    noted, enough, begun = Path(out), Path(out).with_suffix(".enough"), Path(out).with_suffix(".begun")
     answered = set(noted.read_text().split())
+    least = max(numbers, int(begun.read_text() or "0") if begun.exists() else 0)
     with sq.Regions.from_file(file) as regions, noted.open("a", encoding="utf-8") as notes:
-        while number < numbers or not enough.exists():
+        while number < least or not enough.exists():
             number += 1
+            if number > least:
+                (written := begun.with_suffix(".new")).write_text(str(number))
+                written.replace(begun)
             ids = [one for at in range(sessions) if (one := f"{prefix}{at}-{number}") not in answered]
             for first in range(0, len(ids), _TOGETHER):
                 messages = [
