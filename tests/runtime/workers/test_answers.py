@@ -47,7 +47,7 @@ def note(message, body="", kind="note", context=None, **given):
 
 
 def arrived(box, queue="told"):
-    """What was told, in order: the bodies, or the numbers of the orders."""
+    """The messages of queue `told`, in order: their bodies, or the numbers of their orders."""
     with box.session() as tx:
         delivery = tx.receive(queue, limit=1000)
         return [] if delivery is None else [one.body.decode() or one.context["of"] for one in delivery.messages]
@@ -219,7 +219,7 @@ def refuse(box, how):
 
 
 def refused(how, message):
-    """What can't be published."""
+    """A message that the publisher or the server refuses."""
     match how:
         case "property":
             return note(message, context={"odd": object()})
