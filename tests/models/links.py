@@ -26,7 +26,7 @@ import numpy as np
 from seriatim.kernel import chain, streams
 from seriatim.kernel.stream_numbers import NumberRanges, following, was_restored
 from seriatim.kernel.streams import Answer, Decision, Kind, Status
-from tests.models.search import Label
+from tests.models.search import Label, Model
 
 __all__ = ["Box", "Boxes", "Calm", "Links", "Reply", "Request"]
 
@@ -139,7 +139,7 @@ class Boxes(NamedTuple):
     restored: bool = False
 
 
-class Links:
+class Links(Model[Boxes]):
     """The model.
 
     Args:

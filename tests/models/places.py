@@ -39,7 +39,7 @@ from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.policy import remembering
 from seriatim.kernel.state import Flag, Held, Ranges, State
 from seriatim.kernel.time import NEVER
-from tests.models.search import Label
+from tests.models.search import Label, Model
 
 __all__ = ["OPEN", "PASSED", "Group", "Look", "Place", "Places", "offered", "parts"]
 
@@ -141,7 +141,7 @@ class Outcome(NamedTuple):
     offers: int | None
 
 
-class Places:
+class Places(Model[Group]):
     """The model.
 
     Args:

@@ -27,7 +27,7 @@ from seriatim.kernel import claims, votes
 from seriatim.kernel.claims import Answer, State
 from seriatim.kernel.time import NEVER
 from seriatim.kernel.votes import NO_NUMBER, Reply, SendStep, Vote
-from tests.models.search import Label
+from tests.models.search import Label, Model
 
 __all__ = ["Box", "Calm", "Journal", "Message", "Regions", "RegionsModel", "Sender", "Session", "Work", "with_vote"]
 
@@ -41,7 +41,7 @@ Messages = tuple[Message, ...]
 
 class Box(NamedTuple):
     """A box: the highest number that it knows, the messages that it has voted for, those that it has, those that wait in its queue, those that the other box
-    lacks, those that a worker ever got, and through which number all is over.
+    lacks, and through which number all is over.
 
     `floor`: the highest number that it has taken over since it was restored; it doesn't know whose these are. `incarnation`: one higher after each restore. `votes`: whether it votes; a restored one at first doesn't. `learned`: what it has taken over: the journal's
     numbers, then the other box's.
@@ -52,7 +52,6 @@ class Box(NamedTuple):
     has: Messages = ()
     queue: Messages = ()
     out: Messages = ()
-    taken: Messages = ()
     over: int = 0
     floor: int = 0
     incarnation: int = 0
@@ -147,7 +146,7 @@ class Regions(NamedTuple):
 _AWAY, _LOST, _RESTORES, _EXPIRIES, _PURGES, _RECOVERIES = range(6)
 
 
-class RegionsModel:
+class RegionsModel(Model[Regions]):
     """The model.
 
     Args:
@@ -172,12 +171,33 @@ class RegionsModel:
     ) -> None:  # fmt: skip
         self._sends = sends
         self._holes, self._elsewhere, self._backs_up, self._works = holes, elsewhere, backs_up, works
-        self._gives_up = gives_up
+        self._gives_up, self._purges = gives_up, purges
+        #: Only box A is restored.
+        self._boxes_are_alike, self._senders_are_alike = not restores, sends[0] == sends[-1] and len(sends) == 2
         left = (away, lost, restores, expiries, purges, recoveries)
         self.start = Regions(senders=tuple(Sender() for _ in sends), left=left)
 
+    def alike(self, state: Regions) -> Iterator[Regions]:
+        """The state, and those in which the boxes, or the senders, have each other's names."""
+        yield state
+        if self._senders_are_alike:
+            yield self._timed(_senders_swapped(state))
+        if self._boxes_are_alike:
+            yield (other := _boxes_swapped(state))
+            if self._senders_are_alike:
+                yield self._timed(_senders_swapped(other))
+
     def steps(self, state: Regions) -> Iterator[tuple[Label, Regions]]:
         """All that can happen next."""
+        for label, after in self.happens(state):
+            yield label, self._timed(after)
+
+    def _timed(self, state: Regions) -> Regions:
+        """The state, without times if nothing asks for them: they say what is too old for a session that was forgotten."""
+        return state if self._purges else _timeless(state)
+
+    def happens(self, state: Regions) -> Iterator[tuple[Label, Regions]]:
+        """All that can happen next, with its times."""
         yield from self.calm(state)
         if state.away is None and state.left[_AWAY]:
             for party in range(3):
@@ -451,7 +471,6 @@ class RegionsModel:
             after = state._replace(
                 journal=state.journal._replace(session=session), serials=serial, workers=_put(state.workers, here, work)
             )
-            after = _of_box(after, here, taken=_with(box.taken, what))
             yield ((f"the worker at {name} claims {{}}",), what), _used(after)
         elif answer == Answer.OVER:
             after = _of_box(state, here, queue=queue, over=max(box.over, what[0]))
@@ -636,7 +655,7 @@ class RegionsModel:
 class Calm(RegionsModel):
     """The same, without faults and senders: for what happens when they are over."""
 
-    def steps(self, state: Regions) -> Iterator[tuple[Label, Regions]]:
+    def happens(self, state: Regions) -> Iterator[tuple[Label, Regions]]:
         """All that can happen next."""
         yield from self.calm(state)
 
@@ -706,6 +725,85 @@ def with_vote(state: Regions, party: int, what: Message) -> Regions:
     return _of_box(
         state, party, through=max(box.through, what[0]), voted=_with(box.voted, what), has=_with(box.has, what), queue=_with(box.queue, what), out=_with(box.out, what)
     )  # fmt: skip
+
+
+# ---- states that are alike
+
+
+def _timeless(state: Regions) -> Regions:
+    """The state without the order in which things were published, and when the session was used."""
+    state = state._replace(published=tuple(sorted(state.published)))
+    return _of_session(state, used=0) if state.journal.session else state
+
+
+def _swapped(two: tuple[Any, Any]) -> tuple[Any, Any]:
+    return two[1], two[0]
+
+
+def _boxes_swapped(state: Regions) -> Regions:
+    """The state in which A has the name of B."""
+    journal = state.journal
+    return state._replace(
+        boxes=_swapped(state.boxes),
+        journal=journal._replace(
+            fences=_swapped(journal.fences), outboxes=_swapped(journal.outboxes), looked=_swapped(journal.looked), clean=_swapped(journal.clean)
+        ),
+        senders=tuple(_with_boxes_swapped(one) for one in state.senders),
+        workers=_swapped(state.workers),
+        away=1 - state.away if state.away in (0, 1) else state.away,
+    )  # fmt: skip
+
+
+@cache
+def _with_boxes_swapped(sender: Sender) -> Sender:
+    first, second, journal = sender.replies
+    return sender._replace(replies=(second, first, journal), incarnations=_swapped(sender.incarnations))
+
+
+def _senders_swapped(state: Regions) -> Regions:
+    """The state in which X has the name of Y."""
+    return state._replace(
+        boxes=tuple(_box_of_others(box) for box in state.boxes),
+        journal=_journal_of_others(state.journal),
+        senders=_swapped(state.senders),
+        workers=tuple(work and work._replace(message=_of_other(work.message)) for work in state.workers),
+        backups=(
+            state.backups[0] and _box_of_others(state.backups[0]),
+            state.backups[1] and _journal_of_others(state.backups[1]),
+        ),
+        published=tuple(_id_of_other(ident) for ident in state.published),
+        answered=_of_others(state.answered),
+        aside=_of_others(state.aside),
+        effects=tuple((number, _id_of_other(ident), claim) for number, ident, claim in state.effects),
+        failed=_of_others(state.failed),
+    )
+
+
+def _id_of_other(ident: int) -> int:
+    sender, place = divmod(ident, 10)
+    return (3 - sender) * 10 + place
+
+
+def _of_other(what: Message) -> Message:
+    return what[0], _id_of_other(what[1])
+
+
+@cache
+def _of_others(messages: Messages) -> Messages:
+    return tuple(sorted(map(_of_other, messages)))
+
+
+@cache
+def _box_of_others(box: Box) -> Box:
+    return box._replace(
+        voted=_of_others(box.voted), has=_of_others(box.has), queue=_of_others(box.queue), out=_of_others(box.out)
+    )
+
+
+@cache
+def _journal_of_others(journal: Journal) -> Journal:
+    session = journal.session
+    return journal._replace(session=session and session._replace(ids=_of_others(session.ids)))
 
 
 # ---- what the kernel decides

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Container, Hashable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -19,6 +19,13 @@ class Model(Protocol[S]):
 
     start: S
 
+    def alike(self, state: S) -> Iterator[S]:
+        """The state, and those that differ from it by names only: what can happen after one of them can happen after each, under its names.
+
+        The first of them that a search meets stands for all (symmetry reduction, as in Clarke, Grumberg and Peled, "Model Checking").
+        """
+        yield state
+
     def steps(self, state: S) -> Iterator[tuple[Label, S]]:
         """All that can happen next, each with the state that follows."""
 
@@ -30,7 +37,7 @@ class Model(Protocol[S]):
 class Found(Generic[S]):
     """The result of a search.
 
-    `states`: those that were seen; all that there are, if there is no `fault`. `steps`: how many were taken. `trace`: what happens
+    `states`: those that were seen; all that there are, up to names, if there is no `fault`. `steps`: how many were taken. `trace`: what happens
     from the start to the fault; no other way there has fewer steps. `ends`: the states in which nothing can happen any more.
     """
 
@@ -57,7 +64,7 @@ def search(model: Model[S]) -> Found[S]:
             before = steps
             for label, after in model.steps(state):
                 steps += 1
-                if after not in came_by:
+                if _one_of(model.alike(after), came_by) is None:
                     came_by[after] = state, label
                     following.append(after)
             if steps == before:
@@ -71,7 +78,7 @@ def stranded(model: Model[S], states: Collection[S], goal: Callable[[S], bool]) 
     came_from: dict[S, list[S]] = {state: [] for state in states}
     for state in states:
         for _, after in model.steps(state):
-            came_from[after].append(state)
+            came_from[_one_of(model.alike(after), came_from)].append(state)
     todo = [state for state in states if goal(state)]
     fine = set(todo)
     while todo:
@@ -79,6 +86,11 @@ def stranded(model: Model[S], states: Collection[S], goal: Callable[[S], bool]) 
         fine.update(fresh)
         todo += fresh
     return [state for state in states if state not in fine]
+
+
+def _one_of(alike: Iterator[S], states: Container[S]) -> S | None:
+    """The one of these that is among the states."""
+    return next((state for state in alike if state in states), None)
 
 
 def _trace(came_by: dict[S, tuple[S, Label] | None], state: S) -> tuple[str, ...]:

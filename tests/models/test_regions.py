@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
 
 import pytest
 
@@ -48,7 +50,7 @@ _LARGE = {
 _SEARCHED = _SMALL | (_LARGE if soak.full() else {})
 
 
-@cache
+@lru_cache(1)  # the states of a large one are gigabytes
 def _found(name: str) -> Found[Regions]:
     return search(RegionsModel(**_SEARCHED[name]))
 
@@ -65,6 +67,46 @@ def test_what_was_answered_is_handled_once_and_in_order(name, figures):
     if is_live and sizes.get("works", True):
         # From every state, the faults over, one can be reached in which all that was answered is handled.
         assert stranded(calm, found.states, calm.done) == []
+
+
+#: States that are alike are looked at once: searches in which each part can have the other's name.
+_ALIKE = {
+    "two senders": {"sends": (1, 1), "works": False, "away": 1},
+    "two workers": {"sends": (1,), "expiries": 1, "elsewhere": True, "recoveries": 1},
+    "a session is forgotten": {"sends": (1,), "purges": 1},
+} | ({"two senders and workers": {"sends": (1, 1), "holes": True}} if soak.full() else {})
+
+
+@pytest.mark.parametrize("name", _ALIKE)
+def test_states_that_are_alike_go_on_alike(name):
+    model, calm = RegionsModel(**_ALIKE[name]), Calm(**_ALIKE[name])
+
+    def following(one: RegionsModel, state: Regions) -> Counter[frozenset[Regions]]:
+        return Counter(frozenset(model.alike(after)) for _, after in one.steps(state))
+
+    states = search(model).states
+    several = 0
+    # A step as wide as a prime looks at states of each kind and depth.
+    for state in list(states)[:: 1 if soak.full() else 101]:
+        alike = set(model.alike(state))
+        several += len(alike) > 1
+        assert len({model.fault(one) for one in alike}) == len({calm.done(one) for one in alike}) == 1
+        for one in (model, calm):
+            following_each = [following(one, each) for each in alike]
+            assert following_each.count(following_each[0]) == len(alike)
+    assert several
+
+
+def test_a_search_leaves_out_nothing_but_names():
+    class WithNames(RegionsModel):
+        def alike(self, state: Regions) -> Iterator[Regions]:
+            yield state
+
+    sizes = _SMALL["two senders"]
+    model = RegionsModel(**sizes)
+    all_states, found = search(WithNames(**sizes)).states, _found("two senders").states
+    assert {alike for state in found for alike in model.alike(state)} == set(all_states)
+    assert len(found) < len(all_states) / 3
 
 
 def test_the_searches_reach_what_they_are_about():
@@ -108,6 +150,9 @@ def test_fewer_copies_may_be_votes(name, figures):
 
 class NumberOfOneBox(RegionsModel):
     """The next number is what one box knows, plus one; the sender answers what that box has."""
+
+    def alike(self, state: Regions) -> Iterator[Regions]:
+        yield state
 
     def asked(self, state: Regions) -> list[tuple[int, ...]]:
         return [(0,)] if state.away != 0 else [(1,)]
