@@ -1,0 +1,190 @@
+"""The verbs of publishing as methods of `Session`; `publisher.py` and functions of the schema implement them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from seriatim.box.connection.access import Access, Transaction
+from seriatim.box.postgres.translate import translated
+from seriatim.box.publishing.batch import listed
+from seriatim.box.publishing.publish_result import Published
+from seriatim.box.publishing.publisher import PATIENCE_S, Publisher, traced
+from seriatim.box.publishing.tickets import Tickets
+from seriatim.box.turns.causes import checked_cause
+from seriatim.box.turns.delivery import Delivery
+from seriatim.errors import UsageError, shown
+from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.pipeline.declared.box_settings import Unroutable
+from seriatim.pipeline.declared.location import checked_location
+from seriatim.pipeline.types.message import Message, Received, with_context
+
+__all__ = ["PublishVerbs"]
+
+
+class PublishVerbs(ABC):
+    """The methods of a session for tickets and for publishing."""
+
+    _access: Access
+    _place: str
+    #: Whether the session began its transaction.
+    _own: bool
+
+    @property
+    @abstractmethod
+    def transaction(self) -> Transaction:
+        """The session's transaction."""
+
+    @property
+    @abstractmethod
+    def _held(self) -> Delivery | None:
+        """The last delivery of any session on this connection."""
+
+    @property
+    @abstractmethod
+    def _worked_on(self) -> Delivery | None:
+        """The delivery whose messages are at work in this transaction, or were until they were completed."""
+
+    def dispense(self, location: str, count: int = 1) -> Tickets:
+        """Take the next ticket numbers of a location, without a gap and in the order of commits.
+
+        Other transactions wait for numbers of this location until the transaction ends. A program that takes numbers of
+        several locations has to take them in the same order everywhere, for example by name. Otherwise two transactions may
+        deadlock, and one of them fails.
+
+        Args:
+            location: its name; a new location begins at 1.
+            count: the number of tickets, at least 1.
+
+        Raises:
+            UsageError: the name or the count is invalid.
+            Unavailable: the transaction has to be repeated.
+        """
+        checked_location(location)
+        if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= LAST_NUMBER:
+            raise UsageError(f"cannot dispense {shown(count)} tickets", remedy=f"an integer from 1 to {LAST_NUMBER}")
+        with translated(self._place):
+            transaction = self.transaction
+            transaction.check_enabled()
+            epoch, number, last_number = transaction.one("take_numbers", at_location=location, how_many=count)
+        return Tickets.run(location, epoch, number, count, last_number)
+
+    def publish(
+        self,
+        messages: Message | Iterable[Message],
+        *,
+        delay: float | str | None = None,
+        visible_at: datetime | None = None,
+        wait: float | str = PATIENCE_S,
+        unique: str | None = None,
+        unrouted: Unroutable | None = None,
+        cause: Received | None = None,
+    ) -> Published:
+        """Publish messages to every queue with a matching subscription. The messages get their tickets at the commit.
+
+        A message whose id was published before in the id space of the publisher's role is left out. So a publisher that
+        doesn't know whether its commit reached the server can publish again. A message that matches no subscription, or
+        doesn't fit its type, is kept as *unrouted*, with the reason.
+
+        While the session works on a message that is on the way to a gate, the messages carry its origin, and its id as
+        ``parent_id``; and as ``correlation_id`` that of the message, or its id, where they have none.
+
+        Args:
+            messages: a message, or messages in the order of their tickets.
+            delay: seconds (or ``"5m"``) until the messages are handed out. They are put in order at once: later messages of
+                their groups wait for them.
+            visible_at: the earliest time at which the messages are handed out, in place of `delay`; UTC if it has no time zone.
+            wait: the longest time, in seconds (or ``"5s"``), to wait for room in a full queue with ``when_full="wait"``.
+                The transaction keeps its earlier locks while it waits, so publish first.
+            unique: the ``unique_key`` of the message: a queue in which a message with this key waits doesn't take a second one.
+                For one message; several have their keys as the property ``unique_key``.
+            unrouted: ``"refuse"``: raise `Unrouted` if a message would reach no queue, or be invalid in one; ``"keep"``: keep
+                it, as *unrouted* or set aside, and log it once. None: as the box was opened, or as its `BoxSettings` say.
+            cause: the received message from which the messages result; those that are an `Answer` name their own. None: the
+                message that the worker, or iterating over the delivery, gave last. Needed where several messages are in hand,
+                none of them was given last, and their queue leads to a gate.
+
+        Returns:
+            the ids of the messages, in their order; the list's attribute `queues` tells the queues of each, `left_out` has the
+            ids that were left out, and `waiting` the ids of messages that wait in their place.
+
+        Raises:
+            UsageError: an argument isn't a message, a property can't be stored, a body is too large, or an address names no
+                queue; or a message with a ``unique_key`` goes to a queue that goes by numbers; or a message has no cause and needs
+                one, or its cause isn't in hand. The call published nothing.
+            Unrouted: a message would reach no queue, or be invalid in one, and `unrouted` is ``"refuse"``. The call published
+                nothing.
+            QueueFull: a queue has no room. The call published nothing, and the transaction can go on.
+            Unavailable: the transaction has to be repeated.
+        """
+        carried = False
+        if cause is not None or self._access.known.definitions.ways:
+            messages, carried = self._stamped(messages, cause)
+        return self._published(Publisher(
+            self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
+            own=self._own, carried=carried,
+        ))  # fmt: skip
+
+    def answers(self, messages: Sequence[Message]) -> list[Message]:
+        """What a handler of a worker has returned, to be published later by `publish_answers`.
+
+        It has all that `publish` would give it now: the origin of its cause, and the trace. The handler doesn't change it any more.
+
+        Raises:
+            UsageError: as for `publish`.
+        """
+        stamped = traced(listed(self._stamped(messages, None)[0]))
+        return [
+            one if one is not given else with_context(one, dict(one.context))
+            for given, one in zip(messages, stamped, strict=True)
+        ]
+
+    def publish_answers(self, answers: Sequence[Message], wait_s: float) -> Published:
+        """Publish what handlers of a worker have returned, as `publish` does.
+
+        Args:
+            answers: the messages, in order, from `answers`.
+            wait_s: the longest wait for room in a full queue.
+
+        Raises:
+            UsageError, Unrouted, QueueFull, Unavailable: as for `publish`.
+        """
+        delivery = self._worked_on
+        carried = delivery is not None and delivery.causes is not None
+        return self._published(
+            Publisher(self._access, answers, delay=None, visible_at=None, wait=wait_s, own=self._own, carried=carried)
+        )
+
+    def _published(self, publisher: Publisher) -> Published:
+        with translated(self._place):
+            transaction = self.transaction
+            published = publisher.publish(transaction)
+            transaction.publish_notices()
+            return published
+
+    def _stamped(
+        self, messages: Message | Iterable[Message], cause: Received | None
+    ) -> tuple[Message | Iterable[Message], bool]:
+        """Messages with the origin of their causes, and whether they may carry one.
+
+        Raises:
+            UsageError: as for `publish`; or another session on this connection has their cause in hand.
+        """
+        delivery = self._worked_on
+        if delivery is None:
+            held = self._held
+            if held is not None and held.holder is not self and held.causes is not None and held.is_open:
+                raise UsageError(
+                    f"another session on this connection has a message of queue {held.queue!r} in hand, which leads to a gate",
+                    where=self._place,
+                    remedy="publish what results from it in that session, or return it from the handler",
+                )
+            if cause is not None:
+                checked_cause(cause, (), None)
+            return messages, False
+        if delivery.causes is not None:
+            return delivery.causes.stamped(listed(messages), cause), True
+        if cause is not None:
+            checked_cause(cause, delivery.messages, delivery.queue)
+        return messages, False
