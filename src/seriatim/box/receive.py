@@ -95,7 +95,6 @@ class Receiver:
                 left = self._deadline - time.monotonic()
                 if found is not None or self._is_over():
                     return found
-                self._transaction.commit()
                 # Whoever is called finds something, as a rule, and needn't ask to be called again before.
                 if waiter.wait(max(left, 0.0)):
                     if (found := self._next()) is not None:
@@ -113,7 +112,8 @@ class Receiver:
             if queue.serves:
                 fire_due(self._transaction, self._apart, self._is_over)
                 transmit_to(self._transaction, queue, self._apart)
-            locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version)
+            after, self._after = self._after, None
+            locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version, after)
             queue = self._see(locked.version)
             if not queue.has_groups:
                 continue  # it wasn't when it was asked
@@ -139,9 +139,10 @@ class Receiver:
 
     def _released(self, queue: BoxQueue) -> tuple[Delivery | None, BoxQueue]:
         """Hand out what was released before; and the queue as it is now."""
-        after, self._after = self._after, None
-        if queue.gate_id is not None:  # a turn knows how far the gate lets it hand out
+        # A turn knows how far the gate lets it hand out; and at a gate mostly nothing was released that isn't handed out.
+        if queue.gate_id is not None or queue.origin_id is not None:
             return None, queue
+        after, self._after = self._after, None
         arrived = FIFO_IN_SQL.applies((queue, self._definitions))
         delivery, version = self._turns.hand_out(
             queue, self._limit, self._group, self._definitions, arrived=arrived, after=after

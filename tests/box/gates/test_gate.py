@@ -251,6 +251,37 @@ def test_places_of_an_unordered_queue_pass_in_order(gated):
     assert received(gated) == [("a", 1, False), ("b", 2, False), ("c", 3, False)]
 
 
+def test_a_gate_goes_from_turn_to_turn_as_any_queue_does(gated):
+    publish(gated, 5)
+    publish(gated, 2, "b")
+    work(gated, *"abcde")
+    work(gated, *"xy")
+    found = []
+    with gated.session() as tx:
+        delivery = tx.receive("out", limit=2)
+        while delivery is not None:
+            found.append([(one.group, one.context["of"], one.ordinal) for one in delivery.messages])
+            delivery = tx.commit_and_receive(limit=2)
+    assert sorted(found) == [
+        [("a", "a", 1), ("a", "b", 2)], [("a", "c", 3), ("a", "d", 4)], [("a", "e", 5)], [("b", "x", 1), ("b", "y", 2)]
+    ]  # fmt: skip
+
+
+def test_what_was_received_before_at_a_gate_is_done_whatever_comes_after(gated):
+    publish(gated, 3)
+    work(gated, "a", "b", "c", limit=10)
+
+    def fails_at_the_second():
+        with gated.session() as tx:
+            tx.receive("out")
+            assert [one.context["of"] for one in tx.commit_and_receive().messages] == ["b"]
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fails_at_the_second()
+    assert received(gated) == [("b", 2, False), ("c", 3, False)]
+
+
 def killed(box, queue, *fatal):
     """Work on all that a queue hands out; messages with these results become dead letters, the others give them."""
 

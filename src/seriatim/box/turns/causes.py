@@ -6,7 +6,8 @@ place at the gate, so it carries the message's origin.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from seriatim.box.definitions.definition import Definitions
 from seriatim.errors import UsageError, shown
@@ -69,26 +70,49 @@ class Causes:
                 where=f"queue {self._queue!r}, which leads to a gate",
                 remedy=_SAY_WHICH,
             )
-        origin = self._origin_of(cause)
-        given = result.context
-        if origin is None:
+        stamp = self._stamp_of(cause)
+        if stamp is None:
             return result
-        context = {**given, **origin.properties()}
-        if not ORIGIN.keys().isdisjoint(given) and any(
-            given.get(name, context[name]) != context[name] for name in ORIGIN
-        ):
+        given = result.context
+        context = {**given, **stamp}
+        if len(context) < len(given) + len(stamp):
+            context = self._agreed(result, stamp)
+        return with_context(result, context)
+
+    def _stamp_of(self, cause: Received) -> dict[str, Any] | None:
+        """The properties that a message gives to what results from it; None: it has no origin."""
+        origin = self._origin_of(cause)
+        if origin is None:
+            return None
+        given = cause.context
+        stamp = origin.properties()
+        stamp["parent_id"] = cause.message_id
+        stamp["correlation_id"] = given.get("correlation_id") or cause.message_id
+        for name in TRACE:
+            if (value := given.get(name)) is not None:
+                stamp[name] = value
+        return stamp
+
+    def _agreed(self, result: Message, stamp: Mapping[str, Any]) -> dict[str, Any]:
+        """The properties of a message that has some of those of its stamp already: its own stay, and its origin has to be the same.
+
+        Raises:
+            UsageError: it carries another origin.
+        """
+        given = result.context
+        if any(given.get(name, stamp[name]) != stamp[name] for name in ORIGIN):
             raise UsageError(
                 f"message {result.message_id} carries another origin than its cause",
                 where=f"queue {self._queue!r}, which leads to a gate",
                 remedy=f"leave out {', '.join(ORIGIN)}: the session writes them",
             )
-        if context.get("parent_id") is None:
-            context["parent_id"] = cause.message_id
-        if context.get("correlation_id") is None:
-            context["correlation_id"] = cause.context.get("correlation_id") or cause.message_id
-        if TRACE.keys().isdisjoint(context):
-            context |= {name: cause.context[name] for name in TRACE if cause.context.get(name) is not None}
-        return with_context(result, context)
+        has_trace = not TRACE.keys().isdisjoint(given)
+        added = {
+            name: value
+            for name, value in stamp.items()
+            if given.get(name) is None and not (has_trace and name in TRACE)
+        }
+        return {**given, **added}
 
     def in_hand(self, cause: Received) -> Received:
         """The message in hand that is named as a cause.

@@ -186,7 +186,7 @@ class Turns:
         return more
 
     def begin(
-        self, queue: BoxQueue, limit: int, group: str | None, version: int
+        self, queue: BoxQueue, limit: int, group: str | None, version: int, after: Completion | None = None
     ) -> tuple[LockedGroups, TurnStart | None]:
         """Lock the next group with work, or the named group, and read the data of its turn.
 
@@ -195,6 +195,7 @@ class Turns:
             limit: the most messages to hand out, or a whole set.
             group: this group, if it has work and isn't locked.
             version: the version of the definitions that `queue` is from.
+            after: execute this statement and commit first, and begin in another transaction.
 
         Returns:
             None if there is no such group, or the definitions have changed: then they have to be read first.
@@ -210,7 +211,7 @@ class Turns:
         name = "begin_turn_dialogs" if queue.serves else "begin_turn"
         if queue.origin_id is not None:
             name, parameters = "begin_turn_gate", parameters | places_of(queue)
-        (row,) = self._transaction.rows(name, **parameters)
+        (row,) = self._rows(name, parameters, after)
         check_isolation(row.isolation)
         locked = LockedGroups(row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many)
         if not locked.keys or locked.version != version:
@@ -475,13 +476,7 @@ class Turns:
                 "known_version": definitions.version, "fresh": _FRESH_AS_TEXT, "serves": queue.serves, "marks": marks,
                 **self._where_unrouted(),
             }  # fmt: skip
-        if after is None:
-            rows = self._transaction.rows(name, **parameters)
-        else:
-            schema = self._transaction.schema
-            done = statement(after.name, schema, *after.parameters), written(after.parameters)
-            own = cast("OwnConnection", self._transaction.connection)  # whoever gives `after` has seen that it is
-            rows = commit_between(own, done, (statement(name, schema, *parameters, of_rows=True), parameters))
+        rows = self._rows(name, parameters, after)
         if not rows:
             return None, definitions.version
         first = rows[0]
@@ -499,9 +494,23 @@ class Turns:
             delivery.mark = Mark(first.rolled_back, first.own)
         return delivery, first.version
 
+    def _rows(self, name: str, parameters: dict[str, Any], after: Completion | None) -> list[Any]:
+        """The rows of a statement; `after`: in one round trip with the end of the transaction before."""
+        if after is None:
+            return self._transaction.rows(name, **parameters)
+        schema = self._transaction.schema
+        done = statement(after.name, schema, *after.parameters), written(after.parameters)
+        own = cast("OwnConnection", self._transaction.connection)  # whoever gives `after` has seen that it is
+        return commit_between(own, done, (statement(name, schema, *parameters, of_rows=True), written(parameters)))
+
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
-        """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`."""
-        parameters = {"of_queue": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue)}
+        """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`.
+
+        With a gate, of one group as far as they go: it looks at fewer groups then, and more leave it at once.
+        """
+        parameters = {
+            "of_queue": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue), "by_group": queue.numbers,
+        }  # fmt: skip
         rows = self._transaction.rows("take_unordered", **parameters)
         if not rows:
             return None, definitions.version

@@ -46,12 +46,11 @@ class Waiter:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Listen for notifications during the block. After an error the registration is removed, and the error is raised."""
+        """Listen for notifications during the block, from the first commit on. After an error the registration is removed, and the error is raised."""
         if self._is_deaf:
             yield
             return
         self._transaction.connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
-        self._transaction.connection.commit()
         try:
             yield
             self._leave()
@@ -66,13 +65,13 @@ class Waiter:
             self._transaction.connection.commit()
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until a publisher notifies, a timer of the queue is due, the seconds are over, or the wait shall end.
+        """Commit, and wait until a publisher notifies, a timer of the queue is due, the seconds are over, or the wait shall end.
 
         Returns:
             whether a publisher notified.
         """
         due_s = self._transaction.value("next_due", of_queue=self._queue_id)
-        self._transaction.connection.commit()
+        self._transaction.commit()
         soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else due_s if due_s > 0 else _SHORT_S)
         until = time.monotonic() + soon
         while not self._ends():

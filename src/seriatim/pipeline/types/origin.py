@@ -41,7 +41,7 @@ class Origin(NamedTuple):
             return None
         return cls(*map(context.get, ORIGIN))  # type: ignore[arg-type] # as a session wrote them
 
-    def properties(self) -> dict[str, str | int]:
+    def properties(self) -> dict[str, Any]:
         """The origin as properties, by their names."""
         return {
             "origin_queue": self.queue,
