@@ -29,7 +29,7 @@ from seriatim.box.faults.early_ends import EarlyEnds
 from seriatim.box.instances.instances import Instance, Instances
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.translate import translated
-from seriatim.box.publishing.verbs import PublishVerbs
+from seriatim.box.publish_verbs import PublishVerbs
 from seriatim.box.receive import Receiver
 from seriatim.box.turns.causes import causes_of
 from seriatim.box.turns.close_group import close_group

@@ -1,4 +1,4 @@
-"""The verbs of publishing as methods of `Session`; `publisher.py` and functions of the schema implement them."""
+"""The verbs of publishing as methods of `Session`; `publishing/publisher.py` and functions of the schema implement them."""
 
 from __future__ import annotations
 
