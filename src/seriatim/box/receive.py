@@ -127,9 +127,7 @@ class Receiver:
                 if judges_next and locked.many and self._judge_next(queue, locked, judged):
                     judges_next = False  # what is judged twice would be judged for ever
                     continue
-                delivery = self._turns.deliver(queue, locked, judged, self._definitions)
-                self._transaction.notice(*judged.notices(queue, locked.keys))
-                if delivery is not None:
+                if (delivery := self._deliver(queue, locked, judged)) is not None:
                     return delivery
             goes_on = self._go_on(queue, locked, judged) or reap(self._transaction, queue, self._apart)
             if is_last or not goes_on:
@@ -139,15 +137,28 @@ class Receiver:
 
     def _released(self, queue: BoxQueue) -> tuple[Delivery | None, BoxQueue]:
         """Hand out what was released before; and the queue as it is now."""
-        # A turn knows how far the gate lets it hand out; and at a gate mostly nothing was released that isn't handed out.
-        if queue.gate_id is not None or queue.origin_id is not None:
+        if queue.gate_id is not None:  # a turn knows how far the gate lets it hand out
+            return None, queue
+        # At a gate a turn mostly hands out all that it releases. What another process's turn has left there a turn hands out, too.
+        released = self._transaction.access.released
+        if queue.origin_id is not None and queue.queue_id not in released:
             return None, queue
         after, self._after = self._after, None
         arrived = FIFO_IN_SQL.applies((queue, self._definitions))
         delivery, version = self._turns.hand_out(
             queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
         )
+        if delivery is None:
+            released.discard(queue.queue_id)
         return delivery, self._see(version)
+
+    def _deliver(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult) -> Delivery | None:
+        """Write the result of a turn, and hand out its messages."""
+        delivery = self._turns.deliver(queue, locked, judged, self._definitions)
+        if queue.origin_id is not None and judged.leaves_some:
+            self._transaction.access.released.add(queue.queue_id)
+        self._transaction.notice(*judged.notices(queue, locked.keys))
+        return delivery
 
     def _go_on(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult | None) -> bool:
         """If nothing could be handed out, do work that may change that; False if there is no such work."""
