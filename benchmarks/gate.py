@@ -42,8 +42,8 @@ __all__ = ["RACE", "Passing", "gates", "ratios"]
 _WORK, _OUT, _INPUT, _RESULT, _MARKER = "work", "out", "input", "result", "consumed"
 #: The handler consumes one of so many inputs: it publishes no result for it.
 _CONSUMED = 100
-_ROUNDS = 5
-RACE = Race(groups=4, waiting=6_000, limit=50, seconds=60, skewed=True)
+_ROUNDS = 9
+RACE = Race(groups=4, waiting=5_000, limit=50, seconds=60, skewed=True)
 
 Order = Literal["gate", "by hand", "none"]
 

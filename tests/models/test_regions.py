@@ -260,6 +260,9 @@ class ForgetsByTime(ForgetsWhatWaits, ClaimsWhatIsTooOld):
 class LooksAtTheQueueOnly(ClaimsWhatIsTooOld):
     """A region reports that it has everything without knowing of the other's outbox."""
 
+    def alike(self, state: Regions) -> Iterator[Regions]:
+        yield state
+
     def may_forget(self, journal: Journal) -> bool:
         return super().may_forget(journal._replace(clean=(journal.clean[0], True)))
 

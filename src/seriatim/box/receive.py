@@ -148,7 +148,7 @@ class Receiver:
         delivery, version = self._turns.hand_out(
             queue, self._limit, self._group, self._definitions, arrived=arrived, after=after
         )
-        if delivery is None:
+        if delivery is None and self._group is None:
             released.discard(queue.queue_id)
         return delivery, self._see(version)
 

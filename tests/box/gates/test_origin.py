@@ -330,6 +330,34 @@ def test_nobody_else_writes_an_origin(gated):
     assert entries(gated, "out") == [("placed", "a", 1, "out", None, 1)]
 
 
+TRACE_PARENT, TRACE_STATE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=1"
+
+
+@pytest.mark.parametrize(
+    ("own", "its", "has"),
+    [
+        ({"origin_ordinal": True}, {}, {"origin_ordinal": 1, "parent_id": "m", "correlation_id": "m"}),
+        ({"parent_id": None, "correlation_id": "c"}, {}, {"parent_id": "m", "correlation_id": "c"}),
+        ({"parent_id": "p"}, {"correlation_id": "c"}, {"parent_id": "p", "correlation_id": "c"}),
+        ({}, {"traceparent": TRACE_PARENT}, {"traceparent": TRACE_PARENT, "tracestate": None}),
+        # What has a part of a trace keeps it as it is.
+        ({"tracestate": TRACE_STATE}, {"traceparent": TRACE_PARENT}, {"traceparent": None, "tracestate": TRACE_STATE}),
+        ({"traceparent": TRACE_PARENT}, {"tracestate": TRACE_STATE}, {"traceparent": TRACE_PARENT, "tracestate": None}),
+    ],
+)
+def test_what_a_result_has_of_its_own_stays(gated, own, its, has):
+    context = {"location_key": "a", "kind": "plain", **its}
+    gated.publish(sq.Message(type="order", context=context, message_id="m"))
+    with gated.session() as tx:
+        delivery = tx.receive("work")
+        tx.publish(sq.Message(type="out", context={"kind": "plain", **own}))
+        delivery.done()
+    with gated.session() as tx:
+        (found,) = tx.receive("out").messages
+    assert {name: found.context.get(name) for name in has} == has
+    assert type(found.context["origin_ordinal"]) is int
+
+
 def test_what_is_routed_later_has_its_place_too(gated):
     """Published through SQL, by a pipeline, with a unique key, unrouted or invalid first, and put back."""
     with gated.session() as tx:

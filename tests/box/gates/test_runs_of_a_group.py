@@ -7,12 +7,17 @@ from dataclasses import replace
 import pytest
 
 import seriatim as sq
+from seriatim.box.turns.turns import Turns
 from tests.box.shop import rows
 
 JOB = sq.MessageType("job", {"key": "string", "n": "long", "urgency": "long"})
 OUT = sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal")
 WORK = sq.Queue("work", sq.Unordered(), group="key", gate="out")
-ALL = (sq.Subscription("work", where="type = 'job'", to="work"), JOB, OUT, WORK)
+ALL = (
+    sq.Subscription("work", where="type = 'job'", to="work"),
+    sq.Subscription("out", where="type = 'done'", to="out"),
+    JOB, sq.MessageType("done"), OUT, WORK,
+)  # fmt: skip
 
 
 @pytest.fixture
@@ -82,3 +87,30 @@ def test_a_run_asks_its_gate_to_look_at_one_group(gated):
             taken(tx, 5)
     asked = "SELECT group_key, count(*) FROM {schema}.requests GROUP BY 1 ORDER BY 1"
     assert rows(gated, asked) == [(key, 1) for key in "abcd"]
+
+
+@pytest.mark.parametrize("limit", [1, 10])
+def test_what_a_turn_has_released_leaves_without_another_also_beside_other_groups(gated, monkeypatch, limit):
+    publish(gated, "abcd" * 20)
+    for _ in range(4):
+        with gated.session() as tx:
+            for job in tx.receive("work", limit=20):
+                tx.publish(sq.Message(type="done"), cause=job)
+    turns = []
+    monkeypatch.setattr(Turns, "look", noted(Turns.look, turns))
+    found = []
+    with gated.session() as tx:
+        delivery = tx.receive("out", limit=limit)
+        while delivery is not None:
+            found += [(delivery.group, one.ordinal) for one in delivery]
+            delivery = tx.commit_and_receive(limit=limit)
+    assert found == [(key, n) for key in "abcd" for n in range(1, 21)]
+    assert len(turns) == 4
+
+
+def noted(method, calls):
+    def wrapped(*given, **more):
+        calls.append(given)
+        return method(*given, **more)
+
+    return wrapped

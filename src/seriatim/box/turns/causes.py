@@ -75,7 +75,7 @@ class Causes:
             return result
         given = result.context
         context = {**given, **stamp}
-        if len(context) < len(given) + len(stamp):
+        if len(context) < len(given) + len(stamp) or not TRACE.keys().isdisjoint(given):
             context = self._agreed(result, stamp)
         return with_context(result, context)
 
@@ -94,7 +94,8 @@ class Causes:
         return stamp
 
     def _agreed(self, result: Message, stamp: Mapping[str, Any]) -> dict[str, Any]:
-        """The properties of a message that has some of those of its stamp already: its own stay, and its origin has to be the same.
+        """The properties of a message that has some of those of its stamp already: its own stay, of a trace none is added to some, and
+        its origin has to be the same.
 
         Raises:
             UsageError: it carries another origin.
@@ -112,7 +113,8 @@ class Causes:
             for name, value in stamp.items()
             if given.get(name) is None and not (has_trace and name in TRACE)
         }
-        return {**given, **added}
+        # What is equal may be of another type: True for 1.
+        return {**given, **added, **{name: stamp[name] for name in ORIGIN}}
 
     def in_hand(self, cause: Received) -> Received:
         """The message in hand that is named as a cause.
