@@ -117,30 +117,31 @@ def main(dsn, schema, location, jobs, entities, lost):
             gone = {json.loads(line)["batch"] for line in lost.read_text().splitlines()} if lost.exists() else set()
             done = at in gone
             while not done:
-                with tells_when_unavailable(), box.session() as tx:
-                    rows = [[f"{location}-{number}", location, number, entity] for number, entity in batch]
-                    there = tx.connection.execute(
-                        f"SELECT FROM public.{schema}_sent WHERE message_id = %s", [rows[0][0]]
-                    ).fetchone()
-                    if there is None:
-                        tx.publish(
-                            [
-                                sq.Message(
-                                    type="job", message_id=name, body=name.encode(),
-                                    context={"location": location, "number": number, "entity": entity},
-                                )
-                                for name, _, number, entity in rows
-                            ]
-                        )  # fmt: skip
-                        tx.connection.cursor().executemany(
-                            f"INSERT INTO public.{schema}_sent (message_id, location, number, entity) VALUES (%s, %s, %s, %s)",
-                            rows,
-                        )
-                    if there is None and at % A_LOSS == 3:
-                        with lost.open("a") as file:
-                            file.write(json.dumps({"batch": at, "jobs": len(batch)}) + "\n")
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    done = True
+                with tells_when_unavailable():
+                    with box.session() as tx:
+                        rows = [[f"{location}-{number}", location, number, entity] for number, entity in batch]
+                        there = tx.connection.execute(
+                            f"SELECT FROM public.{schema}_sent WHERE message_id = %s", [rows[0][0]]
+                        ).fetchone()
+                        if there is None:
+                            tx.publish(
+                                [
+                                    sq.Message(
+                                        type="job", message_id=name, body=name.encode(),
+                                        context={"location": location, "number": number, "entity": entity},
+                                    )
+                                    for name, _, number, entity in rows
+                                ]
+                            )  # fmt: skip
+                            tx.connection.cursor().executemany(
+                                f"INSERT INTO public.{schema}_sent (message_id, location, number, entity) VALUES (%s, %s, %s, %s)",
+                                rows,
+                            )
+                        if there is None and at % A_LOSS == 3:
+                            with lost.open("a") as file:
+                                file.write(json.dumps({"batch": at, "jobs": len(batch)}) + "\n")
+                            os.kill(os.getpid(), signal.SIGKILL)
+                    done = True  # and not before the commit
             time.sleep(0.001)
 
 
