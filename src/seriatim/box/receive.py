@@ -155,7 +155,8 @@ class Receiver:
     def _deliver(self, queue: BoxQueue, locked: LockedGroups, judged: TurnResult) -> Delivery | None:
         """Write the result of a turn, and hand out its messages."""
         delivery = self._turns.deliver(queue, locked, judged, self._definitions)
-        if queue.origin_id is not None and judged.leaves_some:
+        # Less than that leaves with what comes meanwhile, by a turn.
+        if queue.origin_id is not None and judged.left >= (self._limit if judged.arrived else 1):
             self._transaction.access.released.add(queue.queue_id)
         self._transaction.notice(*judged.notices(queue, locked.keys))
         return delivery

@@ -38,7 +38,7 @@ class Access:
         spare: a second connection for a caller that has one, if a connection is free now; otherwise None.
         free_room: the known free room of queues.
         heads: the known beginnings of queues.
-        released: the gates, by their ids, where a turn of this process has released more than was handed out.
+        released: the gates, by their ids, where a turn of this process has released much more than was handed out.
         told: what this process has logged of the messages of publishers, and of queues of other boxes.
         unrouted: what `publish` does with messages that reach no queue; None: what the box's settings say.
         ending: set when no receiver shall wait forever any more.

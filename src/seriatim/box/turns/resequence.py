@@ -477,6 +477,7 @@ class Turn:
             self._begun(after),
             self._held_s(after),
             self.full,
+            int(np.count_nonzero(ready & ~goes)),
         )
 
     def _conflicts(self, aside: Decided) -> list[int]:

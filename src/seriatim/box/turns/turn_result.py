@@ -51,11 +51,8 @@ class TurnResult:
     held_s: Sequence[float] = ()
     #: Of a gate the groups of whose origin queue messages may be handed out that weren't before.
     full: Sequence[str] = ()
-
-    @property
-    def leaves_some(self) -> bool:
-        """Whether messages are released that aren't handed out."""
-        return any(rank is not None for rank in self.changes["ready_ranks"])
+    #: How many of those that are ready, and that the turn has read, aren't handed out.
+    left: int = 0
 
     def notices(self, queue: BoxQueue, keys: Sequence[str], kinds: Sequence[EventKind] = _HOLES) -> list[Notice]:
         """The notices of the turn: holes that timed out, messages that are dead or invalid, and the first conflict of a group.
