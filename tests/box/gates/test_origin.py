@@ -340,7 +340,7 @@ TRACE_PARENT, TRACE_STATE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b716920333
         ({"parent_id": None, "correlation_id": "c"}, {}, {"parent_id": "m", "correlation_id": "c"}),
         ({"parent_id": "p"}, {"correlation_id": "c"}, {"parent_id": "p", "correlation_id": "c"}),
         ({}, {"traceparent": TRACE_PARENT}, {"traceparent": TRACE_PARENT, "tracestate": None}),
-        # What has a part of a trace keeps it as it is.
+        # A result with a part of a trace keeps that part, and gets no other from its cause.
         ({"tracestate": TRACE_STATE}, {"traceparent": TRACE_PARENT}, {"traceparent": None, "tracestate": TRACE_STATE}),
         ({"traceparent": TRACE_PARENT}, {"tracestate": TRACE_STATE}, {"traceparent": TRACE_PARENT, "tracestate": None}),
     ],

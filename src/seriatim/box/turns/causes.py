@@ -113,7 +113,7 @@ class Causes:
             for name, value in stamp.items()
             if given.get(name) is None and not (has_trace and name in TRACE)
         }
-        # What is equal may be of another type: True for 1.
+        # The result's own value may be equal and of another type: True for 1. The stamp's has the right one.
         return {**given, **added, **{name: stamp[name] for name in ORIGIN}}
 
     def in_hand(self, cause: Received) -> Received:

@@ -500,7 +500,8 @@ class Turns:
             return self._transaction.rows(name, **parameters)
         schema = self._transaction.schema
         done = statement(after.name, schema, *after.parameters), written(after.parameters)
-        own = cast("OwnConnection", self._transaction.connection)  # whoever gives `after` has seen that it is
+        # A session gives `after` only where the connection is the box's own.
+        own = cast("OwnConnection", self._transaction.connection)
         return commit_between(own, done, (statement(name, schema, *parameters, of_rows=True), written(parameters)))
 
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
