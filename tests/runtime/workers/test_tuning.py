@@ -117,11 +117,12 @@ def test_threads_come_and_go_as_is_set_and_as_it_was_started_when_that_is_unset(
 def test_groups_in_flight_are_those_of_all_processes_together(box):
     define(box)
     gate = Gate()
-    queues.set_queue(box, "shop", in_flight=3, **BY)
     with (
         working(sq.Worker(box, "shop", gate.handle, workers=4)),
         working(sq.Worker(box, "shop", gate.handle, workers=4)),
     ):
+        until(lambda: [one.threads for one in workers.workers(box)] == [4, 4])
+        queues.set_queue(box, "shop", in_flight=3, **BY)  # from here on threads only leave: once told, it stays
         until(lambda: sorted(one.threads for one in workers.workers(box)) == [1, 2])
         publish_groups(box, 8)
         until(lambda: gate.inside == 3)
