@@ -18,7 +18,7 @@ from seriatim.kernel.arrivals import NOT_SAID
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.stays import CLOSES, OPENS
 
-__all__ = ["bits", "fingerprints", "written"]
+__all__ = ["bits", "fingerprint", "fingerprints", "written"]
 
 _BITS = OPENS | CLOSES
 #: What fingerprints become whose upper bits would look as if there were none.
@@ -41,6 +41,11 @@ def written(fingerprints: Sequence[int] | None, bits: Sequence[int] | None) -> l
 def fingerprints(marks: Ints) -> Ints:
     """The fingerprints in stored marks; 0: unknown."""
     return np.where(marks == NOT_SAID, 0, marks & ~_BITS)
+
+
+def fingerprint(mark: int | None) -> int:
+    """The fingerprint in a stored mark; 0: unknown."""
+    return 0 if mark is None else mark & ~_BITS
 
 
 def bits(marks: Ints) -> Ints:

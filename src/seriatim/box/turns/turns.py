@@ -20,6 +20,7 @@ from seriatim.box.turns.deliveries import Deliveries
 from seriatim.box.turns.delivery import Completion, Delivery, Mark
 from seriatim.box.turns.gate_turn import GateTurn
 from seriatim.box.turns.locked_groups import LockedGroups, check_isolation
+from seriatim.box.turns.next_numbers import judged_at_once
 from seriatim.box.turns.turn_reading import FRESH, MOST_PLACES, TurnReading, TurnStart, places_of, portion_of, turn_of
 from seriatim.box.turns.turn_result import ActedGroup, ActionResult, HandedMessages, TurnResult
 from seriatim.errors import ActionRefused
@@ -187,8 +188,8 @@ class Turns:
 
     def begin(
         self, queue: BoxQueue, limit: int, group: str | None, version: int, after: Completion | None = None
-    ) -> tuple[LockedGroups, TurnStart | None]:
-        """Lock the next group with work, or the named group, and read the data of its turn.
+    ) -> tuple[LockedGroups, TurnStart | TurnResult | None]:
+        """Lock the next group with work, or the named group, and read the data of its turn; a simple one is judged at once.
 
         Args:
             queue: the queue.
@@ -216,11 +217,19 @@ class Turns:
         locked = LockedGroups(row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many)
         if not locked.keys or locked.version != version:
             return locked, None
+        if (judged := judged_at_once(queue, locked, row, at_most, portion["most_arrived"])) is not None:
+            return locked, judged
         begun = turn_of(queue, locked, row, at_most, portion)
         return locked, self._reading.with_gate(queue, locked, begun, at_most)
 
     def look(
-        self, queue: BoxQueue, locked: LockedGroups, limit: int, *, wary: bool, begun: TurnStart | None = None
+        self,
+        queue: BoxQueue,
+        locked: LockedGroups,
+        limit: int,
+        *,
+        wary: bool,
+        begun: TurnStart | TurnResult | None = None,
     ) -> TurnResult | None:
         """Like `judge` for one group, without writing the result.
 
@@ -231,6 +240,8 @@ class Turns:
             wary: judge nothing, and return None, if messages that were published through SQL wait to be routed.
             begun: the result of `begin` for it, with the same queue and limit; None: read the data here.
         """
+        if isinstance(begun, TurnResult):
+            return begun
         turn, unrouted = begun or self._reading.read(queue, locked, queue.at_most(limit))
         if turn.is_short():
             turn, unrouted = self._reading.read(queue, locked, queue.at_most(limit), all_held=True)

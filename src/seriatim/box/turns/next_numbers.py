@@ -1,0 +1,139 @@
+"""The turn of a `Standard` group of which the next messages have come, all of them, while nothing waits: most turns of long runs.
+
+The kernel says whether it is one (``kernel/next_numbers.py``). The result is that of `Turn`, or of `GateTurn`, without their columns.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import Any
+
+import numpy as np
+
+from seriatim.box.definitions import marks
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.postgres.array_text import numbers
+from seriatim.box.turns.gate_turn import ClosedPlaces
+from seriatim.box.turns.group_row import fresh_row
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.turn_result import HandedMessages, TurnResult
+from seriatim.box.turns.turn_rows import GroupRow
+from seriatim.kernel.next_numbers import OneGroup, after_next_numbers
+from seriatim.kernel.outcome import Disposition, EventKind, Events, no_events
+from seriatim.kernel.policy import Policy, Standard
+from seriatim.kernel.time import NEVER
+
+__all__ = ["judged_at_once"]
+
+_NOT_A_GATE = ClosedPlaces((), (), more=False, full=(), late=frozenset())
+
+
+def judged_at_once(
+    queue: BoxQueue, locked: LockedGroups, row: Any, at_most: int, most_arrived: int
+) -> TurnResult | None:
+    """The result of a turn of one group; None if it isn't that simple.
+
+    Args:
+        queue: the queue.
+        locked: the group.
+        row: its data, as the statement returns them that begins a turn.
+        at_most: the most messages to hand out.
+        most_arrived: the most arrived messages that are read.
+    """
+    (key,), is_gate = locked.keys, queue.origin_id is not None
+    policy, came = queue.declared.policy_of(key), row.sequences
+    if not isinstance(policy, Standard) or queue.gate_id is not None or not came or len(came) > at_most:
+        return None
+    if not _has_simply_arrived(row, locked.now_us) or (row.unrouted and not is_gate):
+        return None
+    closed = ClosedPlaces.of(row) if is_gate else _NOT_A_GATE
+    known = _known(row, policy, key, queue.incarnation)
+    if known.skipped != "{}" or closed.late or known.arrivals != sum(known.decided):
+        return None
+    order: Sequence[int] = range(len(came))
+    if any(one > other for one, other in pairwise(came)):
+        order = sorted(order, key=came.__getitem__)
+        came = [came[at] for at in order]
+    voids = closed.numbers
+    clock = max(locked.now_us if voids else NEVER, *(NEVER if one is None else one for one in row.times))
+    after = after_next_numbers(policy, OneGroup(*known.state), came, voids, clock)
+    if after is None:
+        return None
+    counts = [*known.decided, 0][: int(Disposition.VOID) + is_gate]
+    counts[Disposition.RELEASED] += len(came)
+    if voids:
+        counts[Disposition.VOID] += len(voids)
+    remembered, arrived = "", len(came) + len(voids)
+    if policy.remember and not is_gate:
+        remembered = _remembered(known.remembered, came, [row.sizes[at] for at in order], policy.remember)
+    changes: dict[str, list[Any]] = {
+        "group_keys": [key],
+        "remembered": [remembered],
+        "states": list(after),
+        "skipped": ["{}"],
+        "arrivals": [known.arrivals + arrived],
+        "decided": [numbers(counts)],
+        "due_ats": [None],
+        "ready_ranks": [None],
+    }
+    ordinals: list[int | None] = list(range(after.ordinal - len(came) + 1, after.ordinal + 1))
+    entry_ids = [row.entry_ids[at] for at in order]
+    return TurnResult(
+        changes | _NOTHING_ELSE,
+        [HandedMessages(key, known.incarnation, entry_ids, came, ordinals, [False] * len(came))],
+        _passed(voids, after.clock),
+        arrived,
+        closed.more or (not is_gate and len(came) >= most_arrived),
+        full=closed.full,
+    )
+
+
+def _has_simply_arrived(row: Any, now_us: int) -> bool:
+    """Whether all messages have arrived, and may be seen, and nobody has asked for anything else."""
+    if any(row.codes) or any(row.late) or any(row.waits) or row.request_ids or None in row.sequences:
+        return False
+    return not any(one is not None and one > now_us for one in row.visible)
+
+
+#: That messages wait, are set aside, or were asked for.
+_NOTHING_ELSE: dict[str, list[Any]] = {
+    name: []
+    for name in (
+        "kept_ids", "kept_statuses", "kept_arrivals", "kept_ordinals", "kept_late", "kept_waits",
+        "aside_ids", "aside_dispositions", "aside_reasons", "aside_ordinals", "aside_counted", "obeyed_ids",
+    )
+}  # fmt: skip
+
+
+def _known(row: Any, policy: Policy, key: str, incarnation: int) -> GroupRow:
+    """The stored state of the group; of one that isn't known the state of a new one."""
+    if not row.group_keys:
+        return GroupRow(key, incarnation, _new(policy), "{}", 0, [0] * int(Disposition.VOID), "")
+    (known,) = zip(
+        row.group_keys, row.incarnations, row.states, row.skipped, row.group_arrivals, row.decided, row.remembered,
+        strict=True,
+    )  # fmt: skip
+    return GroupRow(*known)
+
+
+@lru_cache
+def _new(policy: Policy) -> list[int]:
+    return fresh_row(policy)
+
+
+def _remembered(before: str, came: Sequence[int], stored: Sequence[int | None], most: int) -> str:
+    """The last messages that left, as they are written down (see `GroupRow`)."""
+    pairs = chain.from_iterable(zip(came, map(marks.fingerprint, stored), strict=True))
+    after = b64decode(before) + np.fromiter(pairs, "<i8", 2 * len(came)).tobytes()
+    return b64encode(after[-16 * most :]).decode()
+
+
+def _passed(voids: Sequence[int], at: int) -> Events:
+    """The events of closed places without results: each is let pass by itself, as the last that comes."""
+    if not voids:
+        return no_events()
+    its = np.array(sorted(voids), np.int64)
+    return Events.of(EventKind.VOID, np.zeros(len(its), np.int64), its, its, np.full(len(its), at, np.int64))
