@@ -204,6 +204,15 @@ def test_a_hole_is_skipped_when_its_time_has_run_out_unless_the_journal_knows_a_
     ]
 
 
+def test_a_hole_is_skipped_also_where_nothing_behind_it_is_claimed(journal):
+    assert journal.bar(NAME, QUEUE, [numbered("s", 2)], age=0) == [Vote.GRANTED]  # 2 is nobody's
+    assert answers(claimed(journal, "a", asked("s", 3))) == [Answer.AHEAD]
+    let_pass(journal, 151)
+    assert answers(claimed(journal, "a", asked("s", 2, ident="x"))) == [Answer.OVER]
+    session = _session(journal)
+    assert (session.done_through, session.hole_since) == (1, None)
+
+
 def test_the_time_of_a_hole_begins_anew_with_the_next_hole(journal):
     claimed(journal, "a", asked("s", 2))
     let_pass(journal, 100)
@@ -470,7 +479,8 @@ def test_holes_are_told_without_a_claim(journal):
     let_pass(journal, 200)
     (answer,) = journal.tell(NAME, QUEUE, "a", asked("s", 3))
     assert (answer.answer, answer.claim, answer.through) == (Answer.AHEAD, None, 2)
-    assert _session(journal).state == "idle"
+    session = _session(journal)
+    assert (session.state, session.done_through, session.hole_since) == ("idle", 2, None)
 
 
 def test_a_handler_ends_its_transaction_neither_by_calls_nor_by_statements(journal):

@@ -165,6 +165,7 @@ class _Request:
                 self.locked.note(Entry(session.session, last, first, EntryState.SKIPPED, fault="its time has run out"))
                 session.done_through, session.hole_since = last, None
                 session.sent_through = max(session.sent_through, last)
+                self.locked.change(session)
 
     def judged(self, most: int) -> rules.Answers:
         """What the kernel says to each message."""
