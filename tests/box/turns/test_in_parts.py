@@ -32,6 +32,7 @@ def with_queues(box):
         sq.Queue("q", sq.Standard(), group="key", sequence="n"),
         sq.Queue("skips", sq.Standard(hole_timeout=60, on_hole="skip"), group="key", sequence="n"),
         sq.Queue("few", sq.Standard(capacity=300), group="key", sequence="n"),
+        sq.Queue("stops", sq.Standard(late="suspend"), group="key", sequence="n"),
         sq.Queue("fifo", sq.Fifo(), group="key"),
         sq.Queue("rounds", sq.BestEffort(window=3600), group="key", sequence="n"),
         sq.Queue("sets", sq.UnitOfWork(size=500), group="key", sequence="n"),
@@ -261,6 +262,20 @@ def test_after_what_an_operator_does_a_long_run_leaves_in_parts(queues, action):
     # All of what is held was read for a reset.
     assert (done.released < 105 - first, done.more) == ((False, False) if action == "reset" else (True, True))
     assert drained(queues, "q") == list(range(first, 105))
+    assert invariants.broken(queues) == []
+
+
+def test_a_late_message_that_comes_behind_a_long_run_suspends_the_group_behind_it(queues):
+    publish(queues, "stops", "a", [2])
+    groups.skip_hole(queues, "stops", "a", actor="a test", reason="to see")
+    assert received(queues, "stops") == [2]
+    publish(queues, "stops", "a", range(4, 41), together=True)
+    assert received(queues, "stops") is None
+    publish(queues, "stops", "a", [3, 1], together=True)
+    first = drained(queues, "stops")
+    assert counted(queues, "a") == {"held": 1, "queued": 38 - len(first), "arrived": 0}  # it is suspended now
+    groups.skip_message(queues, "stops", "a", actor="a test", reason="to see")
+    assert first + drained(queues, "stops") == list(range(3, 41))
     assert invariants.broken(queues) == []
 
 

@@ -155,7 +155,8 @@ class HeldPart(Columns):
 
         Later arrivals are for the next turn.
         """
-        out = self.run_out(stage.state) & ~before
+        # Also where a later arrival has suspended the group: that one comes behind the whole run.
+        out = (stage.state.groups.next > self.top) & ~before
         decided = stage.decided
         last = (decided.disposition == Disposition.RELEASED) & ~decided.late & ~decided.timed
         last &= out[decided.group] & (decided.sequence == self.top[decided.group])
