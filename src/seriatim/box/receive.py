@@ -86,11 +86,10 @@ class Receiver:
         found = self._next()
         if found is not None or not wait_s or self._is_over():
             return found
-        self._transaction.commit()  # what was judged, at most
         waiter = Waiter(self._transaction, self._queue().queue_id, self._ends)
-        with waiter.listening():
+        with waiter.waiting():
             while True:
-                waiter.register()
+                waiter.ask()  # what was judged, at most, is committed
                 found = self._next()
                 left = self._deadline - time.monotonic()
                 if found is not None or self._is_over():
@@ -101,7 +100,6 @@ class Receiver:
                         return found
                     if self._group is not None:  # what came may be for who waits for another one
                         waiter.pass_on()
-                self._transaction.commit()
 
     def _next(self) -> Delivery | None:
         queue, wary, judges_next, is_last = self._queue(), True, self._apart.is_free, False
@@ -129,7 +127,7 @@ class Receiver:
                     continue
                 if (delivery := self._deliver(queue, locked, judged)) is not None:
                     return delivery
-            goes_on = self._go_on(queue, locked, judged) or reap(self._transaction, queue, self._apart)
+            goes_on = self._go_on(queue, locked, judged) or self._reap(queue, locked)
             if is_last or not goes_on:
                 return None
             is_last = self._is_over()  # what was set free now is handed out yet
@@ -173,6 +171,10 @@ class Receiver:
             return False
         self._judge_ahead(queue)
         return True
+
+    def _reap(self, queue: BoxQueue, locked: LockedGroups) -> bool:
+        """Revoke expired leases; whether there were any."""
+        return locked.has_expired is not False and reap(self._transaction, queue, self._apart) > 0
 
     def _next_unordered(self, queue: BoxQueue) -> Delivery | None:
         is_last = False

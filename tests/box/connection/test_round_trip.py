@@ -12,7 +12,17 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 import seriatim as sq
-from seriatim.box.connection.round_trip import OwnConnection, can_flush, commit_between, transact
+from seriatim.box.connection.round_trip import (
+    OwnConnection,
+    begin_with,
+    can_flush,
+    commit_alone,
+    commit_between,
+    commit_with,
+    is_unbegun,
+    transact,
+)
+from seriatim.box.connection.settings import set_for_transactions
 from tests.box.shop import define, left, publish, see, seen
 
 WRITE = b"INSERT INTO pg_temp.done (n) VALUES (%(n)s)"
@@ -259,3 +269,103 @@ def test_an_application_that_commits_by_itself_goes_on(box):
             delivery = tx.commit_and_receive()
     assert versions == [1, 2, 3]
     assert left(box) == 0
+
+
+COUNT = b"SELECT count(*) + %(more)s::bigint FROM pg_temp.done"
+
+
+def begin_and_ask(connection):
+    return begin_with(connection, (ASK, {"word": "w", "number": 1, "nothing": None}))
+
+
+def test_a_transaction_begins_with_its_first_statement(connection):
+    set_for_transactions(connection)
+    for _ in range(3):
+        assert is_unbegun(connection)
+        assert begin_and_ask(connection) == [("5 %", "w", 2, 1, None, b"ab", 0)]
+        assert connection.info.transaction_status == TransactionStatus.INTRANS
+        assert not is_unbegun(connection)
+        connection.execute("INSERT INTO pg_temp.done VALUES (1)")
+        connection.rollback()
+    assert len(prepared(connection)) == 1
+    connection.rollback()
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        begin_with(connection, (b"SELECT * FROM nothing_of_this_name", {}))
+    connection.rollback()
+    assert begin_and_ask(connection)[0][-1] == 0
+
+
+def test_names_that_are_forgotten_lose_no_first_statement(connection):
+    connection.prepare_threshold = 0
+    begin_and_ask(connection)
+    connection.execute("SELECT")
+    with pytest.raises(psycopg.errors.DivisionByZero), connection.transaction():
+        connection.execute("SELECT 1 / 0")
+    assert prepared(connection) == []
+    connection.commit()
+    assert begin_and_ask(connection)[0][-1] == 0
+    assert connection.info.transaction_status == TransactionStatus.INTRANS
+
+
+def test_a_transaction_that_is_to_begin_otherwise_begins_as_the_driver_does(connection):
+    connection.isolation_level = psycopg.IsolationLevel.SERIALIZABLE
+    assert not is_unbegun(connection)
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+    connection.read_only = False
+    assert is_unbegun(connection)
+    connection.read_only = True
+    assert not is_unbegun(connection)
+    connection.read_only = False
+    with connection.pipeline():
+        assert not is_unbegun(connection)
+
+
+@pytest.mark.parametrize("chain", [False, True])
+def test_the_last_statement_commits_what_went_before(connection, chain):
+    begin(connection)
+    connection.execute("INSERT INTO pg_temp.done VALUES (1)")
+    assert (
+        commit_with(connection, (COUNT, {"more": 10}), ahead=b"INSERT INTO pg_temp.done VALUES (2)", chain=chain) == 12
+    )
+    assert connection.info.transaction_status == (TransactionStatus.INTRANS if chain else TransactionStatus.IDLE)
+    connection.rollback()
+    assert commit_with(connection, (COUNT, {"more": 0}), chain=chain) == 2  # alone: there was no transaction
+    connection.rollback()
+    assert done(connection) == [1, 2]
+
+
+def test_an_error_commits_nothing(connection):
+    begin(connection)
+    connection.execute("INSERT INTO pg_temp.done VALUES (1)")
+    with pytest.raises(psycopg.errors.UniqueViolation):
+        commit_with(connection, (COUNT, {"more": 0}), ahead=b"INSERT INTO pg_temp.done VALUES (1)")
+    connection.rollback()
+    assert done(connection) == []
+
+
+def test_the_last_statement_is_executed_alone_where_its_name_was_forgotten(connection):
+    connection.prepare_threshold = 0
+    assert commit_with(connection, (COUNT, {"more": 0})) == 0
+    begin(connection)
+    with pytest.raises(psycopg.errors.DivisionByZero), connection.transaction():
+        connection.execute("SELECT 1 / 0")
+    connection.execute("INSERT INTO pg_temp.done VALUES (1)")
+    assert prepared(connection) == []
+    assert commit_with(connection, (COUNT, {"more": 5})) == 5
+    assert done(connection) == []
+
+
+def test_a_notification_that_comes_along_with_an_answer_is_heard(connection, postgresql):
+    assert commit_with(connection, (COUNT, {"more": 0}), ahead=b"LISTEN told", chain=True) == 0
+    with psycopg.connect(postgresql, autocommit=True) as other:
+        other.execute("NOTIFY told, 'first'")
+    commit_with(connection, (COUNT, {"more": 0}))
+    assert [one.payload for one in connection.notifies(timeout=0)] == ["first"]
+    commit_alone(connection, b"UNLISTEN told")
+    assert connection.info.transaction_status == TransactionStatus.INTRANS
+    assert connection.execute("SELECT pg_listening_channels()").fetchall() == []
+    connection.rollback()
+    assert connection.execute("SELECT pg_listening_channels()").fetchall() == []
+    connection.rollback()
+    with pytest.raises(psycopg.errors.SyntaxError):
+        commit_alone(connection, b"UNLISTEN told, and more")

@@ -299,6 +299,24 @@ def test_a_full_wait_wakes_at_once(queue):
     assert count(queue, "waiters") == 0
 
 
+def test_who_was_called_listens_no_more_also_where_what_he_got_is_rolled_back(queue):
+    def receive(box):
+        with box.session() as tx:
+            delivery = tx.receive("orders", wait=PATIENCE_S)
+            raise ValueError([message.sequence for message in delivery])
+
+    with sq.MessageBox.open(queue.dsn, schema=queue.schema, connections=1) as box, ThreadPoolExecutor(1) as thread:
+        received = thread.submit(receive, box)
+        while not count(queue, "waiters"):
+            assert not received.done()
+        publish(queue, order("a", 1))
+        with pytest.raises(ValueError, match=r"\[1\]"):
+            received.result(PATIENCE_S)
+        with box.session() as tx:
+            assert tx.connection.execute("SELECT pg_listening_channels()").fetchall() == []
+    assert drain(queue) == [("a", [1])]
+
+
 def test_who_is_called_for_another_group_passes_the_call_on(queue, monkeypatch):
     monkeypatch.setattr(waiting, "_LOOK_S", PATIENCE_S)  # nobody looks by himself
 

@@ -126,6 +126,9 @@ def _in_pipeline(connection: PreparingConnection, sent: Iterable[Sent], fresh: d
         pgconn.send_query_prepared(name, one.values, one.formats, result_format=Format.BINARY)
     pgconn.pipeline_sync()
     results = connection.wait(_answers(pgconn))
+    # Notifications that came along are otherwise heard with the next one only.
+    while pgconn.notify_handler is not None and (heard := pgconn.notifies()) is not None:
+        pgconn.notify_handler(heard)
     if pgconn.status == ConnStatus.OK:
         pgconn.exit_pipeline_mode()
     return results

@@ -10,7 +10,8 @@ from typing import Any, TypeGuard
 
 import psycopg
 from psycopg import abc, errors
-from psycopg.pq import PipelineStatus, TransactionStatus
+from psycopg.pq import ExecStatus, PipelineStatus, TransactionStatus
+from psycopg.pq.abc import PGresult
 from psycopg.rows import tuple_row
 from psycopg.sql import Composable
 
@@ -28,18 +29,29 @@ from seriatim.box.connection.exchange import (
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event, InHand
 from seriatim.box.connection.observed_cursor import seen
-from seriatim.box.connection.settings import is_set, set_anew, set_for_transactions, set_turn_limit, settings_of
+from seriatim.box.connection.settings import (
+    begins_as_set,
+    is_set,
+    set_anew,
+    set_for_transactions,
+    set_turn_limit,
+    settings_of,
+)
 from seriatim.box.connection.statement_effects import Effect, effect_of
 from seriatim.errors import UsageError
 
 __all__ = [
     "OwnConnection",
+    "begin_with",
     "can_flush",
+    "commit_alone",
     "commit_between",
+    "commit_with",
     "has_pooler",
     "is_between",
     "is_idle",
     "is_in_transaction",
+    "is_unbegun",
     "transact",
 ]
 
@@ -57,6 +69,8 @@ _BEGIN, _COMMIT, _FLUSHED = (
     Sent(text, [], ()) for text in (b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", b"COMMIT", _FLUSH)
 )
 _CHAIN = Sent(b"COMMIT AND CHAIN", [], (), kept=False)
+#: Without names, which may be forgotten: where that is found out, it isn't known what was executed.
+_BEGIN_FIRST, _COMMIT_LAST = _BEGIN._replace(kept=False), _COMMIT._replace(kept=False)
 
 
 class OwnConnection(PreparingConnection):
@@ -327,6 +341,21 @@ def is_between(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
     )
 
 
+def is_unbegun(connection: psycopg.Connection) -> TypeGuard[OwnConnection]:
+    """Whether `begin_with` can be called: no transaction has begun, and the driver sends nothing else meanwhile.
+
+    False if each transaction has to make its own settings first, or was told to begin otherwise.
+    """
+    pgconn = connection.pgconn
+    return (
+        isinstance(connection, OwnConnection)
+        and not (connection.is_pooled or connection.autocommit)
+        and pgconn.transaction_status == TransactionStatus.IDLE
+        and pgconn.pipeline_status == PipelineStatus.OFF
+        and begins_as_set(connection)
+    )
+
+
 def can_flush(connection: OwnConnection) -> bool:
     """Whether `transact` can wait until a commit is on disk: since PostgreSQL 17, if the role may."""
     if connection.may_flush is None:
@@ -373,7 +402,19 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
     """
     adapter = connection.adapter()
     then = as_sent(adapter, first)
-    results, failed = exchange(connection, [as_sent(adapter, last, kept=False), _CHAIN, then])
+    return _rows_of_first(
+        connection, first, then, *exchange(connection, [as_sent(adapter, last, kept=False), _CHAIN, then])
+    )
+
+
+def _rows_of_first(
+    connection: OwnConnection, first: Asked, then: Sent, results: list[PGresult], failed: PGresult | None
+) -> list[tuple[Any, ...]]:
+    """The rows of the first statement of a transaction, which was sent as `then` behind what went before.
+
+    Raises:
+        psycopg.Error: the first error; where that was of what went before, `then` isn't executed.
+    """
     if failed is None:
         return rows_of(connection, results[-1], then.text)
     error = errors.error_from_result(failed, connection.info.encoding)
@@ -390,3 +431,68 @@ def commit_between(connection: OwnConnection, last: Asked, first: Asked) -> list
         found = cursor.execute(*first).fetchall()
         names = tuple(column.name.encode() for column in cursor.description or ())
     return list(map(row_class(names)._make, found))
+
+
+def begin_with(connection: OwnConnection, first: Asked) -> list[tuple[Any, ...]]:
+    """Begin a transaction with its first statement, in one round trip.
+
+    Args:
+        connection: a connection for which `is_unbegun` is true.
+        first: the statement; it may be executed twice.
+
+    Returns:
+        its rows.
+
+    Raises:
+        psycopg.Error: the first error.
+    """
+    then = as_sent(connection.adapter(), first)
+    return _rows_of_first(connection, first, then, *exchange(connection, [_BEGIN_FIRST, then]))
+
+
+def commit_alone(connection: OwnConnection, command: bytes) -> None:
+    """Execute a command as a transaction, and begin the next one, in one round trip.
+
+    Args:
+        connection: a connection for which `is_unbegun` is true.
+        command: the command, which returns no rows.
+
+    Raises:
+        psycopg.Error: the first error.
+    """
+    _, failed = exchange(connection, [_BEGIN_FIRST, _command(command), _CHAIN])
+    if failed is not None:
+        raise errors.error_from_result(failed, connection.info.encoding)
+
+
+def commit_with(connection: OwnConnection, asked: Asked, *, ahead: bytes | None = None, chain: bool = False) -> Any:
+    """Execute the last statement of a transaction, and commit, in one round trip; where none has begun it is one by itself.
+
+    Args:
+        connection: a connection without a pooler in between.
+        asked: the statement, which returns one value. Where its name was forgotten, the transaction is rolled back, and the statement executed
+            in another one.
+        ahead: a command to execute before it.
+        chain: whether the next transaction begins.
+
+    Returns:
+        the value.
+
+    Raises:
+        psycopg.Error: the first error. If the connection broke, the statement may be executed or not.
+    """
+    while True:
+        sent = [] if ahead is None else [_command(ahead)]
+        sent += [as_sent(connection.adapter(), asked), _CHAIN if chain else _COMMIT_LAST]
+        results, failed = exchange(connection, [_BEGIN_FIRST, *sent] if is_idle(connection) else sent)
+        if failed is None:
+            return value_of(connection, next(one for one in results if one.status == ExecStatus.TUPLES_OK))
+        error = errors.error_from_result(failed, connection.info.encoding)
+        if not isinstance(error, errors.InvalidSqlStatementName):
+            raise error
+        connection.forget()
+        connection.rollback()
+
+
+def _command(text: bytes) -> Sent:
+    return Sent(text, [], (), kept=False)

@@ -66,6 +66,15 @@ def set_for_transactions(connection: psycopg.Connection, *, reads_only: bool = F
         connection.deferrable = None
 
 
+def begins_as_set(connection: psycopg.Connection) -> bool:
+    """Whether its transactions begin as `set_for_transactions` has set it, and may write."""
+    return (
+        connection.isolation_level is IsolationLevel.READ_COMMITTED
+        and connection.read_only is False
+        and connection.deferrable is None
+    )
+
+
 def is_standby(connection: psycopg.Connection) -> bool:
     """Whether the server is a standby, as it said with its last answer; sends nothing."""
     return connection.pgconn.parameter_status(b"in_hot_standby") == b"on"

@@ -15,7 +15,7 @@ class LockedGroups(NamedTuple):
     """Locked groups: their keys; the time in microseconds; the version of the definitions.
 
     `unrouted`: whether messages that were published through SQL wait to be routed. `many`: whether more messages
-    wait to be judged than a turn of one group is worth.
+    wait to be judged than a turn of one group is worth. `has_expired`: whether a lease of the queue has run out; None: nobody has looked.
     """
 
     keys: list[str]
@@ -23,6 +23,7 @@ class LockedGroups(NamedTuple):
     version: int
     unrouted: bool = False
     many: bool = False
+    has_expired: bool | None = None
 
     def by_policy(self, queue: BoxQueue) -> list[LockedGroups]:
         """The same groups, grouped by policy."""

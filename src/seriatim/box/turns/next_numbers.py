@@ -47,7 +47,7 @@ def judged_at_once(
     policy, came = queue.declared.policy_of(key), row.sequences
     if not isinstance(policy, Standard) or queue.gate_id is not None or not came or len(came) > at_most:
         return None
-    if not _has_simply_arrived(row, locked.now_us) or (row.unrouted and not is_gate):
+    if not _has_simply_arrived(row, locked.now_us) or (not is_gate and row.unrouted):
         return None
     closed = ClosedPlaces.of(row) if is_gate else _NOT_A_GATE
     known = _known(row, policy, key, queue.incarnation)

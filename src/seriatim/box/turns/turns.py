@@ -10,7 +10,7 @@ import numpy as np
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.queue_heads import EVERYTHING, Heads
-from seriatim.box.connection.round_trip import OwnConnection, commit_between
+from seriatim.box.connection.round_trip import OwnConnection, begin_with, commit_between, is_unbegun
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.array_text import numbers, written
@@ -214,7 +214,7 @@ class Turns:
             name, parameters = "begin_turn_gate", parameters | places_of(queue)
         (row,) = self._rows(name, parameters, after)
         check_isolation(row.isolation)
-        locked = LockedGroups(row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many)
+        locked = LockedGroups(row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many, row.has_expired)
         if not locked.keys or locked.version != version:
             return locked, None
         if (judged := judged_at_once(queue, locked, row, at_most, portion["most_arrived"])) is not None:
@@ -505,15 +505,17 @@ class Turns:
             delivery.mark = Mark(first.rolled_back, first.own)
         return delivery, first.version
 
-    def _rows(self, name: str, parameters: dict[str, Any], after: Completion | None) -> list[Any]:
+    def _rows(self, name: str, parameters: dict[str, Any], after: Completion | None = None) -> list[Any]:
         """The rows of a statement; `after`: in one round trip with the end of the transaction before."""
-        if after is None:
-            return self._transaction.rows(name, **parameters)
-        schema = self._transaction.schema
-        done = statement(after.name, schema, *after.parameters), written(after.parameters)
-        # A session gives `after` only where the connection is the box's own.
-        own = cast("OwnConnection", self._transaction.connection)
-        return commit_between(own, done, (statement(name, schema, *parameters, of_rows=True), written(parameters)))
+        connection, schema = self._transaction.connection, self._transaction.schema
+        if after is not None:
+            done = statement(after.name, schema, *after.parameters), written(after.parameters)
+            asked = statement(name, schema, *parameters, of_rows=True), written(parameters)
+            # A session gives `after` only where the connection is the box's own.
+            return commit_between(cast("OwnConnection", connection), done, asked)
+        if is_unbegun(connection):
+            return begin_with(connection, (statement(name, schema, *parameters, of_rows=True), written(parameters)))
+        return self._transaction.rows(name, **parameters)
 
     def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
         """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`.
@@ -523,7 +525,7 @@ class Turns:
         parameters = {
             "of_queue": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue), "by_group": queue.numbers,
         }  # fmt: skip
-        rows = self._transaction.rows("take_unordered", **parameters)
+        rows = self._rows("take_unordered", parameters)
         if not rows:
             return None, definitions.version
         none: list[int | None] = [None] * len(rows)

@@ -8,12 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
 
 import psycopg
-from psycopg import sql
 
 from seriatim.box.connection.access import Transaction
-from seriatim.box.connection.round_trip import OwnConnection
+from seriatim.box.connection.round_trip import commit_alone, commit_with
+from seriatim.box.postgres.statements import statement
+
+if TYPE_CHECKING:
+    from seriatim.box.connection.round_trip import OwnConnection
 
 __all__ = ["Waiter"]
 
@@ -29,28 +33,29 @@ class Waiter:
     """A connection that waits for messages of a queue, outside a transaction.
 
     Args:
-        transaction: a transaction of a connection of ours that hasn't begun.
+        transaction: a transaction of a connection of ours.
         queue_id: the queue.
         ends: says that a wait shall end; called again and again during a wait.
     """
 
     def __init__(self, transaction: Transaction, queue_id: int, ends: Callable[[], bool]) -> None:
         self._transaction = transaction
+        self._connection = cast(
+            "OwnConnection", transaction.connection
+        )  # nobody waits in a transaction of the caller's
         self._ends = ends
         self._queue_id = queue_id
-        self._channel = f"seriatim_{transaction.connection.info.backend_pid}"
-        self._is_deaf = isinstance(transaction.connection, OwnConnection) and transaction.connection.is_pooled
+        self._channel = b"seriatim_%d" % self._connection.info.backend_pid
+        self._is_deaf = self._connection.is_pooled
+        self._is_listening = False
+        #: The number under which it has asked to be called; None: it hasn't, or was called.
         self._waiter: int | None = None
         #: The last notification: the number of this waiter, and the number of the newest waiter at that time.
         self._call: tuple[int | None, int] = None, 0
 
     @contextmanager
-    def listening(self) -> Iterator[None]:
-        """Listen for notifications during the block, from the first commit on. After an error the registration is removed, and the error is raised."""
-        if self._is_deaf:
-            yield
-            return
-        self._transaction.connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+    def waiting(self) -> Iterator[None]:
+        """Around all waits: behind them nobody listens, nor is to be called. After an error neither; and the error is raised."""
         try:
             yield
             self._leave()
@@ -58,38 +63,53 @@ class Waiter:
             self._give_up()
             raise
 
-    def register(self) -> None:
-        """Register this receiver. If it looks for messages after this and finds none, it can wait."""
-        if self._waiter is None and not self._is_deaf:
-            self._waiter = self._transaction.value("register", of_queue=self._queue_id)
-            self._transaction.connection.commit()
+    def ask(self) -> None:
+        """Commit, and ask to be called, unless it has. Who looks for messages after this and finds none can wait."""
+        if self._is_deaf or self._waiter is not None:
+            self._transaction.commit()
+            return
+        self._waiter = self._commit_with("register", ahead=b"LISTEN " + self._channel, chain=True)
+        self._is_listening = True
 
     def wait(self, timeout_s: float) -> bool:
         """Commit, and wait until a publisher notifies, a timer of the queue is due, the seconds are over, or the wait shall end.
 
         Returns:
-            whether a publisher notified.
+            whether a publisher notified. Then nobody listens any more: who is called finds something, as a rule.
         """
-        due_s = self._transaction.value("next_due", of_queue=self._queue_id)
-        self._transaction.commit()
+        if self._is_deaf:
+            due_s = self._transaction.value("next_due", of_queue=self._queue_id)
+            self._transaction.commit()
+        else:
+            due_s = self._commit_with("next_due")
         soon = min(timeout_s, _LOOK_S, _LOOK_S if due_s is None else due_s if due_s > 0 else _SHORT_S)
         until = time.monotonic() + soon
         while not self._ends():
             left_s = max(until - time.monotonic(), 0.0)
-            if self._listens(min(left_s, _NOTICE_END_S)) or left_s <= _NOTICE_END_S:
+            if self._hears(min(left_s, _NOTICE_END_S)) or left_s <= _NOTICE_END_S:
                 break
-        return self._is_called
+        if not self._is_called:
+            return False
+        commit_alone(self._connection, b"UNLISTEN " + self._channel)
+        self._is_listening = False
+        return True
+
+    def _commit_with(self, name: str, **options: Any) -> Any:
+        """Execute a statement about the queue, and commit, in one round trip; returns its value."""
+        self._transaction.publish_notices()
+        asked = statement(name, self._transaction.schema, "of_queue"), {"of_queue": self._queue_id}
+        return commit_with(self._connection, asked, **options)
 
     @property
     def _is_called(self) -> bool:
         return self._waiter is None and not self._is_deaf
 
-    def _listens(self, timeout_s: float) -> bool:
+    def _hears(self, timeout_s: float) -> bool:
         """Listen for so long; whether a publisher has notified."""
         if self._is_deaf:
             time.sleep(timeout_s)
             return False
-        for call in self._transaction.connection.notifies(timeout=timeout_s, stop_after=1):
+        for call in self._connection.notifies(timeout=timeout_s, stop_after=1):
             self._call = self._waiter, int(call.payload or 0)  # whoever calls everybody names none
             self._waiter = None
         return self._is_called
@@ -100,15 +120,18 @@ class Waiter:
         self._transaction.do("pass_on", of_queue=self._queue_id, waiter=waiter, newest=newest)
 
     def _leave(self) -> None:
-        self._transaction.connection.execute(sql.SQL("UNLISTEN {}").format(sql.Identifier(self._channel)))
+        if self._is_listening:
+            self._connection.execute(b"UNLISTEN " + self._channel)
+            self._is_listening = False
         if self._waiter is not None:
             self._transaction.do("unregister", waiter=self._waiter)
+            self._waiter = None
 
     def _give_up(self) -> None:
         """Unregister after an error, in another transaction: the failed transaction accepts no statement any more."""
         try:
-            self._transaction.connection.rollback()
+            self._connection.rollback()
             self._leave()
-            self._transaction.connection.commit()
+            self._connection.commit()
         except psycopg.Error:  # somebody else would get it, and hear calls that are not for him
-            self._transaction.connection.close()
+            self._connection.close()
