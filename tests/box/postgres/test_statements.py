@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -20,7 +21,9 @@ from seriatim.box.postgres.statements import statement
 from tests.databases import SCHEMA
 
 SOURCE = Path(seriatim.__file__).parent
-FILES = {file.stem: file for file in (SOURCE / "box" / "postgres" / "sql").rglob("*.sql")}
+#: What files of the box have in common; they are no statements.
+PARTS = {file.stem: file for file in (SOURCE / "box" / "postgres" / "sql" / "parts").glob("*.sql")}
+FILES = {file.stem: file for file in (SOURCE / "box" / "postgres" / "sql").rglob("*.sql") if file.stem not in PARTS}
 #: The journal of two regions has statements of its own, and no functions.
 JOURNAL = "regions/journal"
 JOURNAL_FILES = {file.stem: file for file in (SOURCE / JOURNAL / "sql").glob("*.sql")}
@@ -90,7 +93,8 @@ def test_each_call_is_a_file_or_a_function_with_these_arguments(functions):
     for call in calls:
         files = JOURNAL_FILES if call.where.startswith(JOURNAL) else FILES
         if call.name in files:
-            wanted = _placeholders(files[call.name])
+            code = statement(call.name, SCHEMA).decode() if files is FILES else _code(files[call.name])
+            wanted = set(re.findall(r"%\((\w+)\)[sb]", code))
             if call.given - wanted or (call.is_whole and wanted - call.given):
                 wrong.append(f"{call.where}: {call.name}.sql takes {sorted(wanted)}, and gets {sorted(call.given)}")
         elif files is JOURNAL_FILES or (function := functions.get(call.name)) is None:
@@ -131,10 +135,24 @@ def test_no_file_is_only_a_call():
         assert not called.fullmatch(re.sub(r"\s+", " ", _code(file)).replace("( ", "(").replace(" )", ")")), name
 
 
+def test_a_part_is_what_several_places_have_in_common():
+    used = Counter(
+        name for file in (*FILES.values(), *PARTS.values()) for name in re.findall(r"\{(\w+)\(", _code(file))
+    )
+    assert PARTS.keys() == used.keys()
+    assert [name for name, times in used.items() if times < 2] == []
+
+
+def test_a_part_gets_its_arguments():
+    text = statement("found_faults", "shop").decode()
+    assert "one.at >= %(since)s::timestamptz" in text
+    assert not re.search(r"[{}]|--", text)
+
+
 def test_nothing_is_left_that_nobody_calls(box, functions):
     with box.session() as tx:
         referring = [text or "" for (text,) in tx.connection.execute(REFERRING, {"schema": SCHEMA}).fetchall()]
-    referring += [_code(file).replace("{schema}", SCHEMA) for file in FILES.values()]
+    referring += [statement(name, SCHEMA).decode() for name in FILES]
     texts = _texts()
     assert not FILES.keys() - texts
     unused = set()
@@ -264,10 +282,6 @@ def _texts() -> set[str]:
 def _trees() -> dict[str, ast.Module]:
     paths = sorted(SOURCE.rglob("*.py"))
     return {str(path.relative_to(SOURCE)): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
-
-
-def _placeholders(file: Path) -> set[str]:
-    return set(re.findall(r"%\((\w+)\)[sb]", _code(file)))
 
 
 def _code(file: Path) -> str:

@@ -3,6 +3,9 @@
 A statement is called by a name, with named parameters. If there is a file of that name in ``sql/``, it is the statement.
 Otherwise the name is a function of the schema, and the parameters are its arguments. The test of the project compares all
 calls in the source with PostgreSQL's catalogue.
+
+What several files have in common is a part, a file in ``sql/parts/``: ``{in_time(one.at)}`` stands for the text of
+``in_time.sql``, in which ``{0}`` is the first argument. Parts may have parts.
 """
 
 from __future__ import annotations
@@ -52,6 +55,8 @@ SEEN = (
 )
 _SEEN_TABLE = re.compile(rf"\{{schema\}}\.({'|'.join(SEEN)})\b(?!\()")
 _ROOMS_OF_LOOKS = ("views", "operators", "faults")
+_PARTS = "parts"
+_PART = re.compile(r"\{(\w+)\(([^{}]*)\)\}")
 _WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE)\b")
 
 
@@ -166,8 +171,16 @@ def right_of_look(name: str) -> str | None:
 
 
 def _text(file: str) -> str:
-    """A file of one statement without its comments."""
-    return "\n".join(line for line in template(file).splitlines() if not line.startswith("--"))
+    """A file of one statement, with its parts and without its header comments."""
+    text = "\n".join(line for line in template(file).splitlines() if not line.startswith("--"))
+    return _PART.sub(lambda found: _part(found[1], *found[2].split(", ")), text)
+
+
+def _part(name: str, *arguments: str) -> str:
+    text = _text(f"sql/{_PARTS}/{name}.sql")
+    for place, argument in enumerate(arguments):
+        text = text.replace(f"{{{place}}}", argument)
+    return text
 
 
 def _call(name: str, schema: str, arguments: Iterable[str], *, of_rows: bool) -> sql.Composed:
@@ -196,7 +209,7 @@ def _files() -> dict[str, str]:
     return {
         file.name.removesuffix(".sql"): f"sql/{room.name}/{file.name}"
         for room in rooms
-        if room.is_dir()
+        if room.is_dir() and room.name != _PARTS
         for file in room.iterdir()
     }
 

@@ -10,25 +10,7 @@ WITH noted AS (
     ) RETURNING drop_id, arrival_id, position
 ), loose AS MATERIALIZED (
     SELECT DISTINCT arrival_id, position FROM noted AS message
-    WHERE NOT EXISTS (
-        SELECT FROM {schema}.entries AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.aside AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.history AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.unrouted AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.to_route AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.region_numbers AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position AND other.beside
-    )
+    WHERE {is_loose(message)}
 ), gone AS (
     DELETE FROM {schema}.spool AS stored USING loose
     WHERE stored.arrival_id = loose.arrival_id AND stored.position = loose.position

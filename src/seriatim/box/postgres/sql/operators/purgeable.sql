@@ -15,22 +15,7 @@ WITH done AS (
     WHERE EXISTS (
         SELECT FROM {schema}.spool AS stored
         WHERE stored.arrival_id = message.arrival_id AND stored.position = message.position
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.entries AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.aside AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.history AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.unrouted AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
-    ) AND NOT EXISTS (
-        SELECT FROM {schema}.to_route AS other
-        WHERE other.arrival_id = message.arrival_id AND other.position = message.position
-    )
+    ) AND {is_loose(message)}
 ), ids AS (
     SELECT count(*) AS message_ids FROM {schema}.message_ids WHERE published_at < %(ids_before)s
 ), sizes AS (

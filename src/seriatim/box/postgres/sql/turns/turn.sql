@@ -7,14 +7,4 @@ SELECT entries.*, known.*, asked.*
 FROM {schema}.turn_entries(
     %(queue_id)s, %(group_keys)s::text[], %(at_most)s, %(most_arrived)s, %(most_held)s, %(settled)s::xid8, %(unsettled)s::xid8[]
 ) AS entries
-CROSS JOIN (
-    SELECT
-        array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
-        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS group_arrivals, array_agg(decided) AS decided,
-        array_agg(remembered) AS remembered
-    FROM {schema}.turn_groups(%(queue_id)s, %(group_keys)s::text[])
-) AS known
-CROSS JOIN (
-    SELECT array_agg(place) AS request_places, array_agg(request_id) AS request_ids, array_agg(action) AS actions
-    FROM {schema}.turn_requests(%(queue_id)s, %(group_keys)s::text[])
-) AS asked
+{groups_of_turn(%(queue_id)s, %(group_keys)s::text[])}

@@ -7,14 +7,4 @@ FROM {schema}.place_ahead(%(queue_id)s, %(group_keys)s::text[], %(fresh)s::bigin
 CROSS JOIN LATERAL {schema}.turn_entries(
     placed.queue_id, %(group_keys)s::text[], %(at_most)s, %(most_arrived)s, %(most_held)s, %(settled)s::xid8, %(unsettled)s::xid8[]
 ) AS entries
-CROSS JOIN LATERAL (
-    SELECT
-        array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
-        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS group_arrivals, array_agg(decided) AS decided,
-        array_agg(remembered) AS remembered
-    FROM {schema}.turn_groups(placed.queue_id, %(group_keys)s::text[])
-) AS known
-CROSS JOIN LATERAL (
-    SELECT array_agg(place) AS request_places, array_agg(request_id) AS request_ids, array_agg(action) AS actions
-    FROM {schema}.turn_requests(placed.queue_id, %(group_keys)s::text[])
-) AS asked
+{groups_of_turn(placed.queue_id, %(group_keys)s::text[])}

@@ -10,14 +10,4 @@ FROM {schema}.close_places(
 CROSS JOIN LATERAL {schema}.turn_entries_gate(
     %(queue_id)s, closed.group_keys, %(at_most)s, closed.through, closed.behind
 ) AS entries
-CROSS JOIN LATERAL (
-    SELECT
-        array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
-        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS group_arrivals, array_agg(decided) AS decided,
-        array_agg(remembered) AS remembered
-    FROM {schema}.turn_groups(%(queue_id)s, closed.group_keys)
-) AS known
-CROSS JOIN LATERAL (
-    SELECT array_agg(place) AS request_places, array_agg(request_id) AS request_ids, array_agg(action) AS actions
-    FROM {schema}.turn_requests(%(queue_id)s, closed.group_keys)
-) AS asked
+{groups_of_turn(%(queue_id)s, closed.group_keys)}

@@ -157,21 +157,14 @@ WITH place AS MATERIALIZED (
         )
         AND (%(suspected)s::boolean IS NOT FALSE OR NOT restart_suspected)
         AND (%(older_than)s::interval IS NULL OR since < clock_timestamp() - %(older_than)s::interval)
-        AND (%(since)s::timestamptz IS NULL OR since >= %(since)s::timestamptz)
-        AND (%(since_ago)s::interval IS NULL OR since >= clock_timestamp() - %(since_ago)s::interval)
-        AND (%(until)s::timestamptz IS NULL OR since < %(until)s::timestamptz)
-        AND (%(until_ago)s::interval IS NULL OR since < clock_timestamp() - %(until_ago)s::interval)
+        AND {in_time(since)}
         AND (%(names)s::text[] IS NULL OR EXISTS (
             SELECT FROM {schema}.entries AS one CROSS JOIN LATERAL (
                 SELECT other.arrival_id, other.position, other.context FROM {schema}.spool AS other
                 WHERE other.arrival_id = one.arrival_id AND other.position = one.position
             ) AS stored
             WHERE one.queue_id = shown.queue_id AND one.group_key = shown.group_key
-                AND ({schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[]) OR EXISTS (
-                    SELECT FROM {schema}.edits AS edit
-                    WHERE edit.arrival_id = stored.arrival_id AND edit.position = stored.position AND edit.context IS NOT NULL
-                        AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
-                ))
+                AND {has_wanted_properties(stored)}
         ))
         AND (%(text)s::text IS NULL OR suspended_because ILIKE %(text)s OR error ILIKE %(text)s)
         -- A suspended group isn't stopped by the error that it had before.

@@ -38,46 +38,12 @@ WITH candidate AS MATERIALIZED (
         WHERE one.arrival_id = candidate.arrival_id AND one.position = candidate.position
         OFFSET 0
     ) AS place
-    LEFT JOIN LATERAL (
-        SELECT one.error_class || ': ' || one.error AS error
-        FROM {schema}.faults AS one JOIN {schema}.queues AS its USING (queue_id)
-        WHERE one.message_id = place.message_id AND its.queue = place.queue
-        ORDER BY one.fault_id DESC LIMIT 1
-    ) AS failed ON TRUE
-    WHERE (%(queue)s::text IS NULL OR place.queue = %(queue)s)
-        AND (%(group)s::text IS NULL OR place.group_key = %(group)s)
-        AND (%(status)s::text IS NULL OR place.status = %(status)s)
-        AND (%(type)s::text IS NULL OR place.type = %(type)s)
-        AND (%(message_id)s::text IS NULL OR place.message_id = %(message_id)s)
-        AND (%(id_space)s::text IS NULL OR place.id_space = %(id_space)s)
-        AND (%(since)s::timestamptz IS NULL OR place.received_at >= %(since)s::timestamptz)
-        AND (%(since_ago)s::interval IS NULL OR place.received_at >= clock_timestamp() - %(since_ago)s::interval)
-        AND (%(until)s::timestamptz IS NULL OR place.received_at < %(until)s::timestamptz)
-        AND (%(until_ago)s::interval IS NULL OR place.received_at < clock_timestamp() - %(until_ago)s::interval)
-        AND (%(names)s::text[] IS NULL OR EXISTS (
-            SELECT FROM {schema}.spool AS stored
-            WHERE stored.arrival_id = place.arrival_id AND stored.position = place.position
-                AND ({schema}.has_properties(stored.context, %(names)s::text[], %(of_values)s::text[]) OR EXISTS (
-                    SELECT FROM {schema}.edits AS edit
-                    WHERE edit.arrival_id = stored.arrival_id AND edit.position = stored.position
-                        AND edit.context IS NOT NULL
-                        AND {schema}.has_properties(edit.context, %(names)s::text[], %(of_values)s::text[])
-                ))
-        ))
-        AND (%(text)s::text IS NULL OR place.reason ILIKE %(text)s OR failed.error ILIKE %(text)s)
+    {last_fault()}
+    WHERE {place_fits()}
 )
 SELECT
     last.last_arrival, last.last_position, last.read, place.arrival_id, place.position,
-    place.message_id, place.type, location, epoch, number, place.queue, place.group_key AS "group", place.status, reason, sequence, ordinal,
-    priority, attempt, nullif(visible_at, 'infinity') AS visible_at, waits, subscriptions, received_at, since, body_bytes,
-    parts, id_space, place.error, later.postponed, later.postponed_until
+    {place_columns()}, place.error, later.postponed, later.postponed_until
 FROM last LEFT JOIN page AS place ON TRUE
-LEFT JOIN LATERAL (
-    SELECT one.postponed, CASE
-        WHEN one.postponed_until = one.visible_at AND one.visible_at > clock_timestamp() THEN one.visible_at
-    END AS postponed_until
-    FROM {schema}.entries AS one JOIN {schema}.queues AS its USING (queue_id)
-    WHERE one.arrival_id = place.arrival_id AND one.position = place.position AND its.queue = place.queue
-    LIMIT 1
-) AS later ON TRUE
+{postponement(place)}
 ORDER BY place.arrival_id, place.position, place.queue

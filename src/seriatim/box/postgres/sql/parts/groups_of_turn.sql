@@ -1,0 +1,12 @@
+-- Purpose: `known` and `asked`: what is remembered of the groups {1} of the queue {0}, and what operators asked of them meanwhile.
+CROSS JOIN LATERAL (
+    SELECT
+        array_agg(group_key) AS group_keys, array_agg(incarnation) AS incarnations, array_agg(state) AS states,
+        array_agg(skipped::text) AS skipped, array_agg(arrivals) AS group_arrivals, array_agg(decided) AS decided,
+        array_agg(remembered) AS remembered
+    FROM {schema}.turn_groups({0}, {1})
+) AS known
+CROSS JOIN LATERAL (
+    SELECT array_agg(place) AS request_places, array_agg(request_id) AS request_ids, array_agg(action) AS actions
+    FROM {schema}.turn_requests({0}, {1})
+) AS asked
