@@ -6,6 +6,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.errors import Unavailable
+from seriatim.operations import identity
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
 
@@ -38,6 +39,19 @@ def test_it_is_away_until_it_has_learned(two: Two) -> None:
     with away(two, "b"), pytest.raises(Unavailable):
         two.regions.publish(message("s"))
     assert two.regions.publish(message("s"))[0].number == 2
+
+
+def test_a_box_that_was_given_a_new_id_learns_first(two: Two) -> None:
+    # It went back in time on its own server, where nothing but an operator notices it.
+    two.regions.publish([message("s", ident="m1"), message("s", ident="m2")])
+    before = two.rows(two.first, "SELECT box_id, incarnation FROM {0}.box_identity")
+    restored(two, two.first)
+    two.rows(two.first, "UPDATE {0}.box_identity SET incarnation = %s RETURNING 1", before[0][1])
+    identity.new_id(two.first, actor="ann", reason="a dump was restored in its place")
+    with away(two, "journal"), pytest.raises(Unavailable):
+        two.regions.publish(message("s"))
+    assert two.regions.publish(message("s"))[0].number == 3
+    assert two.rows(two.first, "SELECT incarnation, learned FROM {0}.region_roles") == [(2, 2)]
 
 
 def test_a_vote_from_before_a_restore_does_not_count(two: Two) -> None:
