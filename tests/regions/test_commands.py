@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 
 from seriatim.cli.main import main
 from tests.regions.away import away
-from tests.regions.two import Two, message
+from tests.regions.two import NAME, Two, message
 
 
 @pytest.fixture
@@ -54,6 +55,17 @@ def test_what_is_defined_is_compared(two: Two, file: str) -> None:
     assert [one.what for one in two.regions.check()] == ["where differ between region a and region b"]
     applied = json.loads(ran("apply", file, "--json"))
     assert (applied["a"], [one["name"] for one in applied["b"]]) == ([], ["to-status"])
+
+
+def test_rules_of_the_journal_are_compared(two: Two, file: str) -> None:
+    ran("apply", file)
+    rules = two.regions.rules("status")
+    two.journal.define(NAME, "status", replace(rules, attempts=3, hole_timeout="9s"))
+    (found,) = json.loads(ran("check", file, "--json", code=1))
+    assert found == {"kind": "queue", "name": "status", "what": "attempts, hole_timeout differ in the journal"}
+    ran("apply", file)
+    assert two.regions.rules("status") == rules
+    ran("check", file)
 
 
 def test_what_waits_is_shown_and_copied(two: Two, file: str) -> None:

@@ -331,7 +331,7 @@ class Regions(Closing):
         return status_of(self._pair, limit)
 
     def check(self, *things: object) -> list[Difference]:
-        """Compare the definitions of both boxes and the journal.
+        """Compare the message types, queues and subscriptions of both boxes, and the rules of queues in the journal.
 
         Args:
             things: what should be defined in both, as for `define`; none: only what is there is compared.
@@ -342,7 +342,8 @@ class Regions(Closing):
         Raises:
             Unavailable: a box or the journal is away.
         """
-        return differences(self._pair, declared_of(things).definitions)
+        declared = declared_of(things)
+        return differences(self._pair, declared.definitions, declared.rules)
 
     def _copied(self, region: str, progress: Callable[[], object] | None) -> Copied:
         """Send what applications have committed, and copy the outbox of a region."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -13,6 +13,7 @@ from seriatim.box.definitions.change import Definition, changed_fields, kind_of
 from seriatim.box.definitions.definition import Definitions
 from seriatim.errors import Unavailable, UsageError
 from seriatim.kernel.policy import Standard
+from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.types.message_type import MessageType
@@ -25,6 +26,7 @@ from seriatim.regions.pair import Pair
 __all__ = ["Difference", "RegionStatus", "RegionsStatus", "differences", "status_of"]
 
 _US = 1_000_000
+_NO_RULES: Mapping[str, QueueRules] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,12 +111,15 @@ def status_of(pair: Pair, limit: int) -> RegionsStatus:
     return RegionsStatus(pair.name, regions, sessions, standing)
 
 
-def differences(pair: Pair, declared: Iterable[object] = ()) -> list[Difference]:
+def differences(
+    pair: Pair, declared: Iterable[object] = (), declared_rules: Mapping[str, QueueRules] = _NO_RULES
+) -> list[Difference]:
     """What isn't defined alike: in both boxes, in what is declared, and in the journal.
 
     Args:
         pair: the boxes and the journal.
         declared: what should be defined in both boxes; empty: only the boxes are compared.
+        declared_rules: what the journal should keep of queues, by their names.
 
     Raises:
         Unavailable: a box or the journal is away.
@@ -144,6 +149,8 @@ def differences(pair: Pair, declared: Iterable[object] = ()) -> list[Difference]
             differing.append(Difference("queue", name, "the journal doesn't know it"))
         elif not isinstance(policy, Standard) or (known.start, known.increment) != (policy.start, policy.increment):
             differing.append(Difference("queue", name, "it begins otherwise in the journal"))
+        elif changed := _changed_rules(known, declared_rules.get(name, known)):
+            differing.append(Difference("queue", name, f"{', '.join(changed)} differ in the journal"))
     return differing
 
 
@@ -198,6 +205,20 @@ def _kept(said: Definition, its: Definition) -> Definition:
     if isinstance(said, Queue) and isinstance(its, Queue) and said.keep is None:
         return replace(said, keep=its.keep)
     return said
+
+
+def _changed_rules(known: QueueRules, said: QueueRules) -> list[str]:
+    """The rules in which the journal differs from what is said, by the names that a `RegionalQueue` has for them."""
+    return [
+        named
+        for named, its, other in (
+            ("attempts", known.attempts, said.attempts),
+            ("errors", known.on_failure, said.on_failure),
+            ("retry_delay", micros(known.retry_after), micros(said.retry_after)),
+            ("hole_timeout", micros(known.hole_timeout or 0), micros(said.hole_timeout or 0)),
+        )
+        if its != other
+    ]
 
 
 def _rules_or_none(journal: Journal, name: str, queue: str) -> QueueRules | None:
