@@ -6,7 +6,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.errors import ActionRefused, DeclarationError, UsageError
-from seriatim.operations import groups
+from seriatim.operations import dead_letters, groups
 from seriatim.regions.journal.values import QueueRules
 from tests.regions.two import NAME, Two, message
 
@@ -75,6 +75,19 @@ def test_verbs_of_a_box_that_would_decide_name_the_journals(two: Two) -> None:
             ActionRefused, match=r"in two regions: the journal of 'shop' decides.*seriatim journal \w+ s"
         ):
             act()
+
+
+def test_what_was_given_up_comes_back_as_another_message_only(two: Two) -> None:
+    two.regions.publish(message("s", 1))
+    with two.first.session() as tx:
+        delivery = tx.receive("status")
+        assert delivery is not None
+        delivery.dead_letter("nobody wants it")
+    (letter,) = dead_letters.dead_letters(two.first)
+    with pytest.raises(
+        ActionRefused, match=r"the journal of 'shop' decides.*publish its content again.*under a new id"
+    ):
+        dead_letters.requeue(two.first, letter.entry_id, actor="ann", reason="test")
 
 
 def test_a_queue_that_had_messages_is_refused(two: Two) -> None:

@@ -21,10 +21,12 @@ DECIDING = frozenset(
         Action.REQUEUE,
     }
 )
+#: The command of the journal that helps. What was given up is over for the journal, so it comes back as another message only.
 _INSTEAD = {
     Action.SKIP_MESSAGE: "skip", Action.SKIP_HOLE: "skip", Action.RESET: "skip", Action.ABORT: "suspend",
-    Action.CLOSE: "suspend", Action.RESTART: "show", Action.REQUEUE: "retry",
+    Action.CLOSE: "suspend", Action.RESTART: "show",
 }  # fmt: skip
+_ANEW = "publish its content again with Regions.publish, under a new id; or seriatim dead-letters delete"
 
 
 def check_not_regional(transaction: Transaction, queue: BoxQueue, action: Action, group: str | None = None) -> None:
@@ -39,9 +41,11 @@ def check_not_regional(transaction: Transaction, queue: BoxQueue, action: Action
     if name is None:
         return
     where = f"queue {queue.declared.name!r}" + ("" if group is None else f", group {shown(group, 80)}")
-    named = "SESSION" if group is None else group
+    command = (
+        f"seriatim journal {_INSTEAD.get(action)} {'SESSION' if group is None else group} --queue {queue.declared.name}"
+    )
     raise ActionRefused(
         f"{refusal(action, 'in two regions')}: the journal of {name!r} decides for both",
         where=where,
-        remedy=f"seriatim journal {_INSTEAD[action]} {named} --queue {queue.declared.name}",
+        remedy=command if action in _INSTEAD else _ANEW,
     )
