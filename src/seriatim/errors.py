@@ -7,6 +7,7 @@
     │   ├── FilterError         ... a filter; names line and column of its text
     │   ├── ActionRefused       ... an operator's action isn't allowed in the state of the group
     │   │   └── GroupChanged    ... the group isn't any more as the operator has seen it
+    │   ├── NumberRefused       ... a message of two regions didn't get its number
     │   ├── Unrouted            ... a message would reach no queue, and its publisher wants to be told
     │   └── DeclarationError    ... a pipeline file; names file and line
     ├── DeploymentError         the deployer: this machine, checkpoint or database doesn't fit
@@ -52,6 +53,7 @@ __all__ = [
     "LeaseLost",
     "LinkProtocolError",
     "MissingExtra",
+    "NumberRefused",
     "PolicyError",
     "Postpone",
     "QueryFailed",
@@ -147,6 +149,15 @@ class GroupChanged(ActionRefused):
     """A group has changed since the operator looked; nothing was done."""
 
     code = "group-changed"
+
+
+class NumberRefused(UsageError):
+    """A message of two regions didn't get its number: another one has it, or a higher one; or it was void before it was confirmed.
+
+    The message isn't handed out under this number.
+    """
+
+    code = "number-refused"
 
 
 class Unrouted(UsageError):

@@ -9,7 +9,6 @@ import seriatim as sq
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import Unavailable, UsageError
 from seriatim.regions.journal.values import Asked, digest_of
-from seriatim.regions.sending import NumberRefused
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
 
@@ -63,9 +62,9 @@ def test_with_two_away_nothing_is_promised(two: Two, parties: tuple[str, str]) -
 
 def test_a_number_that_another_message_has_is_refused(two: Two) -> None:
     two.regions.publish(message("s", 1, "m1"))
-    with pytest.raises(NumberRefused, match="message m1 has number 1"):
+    with pytest.raises(sq.NumberRefused, match="message m1 has number 1"):
         two.regions.publish(message("s", 1, "other"))
-    with pytest.raises(NumberRefused, match="the highest number is 1"):
+    with pytest.raises(sq.NumberRefused, match="the highest number is 1"):
         two.regions.publish(message("s", 0, "lower"))
     with pytest.raises(UsageError, match="has the number 1 already"):
         two.regions.publish(message("s", 2, "m1"))
@@ -125,7 +124,7 @@ def test_one_box_can_be_enough(two: Two) -> None:
         assert numbers(regions.publish(message("s", 1, "m1"))) == [("s", 1, ("a",))]
         with pytest.raises(UsageError, match="numbers of the sender's own"):
             regions.publish(message("s"))
-        with pytest.raises(NumberRefused):
+        with pytest.raises(sq.NumberRefused):
             regions.publish(message("s", 1, "m2"))
     assert two.outbox(two.first) == ["m1"]
 
@@ -168,7 +167,7 @@ def test_in_a_transaction_of_the_application(two: Two) -> None:
         connection.execute("CREATE TABLE mine (id int)")
         sent = two.regions.publish([message("s", 1, "m1")], connection=connection)
         assert numbers(sent) == [("s", 1, ("b",))]
-        with pytest.raises(NumberRefused):
+        with pytest.raises(sq.NumberRefused):
             two.regions.publish([message("s", 1, "m2")], connection=connection)
         with pytest.raises(UsageError, match="a number of its own"):
             two.regions.publish([message("s")], connection=connection)

@@ -8,7 +8,6 @@ import pytest
 
 import seriatim as sq
 from seriatim.errors import Unavailable, UsageError
-from seriatim.regions.sending import NumberRefused
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
 
@@ -67,7 +66,7 @@ def test_what_is_not_confirmed_in_time_is_void(sender: Two) -> None:
         confirm(ones)
 
     slow._confirm = confirm_late  # type: ignore[union-attr, method-assign]
-    with pytest.raises(NumberRefused, match="wasn't confirmed"):
+    with pytest.raises(sq.NumberRefused, match="wasn't confirmed"):
         slow.send([message("s", ident="m1")])
     assert sender.regions.publish(message("s", ident="m1"))[0].number == 2
     assert [one[:2] for one in sender.has(sender.first) if one[2] == "m1"] == [("s", 2)]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from seriatim.box.connection.access import Transaction
-from seriatim.errors import SeriatimError, Unavailable, UsageError, shown
+from seriatim.errors import NumberRefused, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.votes import NO_NUMBER, Reply
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_votes import Sight, Way, see, strike, vote, withdraw
@@ -20,7 +20,7 @@ from seriatim.regions.journal.values import Holder, Reservation
 from seriatim.regions.numbered import Numbered, Place
 from seriatim.regions.numbering import of_journal, routed, with_number
 from seriatim.regions.pair import REGIONS, Pair, Routing
-from seriatim.regions.sending import NumberRefused, Sent
+from seriatim.regions.sending import Sent
 
 __all__ = ["RESERVED_S", "Reserving", "check_one_number"]
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from seriatim.box.connection.access import Transaction
-from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.errors import NumberRefused, Unavailable, UsageError, shown
 from seriatim.kernel.votes import NO_NUMBER, Reply, SendStep, Vote
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_votes import BoxVotes, Way, strike, vote
@@ -21,15 +21,9 @@ from seriatim.regions.pair import REGIONS, Pair, other_than
 from seriatim.regions.refusals import Refusals
 from seriatim.regions.units import Unit, as_units, numbers_by_queue, steps
 
-__all__ = ["NumberRefused", "Sending", "Sent"]
+__all__ = ["Sending", "Sent"]
 
 _JOURNAL = 2
-
-
-class NumberRefused(UsageError):
-    """A message didn't get its number, because another message has it, or a higher one. It isn't handed out under this number."""
-
-    code = "number-refused"
 
 
 @dataclass(frozen=True, slots=True)
