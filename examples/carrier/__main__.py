@@ -91,26 +91,43 @@ def work(region: str, dsns: list[str]) -> None:
 
 
 def main(server: str) -> dict[str, list[str]]:
-    """Send and handle; the statuses of each shipment, in the order in which they were handled, and what its parcel weighs in the end."""
+    """Send and handle; the statuses of each shipment, in the order in which they were handled, and what its parcel weighs in the end.
+
+    The databases of the boxes and the journal are made for it, and dropped in the end.
+    """
     dsns = [make_conninfo(server, dbname=name) for name in DATABASES]
-    with psycopg.connect(server, autocommit=True) as admin:
-        for name in DATABASES:
-            admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
-        with regions_of(dsns) as regions, psycopg.connect(dsns[2], autocommit=True) as journal:
-            for table in TABLES:
-                journal.execute(table.encode())
-            regions.define(*DEFINITIONS)
-            regions.publish(messages(range(1, 3)))
-            with dead_in_the_middle(admin, dsns, journal):
-                # The box of region a and its worker are gone: the sender goes on, and region b takes over.
-                regions.publish(messages(range(3, 5)))
-                while count(journal) < len(SHIPMENTS) * len(STATUSES):
-                    work_once(regions, "b")
-            regions.tend()  # region a is back, and gets what it lacks
-            work_once(regions, "a")  # of which nothing is left to handle
-            rows = journal.execute("SELECT shipment, status FROM history ORDER BY place").fetchall()
-            weights = dict(journal.execute("SELECT parcel, weight FROM parcels").fetchall())
+    with (
+        psycopg.connect(server, autocommit=True) as admin,
+        databases(admin),
+        regions_of(dsns) as regions,
+        psycopg.connect(dsns[2], autocommit=True) as journal,
+    ):
+        for table in TABLES:
+            journal.execute(table.encode())
+        regions.define(*DEFINITIONS)
+        regions.publish(messages(range(1, 3)))
+        with dead_in_the_middle(admin, dsns, journal):
+            # The box of region a and its worker are gone: the sender goes on, and region b takes over.
+            regions.publish(messages(range(3, 5)))
+            while count(journal) < len(SHIPMENTS) * len(STATUSES):
+                work_once(regions, "b")
+        regions.tend()  # region a is back, and gets what it lacks
+        work_once(regions, "a")  # of which nothing is left to handle
+        rows = journal.execute("SELECT shipment, status FROM history ORDER BY place").fetchall()
+        weights = dict(journal.execute("SELECT parcel, weight FROM parcels").fetchall())
     return {key: [*(status for its, status in rows if its == key), weights[key]] for key in SHIPMENTS}
+
+
+@contextmanager
+def databases(admin: psycopg.Connection) -> Iterator[None]:
+    """Databases that are there within the block."""
+    for name in DATABASES:
+        admin.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
+    try:
+        yield
+    finally:
+        for name in DATABASES:
+            admin.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
 @contextmanager
