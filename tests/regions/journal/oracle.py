@@ -155,7 +155,7 @@ class Oracle:
         it = self.sessions[held.session]
         if not self.holds(held):
             return False
-        it.done, it.until = through, self.now + lease
+        it.done, it.until, it.hole = through, self.now + lease, None
         if through == held.last:
             it.state = "idle"
         return True

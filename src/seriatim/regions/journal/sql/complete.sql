@@ -2,7 +2,7 @@
 -- Caller: claims.py. Locks: the session, until the transaction ends, which is at once. Index: the key.
 UPDATE {schema}.sessions
 SET
-    done_through = %(last)s,
+    done_through = %(last)s, hole_since = NULL,
     state = CASE WHEN %(ends)s::boolean THEN 0 ELSE 1 END,
     claim = CASE WHEN %(ends)s::boolean THEN NULL ELSE claim END,
     region = CASE WHEN %(ends)s::boolean THEN NULL ELSE region END,
