@@ -73,6 +73,8 @@ def _quickly(
     steps = {after.number - one.number for one, after in pairwise(rows)}
     if first.session != last.session or len(rows) > most or len(steps) > 1:
         return None
+    if any(one.over_through is not None and one.over_through >= first.number for one in rows):
+        return None  # the journal has gone back in time: the box knows more
     ident = str(uuid4())
     found = statements.alone(
         "claim_quickly", name=name, queue=queue, session=first.session, region=region, claim=ident, lease=lease,
@@ -404,7 +406,7 @@ def _failed(
     if entry == EntryState.FAILED:
         _stop(locked, session, state)
         if state == State.IDLE:
-            session.done_through = number
+            session.done_through, session.hole_since = number, None
     return EntryState(entry)
 
 
