@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 import seriatim as sq
 from seriatim.errors import Unavailable
 from seriatim.operations import identity
+from seriatim.regions.box_role import role_of
+from tests.blocked import wait_until_blocked
 from tests.regions.away import away
 from tests.regions.two import NAME, Two, message
 
@@ -67,6 +71,21 @@ def test_a_vote_from_before_a_restore_does_not_count(two: Two) -> None:
     sender._ask_box = ask_and_lose  # type: ignore[method-assign]
     with pytest.raises(sq.SeriatimError, match="restored"):
         sender.send([message("s", 1, "m1")])
+
+
+def test_a_restored_box_waits_for_calls_that_count_its_former_votes(two: Two) -> None:
+    def fence() -> None:
+        with two.second.access.transaction() as transaction:
+            transaction.do("region_fence", of_name=NAME, incarnation=2)
+
+    with ThreadPoolExecutor(1) as others:
+        with two.second.access.transaction() as transaction:
+            assert role_of(transaction, NAME, "b", holds=True).fence < 2
+            restored_since = others.submit(fence)
+            wait_until_blocked(two.second.dsn, by=transaction.connection)
+        restored_since.result()
+    with two.second.access.transaction() as transaction:
+        assert role_of(transaction, NAME, "b").fence == 2
 
 
 def test_a_new_box_in_place_of_a_lost_one_learns_first(two: Two, databases) -> None:

@@ -40,13 +40,19 @@ class Role:
         return self.learned == VOTES and not self.is_restored
 
 
-def role_of(transaction: Transaction, name: str, region: str) -> Role:
+def role_of(transaction: Transaction, name: str, region: str, *, holds: bool = False) -> Role:
     """The role of the box under a name.
+
+    Args:
+        transaction: of the box.
+        name: the name of the regions.
+        region: which of them it is.
+        holds: whether the fence stays as it is until the transaction ends: the other region can't vote again before, if it is restored.
 
     Raises:
         UsageError: it has none, or another one.
     """
-    found = transaction.maybe("region_role", of_name=name)
+    found = transaction.maybe("region_role_held" if holds else "region_role", of_name=name)
     if found is None:
         raise UsageError(
             f"the box isn't region {region} of {name!r}", where=transaction.access.place,

@@ -149,7 +149,7 @@ def vote(
         Unavailable: the definitions change again and again.
     """
     transaction.check_enabled()
-    role = role_of(transaction, name, region)
+    role = role_of(transaction, name, region, holds=counted is not None)
     if way is not Way.COPY and not role.votes:
         return BoxVotes([False] * len(messages), role.incarnation, is_asked=False)
     is_stale = counted is not None and counted < role.fence

@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
+from tests.blocked import wait_until_blocked
 from tests.box.given_up import given_up
 
 LAST = 2**53 - 1
@@ -68,21 +69,12 @@ def test_two_first_transactions_of_a_location_at_once(box, first_commits):
                 return tx.dispense("crm").first
 
         waiting = thread.submit(second)
-        wait_until_blocked(box, by=first)
+        wait_until_blocked(box.dsn, by=first.connection)
         if first_commits:
             first.connection.commit()
         else:
             first.connection.rollback()
         assert waiting.result() == (4 if first_commits else 1)
-
-
-def wait_until_blocked(box, by):
-    """Somebody waits for that transaction."""
-    deadline = time.monotonic() + 30
-    with psycopg.connect(box.dsn, autocommit=True) as connection:
-        blocked = "SELECT count(*) FROM pg_stat_activity WHERE %s = ANY(pg_blocking_pids(pid))"
-        while connection.execute(blocked, [by.connection.info.backend_pid]).fetchone() == (0,):
-            assert time.monotonic() < deadline, "nobody waits"
 
 
 def test_dispensing_holds_the_location_and_no_other(box):
@@ -133,7 +125,7 @@ def test_locations_are_taken_in_one_order_at_commit(box):
         publisher.publish([message("2", "a")])
         committing = thread.submit(publisher.connection.commit)
         try:
-            wait_until_blocked(box, by=holder)  # on a, and b is not held yet
+            wait_until_blocked(box.dsn, by=holder.connection)  # on a, and b is not held yet
             with transaction(box) as other:
                 other.connection.execute("SET LOCAL lock_timeout = '1s'")
                 assert other.dispense("b").first == 1

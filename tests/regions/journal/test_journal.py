@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -10,10 +11,11 @@ import seriatim as sq
 from seriatim.errors import ActionRefused, LeaseLost, UsageError
 from seriatim.kernel.claims import Action, Answer, EntryState
 from seriatim.kernel.votes import Vote
-from seriatim.regions.journal import forgetting
+from seriatim.regions.journal import forgetting, votes
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.statements import statement
 from seriatim.regions.journal.values import Asked, QueueRules, Token, digest_of
+from tests.blocked import wait_until_blocked
 from tests.regions.journal.given import NAME, QUEUE, answers, asked, claim_of, claimed, let_pass, numbered
 
 _WHO = {"actor": "ann", "reason": "a test"}
@@ -223,6 +225,27 @@ def test_the_time_of_a_hole_begins_anew_with_the_next_hole(journal):
     assert answers(claimed(journal, "a", asked("s", 3))) == [Answer.AHEAD]
 
 
+def test_a_hole_that_is_told_during_a_claim_is_over_with_it(journal):
+    claim = claim_of(claimed(journal, "a", asked("s", 1, 2)))
+    journal.tell(NAME, QUEUE, "b", asked("s", 2))
+    assert _session(journal).hole_since is not None
+    _complete(journal, _complete(journal, claim, 1))
+    assert _session(journal).hole_since is None
+    let_pass(journal, 200)
+    assert answers(claimed(journal, "a", asked("s", 4))) == [Answer.AHEAD]  # 3 is missing since now only
+    claim = claim_of(claimed(journal, "a", asked("t", 1)))
+    journal.tell(NAME, QUEUE, "b", asked("t", 3))
+    journal.fail(claim, 1, "a mistake", most=1, goes_on=True)
+    assert _session(journal, "t").hole_since is None
+
+
+def test_what_a_box_knows_to_be_over_counts_where_the_journal_went_back(journal):
+    _complete(journal, claim_of(claimed(journal, "a", asked("s", 1))))
+    found = claimed(journal, "b", asked("s", 2, 3, over=3))
+    assert answers(found) == [Answer.OVER] * 2
+    assert answers(claimed(journal, "b", asked("s", 4, 5, over=3))) == [Answer.TAKEN] * 2
+
+
 # ---- votes and reservations
 
 
@@ -251,6 +274,27 @@ def test_a_vote_of_a_call_from_before_a_restore_is_stale(journal):
     journal.fence(NAME, "a", 1)
     assert _votes(journal, numbered("s", 1), counted={"a": 1}) == [Vote.STALE]
     assert _votes(journal, numbered("s", 1), counted={"a": 2}) == [Vote.GRANTED]
+
+
+@pytest.mark.parametrize("act", ["vote", "bar"])
+def test_a_box_that_was_restored_waits_for_calls_that_count_its_former_votes(journal, journal_dsn, monkeypatch, act):
+    journal.fence(NAME, "a", 1)
+    lock, restored = votes.lock, []
+
+    def locked_late(statements, *arguments, **options):
+        if not restored:
+            restored.append(others.submit(journal.fence, NAME, "a", 2))
+            wait_until_blocked(journal_dsn, by=statements.connection)
+        return lock(statements, *arguments, **options)
+
+    monkeypatch.setattr(votes, "lock", locked_late)
+    with ThreadPoolExecutor(1) as others:
+        if act == "vote":
+            assert _votes(journal, numbered("s", 1), counted={"a": 1}) == [Vote.GRANTED]
+        else:
+            assert journal.bar(NAME, QUEUE, [numbered("s", 1)], age=0, counted={"a": 1}) == [Vote.GRANTED]
+        restored[0].result()
+    assert _votes(journal, numbered("s", 2), counted={"a": 1}) == [Vote.STALE]
 
 
 def test_a_message_is_barred_from_a_number_that_isnt_its_own(journal):

@@ -224,8 +224,10 @@ def fence(statements: Statements, name: str, region: str, incarnation: int) -> N
 
 
 def _is_stale(statements: Statements, name: str, counted: Mapping[str, int]) -> bool:
-    """Whether a call counts the vote of a box that was restored since."""
-    fences = {one.region: one.incarnation for one in statements.rows("read_regions", name=name)}
+    """Whether a call counts the vote of a box that was restored since. If not, no such box learns the numbers before the transaction ends."""
+    if not counted:
+        return False
+    fences = {one.region: one.incarnation for one in statements.rows("hold_regions", name=name)}
     return any(fences.get(region, 0) > incarnation for region, incarnation in counted.items())
 
 

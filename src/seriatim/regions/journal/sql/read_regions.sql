@@ -1,3 +1,3 @@
 -- The regions of a name.
--- Caller: votes.py, forgetting.py, views.py. Index: the key.
+-- Caller: forgetting.py, views.py. Index: the key.
 SELECT region, incarnation, outbox_since, queue_since, reported_at FROM {schema}.regions WHERE name = %(name)s ORDER BY region
