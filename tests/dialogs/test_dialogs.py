@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from uuid import UUID, uuid4
 
 import pytest
@@ -114,6 +115,24 @@ def test_moved_into_another_group(talk):
         assert delivery.group == str(group)
         assert [one.body for one in delivery] == [b"a", b"b", b"a", b"b"]
     assert invariants.broken(talk) == []
+
+
+def test_a_wait_for_one_dialog_goes_on_behind_messages_of_another(talk):
+    first = begun(talk, b"1")
+    second = begun(talk, b"2", related_to=first)
+
+    def answer(body):
+        with talk.session() as tx:
+            (message,) = tx.receive("inventory")
+            tx.send(message.dialog.handle, "ItemAdded", body)
+
+    answer(b"of the first")
+    with talk.session() as tx:
+        assert tx.receive("orders", dialog=second, wait=0.05) is None
+    with ThreadPoolExecutor(1) as others, talk.session() as tx:
+        sent = others.submit(answer, b"of the second")
+        assert [one.body for one in tx.receive("orders", dialog=second, wait="forever")] == [b"of the second"]
+        sent.result()
 
 
 def test_only_of_one_dialog(talk):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from os import getpid
@@ -12,7 +13,7 @@ from typing import NoReturn, Self, cast
 from uuid import UUID
 
 import psycopg
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.connection.application_connection import as_ours
@@ -49,6 +50,8 @@ _LOG = logging.getLogger("seriatim.box")
 _MOST_MESSAGES = 1_000_000
 #: A receiver that waits forever makes pauses while there is no connection.
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+#: Before a group is looked at again that had messages of other dialogs than the one that is waited for.
+_PAUSE_S = 0.5
 
 
 class Session(PublishVerbs, DialogVerbs):
@@ -244,6 +247,10 @@ class Session(PublishVerbs, DialogVerbs):
                 "receive can't wait in the middle of a transaction",
                 remedy="receive first in a session of box.session(), or don't wait",
             )
+        if wait_s and connection.pgconn.pipeline_status != PipelineStatus.OFF:
+            raise UsageError(
+                "receive can't wait in the driver's pipeline", remedy="receive before connection.pipeline()"
+            )
         group = str(group) if isinstance(group, UUID) else group
         is_free = self._own and is_idle(connection)
         with translated(self._place):
@@ -339,13 +346,20 @@ class Session(PublishVerbs, DialogVerbs):
             raise UsageError(f"the dialog {dialog} is elsewhere", where=where, remedy="receive it from there")
         if is_free:
             self._ours.commit()  # only looked
-        wait = FOREVER if wait_s == math.inf else wait_s or None
-        whole = self.receive(queue, limit=_MOST_MESSAGES, group=own_group, wait=wait)
-        if whole is None:
-            return None
-        self._put_back()
-        found = first_of(self.transaction, handle_of(dialog))
-        return self.receive(queue, limit=min(limit, found), group=own_group) if found else None
+        until = time.monotonic() + wait_s
+        while True:
+            wait = FOREVER if wait_s == math.inf else max(until - time.monotonic(), 0.0) or None
+            if self.receive(queue, limit=_MOST_MESSAGES, group=own_group, wait=wait) is None:
+                return None
+            self._put_back()
+            if found := first_of(self.transaction, handle_of(dialog)):
+                return self.receive(queue, limit=min(limit, found), group=own_group)
+            # The group has messages of other dialogs only.
+            if (left_s := until - time.monotonic()) <= 0 or not wait_s:
+                return None
+            self.transaction.commit()
+            if self._access.ending.wait(min(left_s, _PAUSE_S)):
+                return None
 
     @property
     def _worked_on(self) -> Delivery | None:
