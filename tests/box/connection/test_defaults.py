@@ -121,6 +121,7 @@ def test_the_box_sets_what_it_relies_on(shop):
         "SET ROLE pg_monitor",
         "SELECT set_config('array_nulls', 'off', FALSE), set_config('search_path', 'nowhere', FALSE)",
         "SET statement_timeout = 123456; SET idle_in_transaction_session_timeout = 123456",
+        "LISTEN jobs",
         psycopg.IsolationLevel.SERIALIZABLE,
     ],
 )
@@ -137,6 +138,7 @@ def test_what_one_session_sets_is_not_the_next_ones(box, statement):
         tx.publish([order(), order()])
     with box.session() as tx:
         assert tx.connection is kept
+        assert tx.connection.execute("SELECT pg_listening_channels()").fetchall() == []
         assert ("123456",) not in tx.connection.execute("SELECT setting FROM pg_settings").fetchall()
         for message in tx.receive("q", limit=3):
             check(message)

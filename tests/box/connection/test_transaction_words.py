@@ -51,6 +51,8 @@ def test_what_does_nothing_to_it(text):
         ("set role x", Effect.SETS),
         ("RESET ALL", Effect.SETS),
         ("DISCARD TEMP", Effect.SETS),
+        ("listen jobs", Effect.SETS),
+        ("UNLISTEN jobs", Effect.NONE),
         ("SELECT set_config('search_path', 'x', FALSE)", Effect.SETS),
         ("SELECT set_config('a.b', '1', TRUE), set_config('a.b', '1', %s)", Effect.SETS),
         ("SELECT 'set_config( x'; COMMIT; SELECT ',true)'", Effect.ENDS),

@@ -383,6 +383,38 @@ def test_a_wait_in_a_transaction_is_refused(queue):
         tx.receive("orders", wait="5s")
 
 
+def test_a_wait_in_the_drivers_pipeline_is_refused(queue):
+    with (
+        queue.session() as tx,
+        tx.connection.pipeline(),
+        pytest.raises(sq.UsageError, match="can't wait in the driver's pipeline"),
+    ):
+        tx.receive("orders", wait=1)
+
+
+def test_a_notification_of_the_applications_ends_no_wait(queue):
+    with ThreadPoolExecutor(1) as others:
+        with queue.session() as tx:
+            # Within a transaction, a connection begins to listen at its commit: behind this session's reset.
+            tx.connection.execute("LISTEN jobs")
+            tx.connection.commit()
+            pid = tx.connection.info.backend_pid
+            received = others.submit(_noticed, queue, pid)
+            assert tx.receive("orders", wait=PATIENCE_S).messages[0].sequence == 1
+        received.result(PATIENCE_S)
+
+
+def _noticed(queue, pid):
+    """Notify a receiver of something else, once it waits, and then publish."""
+    with psycopg.connect(queue.dsn, autocommit=True) as connection:
+        waits = f"SELECT count(*) FROM {queue.schema}.waiters WHERE channel = %s"
+        while connection.execute(waits, [f"seriatim_{pid}"]).fetchone() == (0,):
+            pass
+        connection.execute("NOTIFY jobs, 'hello'")
+        connection.execute("NOTIFY jobs")
+    publish(queue, order("a", 1))
+
+
 def test_a_wait_ends(queue):
     with queue.session() as tx:
         assert tx.receive("orders", wait=0.05) is None

@@ -50,7 +50,7 @@ _TOLD: Mapping[bytes, bytes] = {
     b"standard_conforming_strings": b"on",
 }
 _LIMIT = "idle_in_transaction_session_timeout"
-_RESET = sql.SQL("RESET SESSION AUTHORIZATION; RESET ALL; ")
+_RESET = sql.SQL("RESET SESSION AUTHORIZATION; RESET ALL; UNLISTEN *; ")
 
 
 def set_for_transactions(connection: psycopg.Connection, *, reads_only: bool = False) -> None:

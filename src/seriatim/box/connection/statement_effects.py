@@ -23,12 +23,14 @@ class Effect(Flag):
     ENDS = auto()
     #: It goes back to a savepoint.
     GOES_BACK = auto()
-    #: It sets something for the connection, which holds after the transaction: ``SET``, ``RESET``, ``DISCARD``.
+    #: It sets something for the connection, which holds after the transaction: ``SET``, ``RESET``, ``DISCARD``, ``LISTEN``.
     SETS = auto()
 
 
 #: In a text without any of these there is nothing to find.
-_ANY = re.compile(r"abort|begin|commit|discard|end|prepare|reset|rollback|\bset\b|set_config|start", re.IGNORECASE)
+_ANY = re.compile(
+    r"abort|begin|commit|discard|end|\blisten|prepare|reset|rollback|\bset\b|set_config|start", re.IGNORECASE
+)
 _TOKEN = re.compile(
     r"""
       (?P<blank> \s+ | --[^\n\r]* )
@@ -86,7 +88,7 @@ def _effect_of_one(words: list[str]) -> Effect:
             return Effect.ENDS
         case ["SET", second, *_] if second not in _OF_TRANSACTION:
             return Effect.SETS
-        case ["RESET" | "DISCARD", *_]:
+        case ["RESET" | "DISCARD" | "LISTEN", *_]:
             return Effect.SETS
     return Effect.NONE
 

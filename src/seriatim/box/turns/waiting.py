@@ -45,7 +45,7 @@ class Waiter:
         )  # nobody waits in a transaction of the caller's
         self._ends = ends
         self._queue_id = queue_id
-        self._channel = b"seriatim_%d" % self._connection.info.backend_pid
+        self._channel = f"seriatim_{self._connection.info.backend_pid}"
         self._is_deaf = self._connection.is_pooled
         self._is_listening = False
         #: The number under which it has asked to be called; None: it hasn't, or was called.
@@ -68,8 +68,8 @@ class Waiter:
         if self._is_deaf or self._waiter is not None:
             self._transaction.commit()
             return
-        self._waiter = self._commit_with("register", ahead=b"LISTEN " + self._channel, chain=True)
-        self._is_listening = True
+        self._is_listening = True  # also where the exchange is interrupted
+        self._waiter = self._commit_with("register", ahead=b"LISTEN " + self._channel.encode(), chain=True)
 
     def wait(self, timeout_s: float) -> bool:
         """Commit, and wait until a publisher notifies, a timer of the queue is due, the seconds are over, or the wait shall end.
@@ -90,7 +90,7 @@ class Waiter:
                 break
         if not self._is_called:
             return False
-        commit_alone(self._connection, b"UNLISTEN " + self._channel)
+        commit_alone(self._connection, b"UNLISTEN " + self._channel.encode())
         self._is_listening = False
         return True
 
@@ -110,8 +110,11 @@ class Waiter:
             time.sleep(timeout_s)
             return False
         for call in self._connection.notifies(timeout=timeout_s, stop_after=1):
-            self._call = self._waiter, int(call.payload or 0)  # whoever calls everybody names none
-            self._waiter = None
+            if call.channel != self._channel or self._waiter is None:
+                continue  # an application's, or the second of two calls
+            newest = int(call.payload or 0)  # whoever calls everybody names none
+            if not newest or newest >= self._waiter:  # else it was for who waited with this connection before
+                self._call, self._waiter = (self._waiter, newest), None
         return self._is_called
 
     def pass_on(self) -> None:
@@ -121,7 +124,7 @@ class Waiter:
 
     def _leave(self) -> None:
         if self._is_listening:
-            self._connection.execute(b"UNLISTEN " + self._channel)
+            self._connection.execute(b"UNLISTEN " + self._channel.encode())
             self._is_listening = False
         if self._waiter is not None:
             self._transaction.do("unregister", waiter=self._waiter)
