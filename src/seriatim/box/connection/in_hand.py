@@ -64,7 +64,8 @@ TRANSITIONS: Mapping[State, Mapping[Event, State]] = {
         Event.COMMITTED: State.COMMITTED,
         Event.TAKEN_OVER: State.ELSEWHERE,
     },
-    State.LEFT: {Event.RETURNED: State.PUT_BACK, Event.ROLLED_BACK: State.LOST},
+    # What follows the statement is another transaction, which may end, too.
+    State.LEFT: {Event.RETURNED: State.PUT_BACK, Event.ROLLED_BACK: State.LOST, Event.ENDED: State.LEFT},
     State.DONE: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
     State.PUT_BACK: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
     State.ELSEWHERE: {Event.ROLLED_BACK: State.LOST, Event.END_ROLLED_BACK: State.OPEN},
