@@ -11,7 +11,7 @@ from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event, InHand, State
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.causes import Causes
-from seriatim.errors import UsageError, shown
+from seriatim.errors import Unavailable, UsageError, shown
 from seriatim.pipeline.types.message import Received
 
 __all__ = ["Completion", "Delivery", "DeliveryStatus", "EarlyEnds", "Mark"]
@@ -144,6 +144,11 @@ class Delivery(InHand):
             self._refuse_ended()
             if self.state is State.OPEN:
                 self._complete()
+                if self.state.is_refused:  # its own statement seems to have ended the transaction
+                    raise Unavailable(
+                        "an answer of PostgreSQL broke off: whether the delivery is completed isn't known",
+                        where=self._place, remedy="repeat the transaction",
+                    )  # fmt: skip
                 self.happens(Event.COMPLETED)
 
     def done_through(self, count: int) -> None:
