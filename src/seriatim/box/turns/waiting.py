@@ -112,7 +112,7 @@ class Waiter:
         for call in self._connection.notifies(timeout=timeout_s, stop_after=1):
             if call.channel != self._channel or self._waiter is None:
                 continue  # an application's, or the second of two calls
-            newest = int(call.payload or 0)  # whoever calls everybody names none
+            newest = int(call.payload or 0)  # a call to every receiver names no waiter
             if not newest or newest >= self._waiter:  # else it was for who waited with this connection before
                 self._call, self._waiter = (self._waiter, newest), None
         return self._is_called
