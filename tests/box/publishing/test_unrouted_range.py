@@ -57,16 +57,24 @@ def received(box, limit=10):
         return [] if delivery is None else [message.context["version"] for message in delivery]
 
 
+@contextmanager
+def each_connection(box, more=0):
+    """A session on each connection that the box has, at once, and on so many new ones."""
+    of_box = box._connections._shared.pool.get_stats()["pool_size"]
+    with ExitStack() as sessions:
+        yield [sessions.enter_context(box.session()) for _ in range(of_box + more)]
+
+
 def asked(box, clock):
-    """Let the box's connections find where to look, which they then believe for a while."""
+    """Let each of the box's connections find where to look, which it then believes for a while: whoever asks next may take any of them."""
     for _ in range(2):
         clock.now += 20
-        box.tick()
-        assert received(box) == []
-    with box.session() as tx:
-        found, _ = tx.connection.settled
-    assert found != EVERYWHERE
-    return found
+        with each_connection(box) as sessions:
+            assert [tx.receive("q") for tx in sessions] == [None] * len(sessions)
+    with each_connection(box) as sessions:
+        found = [tx.connection.settled[0] for tx in sessions]
+    assert EVERYWHERE not in found
+    return found[0]
 
 
 @contextmanager
@@ -136,9 +144,8 @@ def test_what_waits_does_not_keep_what_was_routed_before(queued, clock):
 
 def test_another_connection_knows_nothing_of_it(queued, clock):
     asked(queued, clock)
-    with queued.session() as one, queued.session() as another:
-        found = [each.connection.settled is None for each in (one, another)]
-    assert sorted(found) == [False, True]
+    with each_connection(queued, more=1) as sessions:
+        assert [tx.connection.settled is None for tx in sessions].count(True) == 1
 
 
 def test_more_than_is_routed_at_once_is_routed_in_order(queued, clock):
@@ -169,11 +176,9 @@ def test_what_was_routed_and_cannot_be_vacuumed_is_not_read_again(queued, clock,
 
 def flush_counts(box):
     """Let each of the box's connections tell now what it has read: routing may take another one than receiving."""
-    # As many as there are: one more would be new, and know nothing of where to look.
-    of_box = box._connections._shared.pool.get_stats()["pool_size"]
-    with ExitStack() as sessions:
-        for _ in range(of_box):
-            sessions.enter_context(box.session()).connection.execute("SELECT pg_stat_force_next_flush()")
+    with each_connection(box) as sessions:
+        for tx in sessions:
+            tx.connection.execute("SELECT pg_stat_force_next_flush()")
 
 
 def read_for_one(box, one, version):
