@@ -14,6 +14,7 @@ import pytest
 from seriatim import Queue, Standard
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
+from seriatim.spark.deliver import port as port_module
 from seriatim.spark.deliver.outbox import Kept, Outbox, folder_name
 from seriatim.spark.deliver.outgoing import Outgoing
 from seriatim.spark.deliver.port import Port
@@ -324,6 +325,22 @@ def test_killed_at_any_step_of_delivering_what_waited_it_arrives_once_and_in_ord
             break
     assert left[0]
     assert after > 10
+
+
+@pytest.mark.parametrize("begins", ["at the first step", "before each folder is synced"])
+def test_a_query_that_begins_while_what_waited_is_carried_leaves_it_alone(tmp_path, monkeypatch, begins):
+    way = waiting_port(tmp_path)
+    real = port_module.sync_folder
+
+    def synced(folder):
+        if begins == "before each folder is synced" or not numbers(tmp_path / "out")[1:]:
+            way.begin()
+        real(folder)
+
+    monkeypatch.setattr(port_module, "sync_folder", synced)
+    way.carry()
+    assert way.waiting() is None
+    assert numbers(tmp_path / "out") == [1, 2, 3, 4]
 
 
 def test_a_batch_that_is_replaced_while_it_is_carried_is_carried_again(tmp_path):

@@ -3,6 +3,7 @@
     out/orders/
     ├── .seriatim                     whose folder this is
     ├── .staging-7/                   what isn't complete; gone when nothing is written
+    ├── .staging-7-carried/           likewise, of a batch that waited and is copied here
     ├── batch=0000000000/
     │   ├── part-00000.json
     │   └── part-00001.json
@@ -12,7 +13,8 @@ A reader that takes batches in order of name, and the files of a batch in order 
 Spark, pyarrow and the shell's ``*`` ignore names that begin with a dot, so each of them sees every row once.
 
 *Exactly once.* A batch's files are written and synced under ``.staging-…`` and renamed into place as one
-folder. A process that is killed before the rename leaves only staging, which the next batch removes. If it is killed
+folder. What waited is copied by another thread than the one that begins the next batch, so it has a staging of its own. A
+process that is killed before the rename leaves only staging, which the next batch removes. If it is killed
 after the rename, Spark runs the batch again, because it was not committed; the batch is then
 replaced: the old folder is renamed away, the new folder into place, and the old folder removed. After a kill between
 these two renames, the batch is missing until the replay, but never there twice.
@@ -31,7 +33,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -70,6 +72,11 @@ class Port:
     def staging(self) -> Path:
         """The folder where the files of the present batch are written."""
         return self.root / (f"{_STAGING}-{self.fence}" if self.fence else _STAGING)
+
+    @property
+    def _carried(self) -> Path:
+        """The folder to which a batch that waited is copied."""
+        return self.root / f"{self.staging.name}-carried"
 
     def folder(self, batch: int) -> Path:
         """The folder of a finished batch."""
@@ -161,7 +168,7 @@ class Port:
         """Write whose folder it is, and then remove what other runs have staged."""
         write_synced(self.root / _MANIFEST, json.dumps(manifest, indent=2).encode())
         for staging in self.root.glob(f"{_STAGING}*"):
-            if staging != self.staging:
+            if staging not in (self.staging, self._carried):
                 shutil.rmtree(staging, ignore_errors=True)
 
     def manifest(self) -> dict[str, object] | None:
@@ -210,15 +217,15 @@ class Port:
         Raises:
             OSError: the port can't be written.
         """
-        self.begin()
-        self.staging.mkdir()
+        shutil.rmtree(self._carried, ignore_errors=True)
+        self._carried.mkdir()
         names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
         for name in names:
-            with (folder / name).open("rb") as source, (self.staging / name).open("wb") as copy:
+            with (folder / name).open("rb") as source, (self._carried / name).open("wb") as copy:
                 shutil.copyfileobj(source, copy, _COPY_BYTES)
                 copy.flush()
                 os.fsync(copy.fileno())
-        self.publish(batch, [(name, name) for name in names])
+        self._publish(self._carried, batch, [(name, name) for name in names])
 
     def publish(self, batch: int, parts: Iterable[tuple[str, str]]) -> None:
         """Put a batch in place; it replaces an earlier copy of itself.
@@ -232,23 +239,25 @@ class Port:
             OSError: the port can't be written, or is no longer the folder that was claimed.
             CheckpointMismatch: a later run has taken over.
         """
+        self._publish(self.staging, batch, list(parts))
+
+    def _publish(self, staging: Path, batch: int, parts: Sequence[tuple[str, str]]) -> None:
         self.check_fence()
-        complete, replaced = self.staging / "complete", self.staging / "replaced"
-        listed = list(parts)
-        if listed:
+        complete, replaced = staging / "complete", staging / "replaced"
+        if parts:
             complete.mkdir()
-            for staged, name in listed:
-                (self.staging / staged).rename(complete / name)
+            for staged, name in parts:
+                (staging / staged).rename(complete / name)
             sync_folder(complete)
         final = self.folder(batch)
         if final.exists():
-            self.staging.mkdir(exist_ok=True)
+            staging.mkdir(exist_ok=True)
             final.rename(replaced)
-        if listed:
+        if parts:
             complete.rename(final)
-        if listed or replaced.exists():
+        if parts or replaced.exists():
             sync_folder(self.root)
-        shutil.rmtree(self.staging, ignore_errors=True)
+        shutil.rmtree(staging, ignore_errors=True)
 
     def remove(self, batch: int) -> None:
         """Remove a batch in one step, so that never half of it is there. Allowed while another batch is being written."""
