@@ -6,8 +6,11 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from seriatim.spark.control.commands import Command
+import pytest
+
+from seriatim.spark.control.commands import RESUBMIT, Command
 from seriatim.spark.resequence.commands import REMEMBERED
+from seriatim.spark.state.packets import from_bytes
 from tests.spark.resequence.one_bucket import OneBucket, packet
 
 AT = 1_700_000_000_000_000
@@ -74,3 +77,39 @@ def test_a_command_for_a_destination_that_is_gone_is_refused() -> None:
     operator.run([], [packet([("a", 1, 1)])])
     (answer,) = operator.run([replace(command("suspend", "a"), queue="gone")], [])
     assert (answer["result"], answer["why"]) == ("refused", "the pipeline has no destination 'gone'")
+
+
+def put_back(key: str, number: int) -> Command:
+    row = {"key": key, "number": number, "arrival": 0}
+    return command(RESUBMIT, key, arguments={"row": row, "sequence": number, "size": None, "time": None})
+
+
+def released(rows: Any) -> list[tuple[str, int, bool]]:
+    """What left in a call, in order: (group, number, late)."""
+    tables = [from_bytes(bytes(one)) for one in rows["packet"].dropna()]
+    left = [row for table in tables for row in table.to_pylist() if row["disposition"] == "released"]
+    return [(row["key"], row["number"], row["late"]) for row in left]
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_what_follows_a_message_that_was_put_back_is_obeyed_behind_it(backwards: bool) -> None:
+    operator = OneBucket()
+    assert released(operator.called(AT, [packet([("a", 1, 1), ("a", 4, 2)])])) == [("a", 1, False)]
+    commands = [
+        command("suspend", "b"),
+        put_back("a", 2),
+        command("skip_hole", "a", arguments={"through": 3}),
+        put_back("a", 3),
+        command("skip_hole", "b"),
+    ]
+    found = operator.called(AT + 1, [packet([("a", 5, 3)])], commands, backwards=backwards)
+    assert released(found) == [("a", 2, False), ("a", 4, False), ("a", 3, True), ("a", 5, False)]
+    (report,) = map(json.loads, found["report"].dropna())
+    assert [(one["verb"], one["result"]) for one in report["answers"]] == [
+        ("suspend", "unknown"), ("resubmit", "done"), ("skip_hole", "done"), ("resubmit", "done"), ("skip_hole", "unknown"),
+    ]  # fmt: skip
+    assert report["put_back"] == {"q": 2}
+    again = operator.called(AT + 2, [], [commands[1], commands[2], commands[1]])
+    assert released(again) == []
+    (report,) = map(json.loads, again["report"].dropna())
+    assert {one["result"] for one in report["answers"]} == {"repeated"}

@@ -7,6 +7,7 @@ state.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -154,7 +155,7 @@ class Bucket:
         self._counts = empty_ints(len(Disposition))
         self._answers: list[dict[str, Any]] = []
         self._events: list[dict[str, Any]] = []
-        self._put_back: dict[str, int] = {}
+        self._put_back: Counter[str] = Counter()
         self._found = self._queues_of_rows()
         self._refused = self._why_refused()
 
@@ -209,20 +210,19 @@ class Bucket:
                 found[row] = Became(disposition, reason)
         return found
 
-    def carry_on(self, before: Bucket, answers: list[dict[str, Any]], put_back: dict[str, int]) -> None:
-        """Report, too, what an earlier call of this batch did: its rows were put back by commands.
+    def has_put_back(self, answers: list[dict[str, Any]], by_queue: Mapping[str, int]) -> None:
+        """Note that its rows were put back by commands: the answers to these, and how many it took in, by queue."""
+        self._answers += answers
+        self._put_back.update(by_queue)
 
-        Args:
-            before: that call.
-            answers: to the commands.
-            put_back: how many of its rows were taken in, by queue.
-        """
-        self._answers = [*before._answers, *answers, *self._answers]
+    def carry_on(self, before: Bucket) -> None:
+        """Report, too, what the call before this one did, of the same batch."""
+        self._answers = [*before._answers, *self._answers]
         self._events = [*before._events, *self._events]
         self._skipped = [*before._skipped, *self._skipped][:MOST_SKIPPED]
         self._skipped_holes += before._skipped_holes
         self._skipped_numbers += before._skipped_numbers
-        self._put_back = put_back
+        self._put_back += before._put_back
 
     def due(self) -> int:
         """When the bucket's next timer is due, microseconds; `FOREVER` if none runs."""

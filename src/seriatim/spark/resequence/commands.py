@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,14 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
 from seriatim.kernel.states import Action, GroupState
 from seriatim.pipeline.declared.queue import Queue
-from seriatim.spark.control.commands import LOOK, OBEYED_HERE, Answer, Command
+from seriatim.spark.control.commands import LOOK, OBEYED_HERE, RESUBMIT, Answer, Command
 from seriatim.spark.resequence.group_views import fitting, views
 from seriatim.spark.state.buckets import bucket_ids
 from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import Bodies, chunk_of, row_of
 
-__all__ = ["MOST_SEEN", "REMEMBERED", "Obeying", "commands_in", "in_buckets"]
+__all__ = ["MOST_SEEN", "REMEMBERED", "Obeying", "commands_in", "in_buckets", "in_calls"]
 
 #: How many commands a bucket remembers as obeyed.
 REMEMBERED = 256
@@ -61,6 +62,25 @@ def commands_in(contents: Iterable[str]) -> list[Command]:
     """The commands of a batch's rows, in the order of the log."""
     found = sorted((json.loads(content) for content in contents), key=lambda one: one["order"])
     return [Command.of(one) for one in found]
+
+
+def in_calls(commands: Iterable[Command]) -> tuple[list[tuple[list[Command], list[Command]]], list[Command]]:
+    """Cut a batch's commands into calls of the operator, in the order of the log.
+
+    A call obeys commands before it takes messages in. So those that follow messages which were put back need another call.
+
+    Returns:
+        for each call that puts messages back: the commands before, and those that do so; and the commands that follow.
+    """
+    calls: list[tuple[list[Command], list[Command]]] = []
+    others: list[Command] = []
+    for is_back, run in groupby(commands, lambda command: command.verb == RESUBMIT):
+        if is_back:
+            calls.append((others, list(run)))
+            others = []
+        else:
+            others = list(run)
+    return calls, others
 
 
 class Obeying:

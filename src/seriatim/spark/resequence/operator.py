@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +14,11 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.time import FOREVER, NEVER
-from seriatim.spark.control.commands import RESUBMIT, Command
+from seriatim.spark.control.commands import Answer, Command
 from seriatim.spark.control.due import BIT, DUE, SLOT, bit_at, place_of
 from seriatim.spark.control.log import COMMAND, FINISH
 from seriatim.spark.resequence.bucket import Bucket, Plan
-from seriatim.spark.resequence.commands import REMEMBERED, commands_in
+from seriatim.spark.resequence.commands import REMEMBERED, commands_in, in_calls
 from seriatim.spark.resequence.first_numbers import START_KEY, START_NEXT, START_QUEUE, first_numbers_in
 from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.resequence.resubmitted import answer_to, never_late, refusal_of, rows_of
@@ -91,50 +91,55 @@ class Resequencer(StatefulProcessor):
         index = self._load(int(key[0]))
         tables = [from_bytes(packet) for packet in packets if packet]
         at, now = now, self._now(now, timerValues)
-        commands = commands_in(told)
-        again = [command for command in commands if command.verb == RESUBMIT]
-        if again:
-            yield from self._put_back(key, index, commands, tables, now, at, finish=FINISH in kinds)
-            return
+        earlier, commands = in_calls(commands_in(told))
+        before, decided = self._put_back(index, earlier, now, at)
         bucket = self._bucket(index, tables)
-        obeyed = bucket.obey(commands, now, at) if told else False
+        obeyed = bucket.obey(commands, now, at) if commands else False
         # A tick that finds nothing due changes nothing. A witness leaves a state, though its packet is empty.
-        wanted = packets or obeyed or FINISH in kinds or bucket.due() <= now or index.departed
-        decided = self._call(index, bucket, now, finish=FINISH in kinds) if wanted else ()
+        if packets or before or obeyed or FINISH in kinds or bucket.due() <= now or index.departed:
+            decided += self._call(index, bucket, now, finish=FINISH in kinds)
+        for call in reversed(before):
+            bucket.carry_on(call)
         yield from self._told(key, bucket, decided)
 
     def _put_back(
-        self,
-        key: Any,
-        index: Index,
-        commands: list[Command],
-        tables: list[pa.Table],
-        now: int,
-        at: int,
-        *,
-        finish: bool,
-    ) -> Iterator[pd.DataFrame]:
-        """Obey commands of which some put messages back, in a call of its own, and then judge the data."""
-        plan, answers = never_late(self._plan), []
-        taken: list[Command] = []
-        for command in commands:
-            if command.verb == RESUBMIT:
-                refused = refusal_of(command, plan, (*index.obeyed, *(one.id for one in taken)))
-                if refused is None:
+        self, index: Index, earlier: Sequence[tuple[list[Command], list[Command]]], now: int, at: int
+    ) -> tuple[list[Bucket], list[bytes]]:
+        """Put messages back by commands, in calls of their own before that of the data.
+
+        Args:
+            index: the bucket's state; changed in place.
+            earlier: for each call the commands before, and those that put messages back.
+            now: the time of a call.
+            at: the time of the batch.
+
+        Returns:
+            the calls, and the packets that they have decided.
+        """
+        schema, plan = pa.ipc.read_schema(pa.py_buffer(self._schema)), never_late(self._plan)
+        calls: list[Bucket] = []
+        packets: list[bytes] = []
+        known = set(index.obeyed)
+        for commands, again in earlier:
+            taken: list[Command] = []
+            refused: list[Answer] = []
+            for command in again:
+                refusal = refusal_of(command, plan, known)
+                if refusal is None:
                     taken.append(command)
+                    known.add(command.id)
                 else:
-                    answers.append(refused)
-        schema = pa.ipc.read_schema(pa.py_buffer(self._schema))
-        first = self._bucket(index, [rows_of(taken, plan, schema)] if taken else [], plan)
-        first.obey([command for command in commands if command.verb != RESUBMIT], now, at)
-        decided = [to_bytes(table).to_pybytes() for table in first.take(now)]
-        answers += [answer_to(command, became) for command, became in zip(taken, first.became(), strict=True)]
-        index.obeyed = (*index.obeyed, *(command.id for command in taken))[-REMEMBERED:]
-        bucket = self._bucket(index, tables)
-        decided += self._call(index, bucket, now, finish=finish)
-        by_queue = Counter(str(command.queue) for command in taken)
-        bucket.carry_on(first, [{**answer.to_json(), "at": at} for answer in answers], dict(by_queue))
-        yield from self._told(key, bucket, decided)
+                    refused.append(refusal)
+            bucket = self._bucket(index, [rows_of(taken, plan, schema)] if taken else [], plan)
+            if commands:
+                bucket.obey(commands, now, at)
+            packets += [to_bytes(table).to_pybytes() for table in bucket.take(now)]
+            answers = [answer_to(command, became) for command, became in zip(taken, bucket.became(), strict=True)]
+            index.obeyed = (*index.obeyed, *(command.id for command in taken))[-REMEMBERED:]
+            by_queue = Counter(str(command.queue) for command in taken)
+            bucket.has_put_back([{**answer.to_json(), "at": at} for answer in refused + answers], by_queue)
+            calls.append(bucket)
+        return calls, packets
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         """Judge timers of the event clock that are due, if nothing arrived."""

@@ -11,7 +11,7 @@ operator log ``message_id``, ``disposition``, ``edited``.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -73,7 +73,7 @@ def never_late(plan: Plan) -> Plan:
     return replace(plan, queues=tuple(of(queue) for queue in plan.queues))
 
 
-def refusal_of(command: Command, plan: Plan, obeyed: Sequence[str]) -> Answer | None:
+def refusal_of(command: Command, plan: Plan, obeyed: Container[str]) -> Answer | None:
     """The answer to a command that isn't obeyed; None: it is."""
     if command.id in obeyed:
         return Answer.to(_shortened(command), "repeated", why="the message was put back before")
