@@ -14,7 +14,6 @@ import json
 import os
 import re
 import time
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -71,13 +70,11 @@ class Row:
 
     Args:
         message: as it was written.
-        number: 0, 1 …: its number among the messages of its batch and destination with its id.
         fields: its fields, with the edits.
         edited: the names of the edited fields.
     """
 
     message: SetAside
-    number: int
     fields: Mapping[str, Any]
     edited: tuple[str, ...] = ()
 
@@ -136,11 +133,11 @@ def rows_set_aside(
     """
     chosen = dispositions or (DISPOSITIONS if message_ids else USUAL)
     found = [
-        row
-        for row in _numbered(read_set_aside(folder, wanted=wanted))
-        if row.message.disposition in chosen
-        and destination in (None, row.message.destination)
-        and (not message_ids or row.message.message_id in message_ids)
+        Row(message, message.fields)
+        for message in read_set_aside(folder, wanted=wanted)
+        if message.disposition in chosen
+        and destination in (None, message.destination)
+        and (not message_ids or message.message_id in message_ids)
     ]
     if missing := set(message_ids) - {row.message.message_id for row in found}:
         raise UsageError(
@@ -163,8 +160,8 @@ def edited_rows(folder: Path, lines: Iterable[bytes], name: str) -> list[Row]:
         UsageError: a line is no message of this folder, or something was edited that can't be; names up to ten lines.
     """
     known: dict[tuple[Any, ...], Row] = {}
-    for row in _numbered(read_set_aside(folder)):
-        known[_place(row.message.fields)] = row  # the latest, if it was set aside more than once
+    for message in read_set_aside(folder):
+        known[_place(message.fields)] = Row(message, message.fields)  # the latest, if it was set aside more than once
     found: dict[tuple[Any, ...], Row] = {}
     faults: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -319,16 +316,9 @@ def _told(row: Row, result: str, *, destination: str | None, why: str | None = N
 
 def _id_of(place: PipelinePlace, row: Row, destination: str) -> str:
     """The id of the command that puts a message back: made of what says which message it is."""
-    which = (place.id, row.message.batch, row.message.message_id, row.number, destination)
+    its = row.message
+    which = (place.id, its.batch, its.message_id, its.number, destination)
     return blake2b(json.dumps(which).encode(), digest_size=16).hexdigest()
-
-
-def _numbered(messages: Iterable[SetAside]) -> Iterator[Row]:
-    seen: Counter[tuple[Any, ...]] = Counter()
-    for message in messages:
-        which = (message.batch, message.destination, message.message_id)
-        yield Row(message, seen[which], message.fields)
-        seen[which] += 1
 
 
 def _place(fields: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -16,9 +17,14 @@ __all__ = ["SetAside", "SetAsideFilter", "read_set_aside", "reason_of"]
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A message that a destination did not release, or that has no destination; `fields` has all its written fields."""
+    """A message that a destination did not release, or that has no destination.
+
+    `number` is its number (0, 1 …) among all messages of its batch and destination with its id, whichever are read;
+    `fields` has all its written fields.
+    """
 
     batch: int
+    number: int
     destination: str | None
     disposition: str
     reason: str
@@ -79,15 +85,24 @@ def read_set_aside(
         CheckpointMismatch: a line is damaged.
     """
     chosen = wanted or SetAsideFilter(disposition)
-    for batch in sorted(folder.glob("batch=*")):
-        for file in filter(chosen.fits_file, sorted(batch.glob("part-*"))):
+    for folder_of_batch in sorted(folder.glob("batch=*")):
+        batch = int(folder_of_batch.name.removeprefix("batch="))
+        files = sorted(folder_of_batch.glob("part-*"))
+        fitting = set(filter(chosen.fits_file, files))
+        seen: Counter[tuple[str | None, str]] = Counter()
+        # The others, too, as long as any fits: they count for the numbers.
+        for file in files if fitting else ():
             with file.open(encoding="utf-8") as lines:
-                for number, line in enumerate(lines, 1):
+                for at, line in enumerate(lines, 1):
                     try:
                         row = json.loads(line)
-                        found = _set_aside(int(batch.name.removeprefix("batch=")), row) if chosen.fits(row) else None
+                        which = row["destination"], row["message_id"]
+                        number = seen[which]
+                        seen[which] += 1
+                        fits = file in fitting and chosen.fits(row)
+                        found = _set_aside(batch, number, row) if fits else None
                     except (ValueError, KeyError, TypeError, AttributeError) as error:
-                        where, remedy = f"{file}:{number}", "restore the file from a backup, or delete that line"
+                        where, remedy = f"{file}:{at}", "restore the file from a backup, or delete that line"
                         raise CheckpointMismatch("the line is damaged", where=where, remedy=remedy) from error
                     if found is not None:
                         yield found
@@ -99,7 +114,7 @@ def reason_of(row: Mapping[str, Any]) -> str:
     return (row["reason"] or "").removeprefix(f"{place}: ")
 
 
-def _set_aside(batch: int, row: dict[str, Any]) -> SetAside:
+def _set_aside(batch: int, number: int, row: dict[str, Any]) -> SetAside:
     known = (
         row["destination"],
         row["disposition"],
@@ -108,4 +123,4 @@ def _set_aside(batch: int, row: dict[str, Any]) -> SetAside:
         row["group"],
         row["sequence"],
     )
-    return SetAside(batch, *known, fields=row)
+    return SetAside(batch, number, *known, fields=row)
