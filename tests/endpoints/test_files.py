@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import seriatim as sq
-from seriatim.endpoints import FilePort
+from seriatim.endpoints import FilePort, files
 from seriatim.endpoints.files import _name
 from tests.box.shop import define, publish, rows
+from tests.endpoints.handed import hand, message
 from tests.runtime.workers.test_worker import work
 
 
@@ -56,6 +59,35 @@ def test_what_has_no_group_has_the_name_of_its_id(box, tmp_path):
     (message_id,) = box.publish(sq.Message(type="order", body=b"x", context={"to": "pick"}))
     work(box, FilePort(tmp_path), queue="pick")
     assert written(tmp_path) == {message_id: b"x"}
+
+
+def test_processes_with_the_same_number_write_to_one_folder(tmp_path, monkeypatch):
+    """As containers do that share a volume: the other one writes while this one waits for the disk."""
+    real, others = os.fsync, [2, 3]
+
+    def fsync(number):
+        if others:
+            assert hand(FilePort(tmp_path), message(others.pop(), b"of another")) is None
+        real(number)
+
+    monkeypatch.setattr(files.os, "fsync", fsync)
+    assert hand(FilePort(tmp_path), message(1, b"of this one")) is None
+    assert sorted(written(tmp_path).values()) == [b"of another", b"of another", b"of this one"]
+    assert [path.name for path in sorted(tmp_path.rglob("*-*"))] == [f"000000-{n:019d}" for n in (1, 2, 3)]
+
+
+def test_a_folder_that_is_gone_is_not_made_anew(tmp_path):
+    """It may be on a volume that is away, and what lies beneath is hidden when that comes back."""
+    folder = tmp_path / "volume" / "out"
+    folder.mkdir(parents=True)
+    port = FilePort(folder)
+    folder.rmdir()
+    for group in (None, "c1"):
+        raised = hand(port, message(None if group is None else 1), group=group)
+        assert isinstance(raised, sq.Transient)
+        assert "No such file or directory" in str(raised)
+    assert written(tmp_path) == {}
+    assert not folder.exists()
 
 
 def test_what_the_system_refuses_is_tried_again(box, tmp_path):

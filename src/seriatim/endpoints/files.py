@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import threading
+import uuid
 from pathlib import Path
 from urllib.parse import quote
 
@@ -63,10 +63,11 @@ class FilePort:
         return self._folder / _name(delivered.group) / number
 
     def _write(self, path: Path, body: bytes) -> None:
-        if not path.parent.is_dir():
+        if path.parent != self._folder and not path.parent.is_dir():
             path.parent.mkdir(exist_ok=True)
             _keep(self._folder)
-        draft = path.parent / f".{os.getpid()}-{threading.get_native_id()}.part"
+        # Of processes in containers each has the same number, and they may share the folder.
+        draft = path.parent / f".{uuid.uuid4().hex}.part"
         try:
             with draft.open("wb") as file:
                 file.write(body)
