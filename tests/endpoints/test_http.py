@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -197,8 +198,6 @@ def test_the_key_tells_an_edited_message_from_what_it_was(box, receiver):
 
 
 def test_the_key_tells_edited_properties_from_what_they_were(box, receiver):
-    from dataclasses import replace
-
     from seriatim.operations import edits
 
     define(box)
@@ -216,6 +215,16 @@ def test_the_key_tells_edited_properties_from_what_they_were(box, receiver):
     assert first["Idempotency-Key"] != second["Idempotency-Key"]
 
 
+def test_the_key_tells_messages_with_one_id_apart_that_have_no_order(receiver):
+    one = handed(None)
+    another = replace(one, ticket=one.ticket._replace(number=2))
+    with closing(HttpPort(receiver.url)) as port:
+        for message in (one, another, one):
+            assert hand(port, message, group=None) is None
+    first, second, third = (headers["Idempotency-Key"] for headers, _ in receiver.got)
+    assert first == third != second
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [
@@ -230,6 +239,9 @@ def test_the_key_tells_edited_properties_from_what_they_were(box, receiver):
         ({"extensions": {"id": "x"}}, "can't be the name of an event's extension"),
         ({"headers": {"X": "a\r\nY: b"}}, "contains a line break"),
         ({"headers": {"X": "ä"}}, "isn't ASCII text"),
+        ({"headers": {"content-type": "text/plain"}}, "the port gives the header 'content-type' itself"),
+        ({"headers": {"IDEMPOTENCY-KEY": "1"}}, "the port gives the header 'IDEMPOTENCY-KEY' itself"),
+        ({"headers": {"Ce-Id": "1"}}, "the port gives the header 'Ce-Id' itself"),
         ({"headers": {"X": 1}}, "isn't ASCII text"),
         ({"source": "http://[::"}, "source can't be"),
         ({"source": 1}, "source can't be"),

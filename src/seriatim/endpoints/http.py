@@ -30,6 +30,8 @@ _TAKEN = frozenset(
     {"id", "source", "specversion", "type", "time", "subject", "datacontenttype", "dataschema", "data", "data_base64"}
     | {"partitionkey", "sequence"}
 )
+#: Headers that each message gets, besides those that begin with ce-.
+_OWN_HEADERS = frozenset({"content-type", "idempotency-key", "content-length", "transfer-encoding"})
 #: Digits of an ordinal, which is compared as text.
 _DIGITS = 19
 #: What CloudEvents leave as it is in a header: printable ASCII but for space, double quote and percent.
@@ -43,7 +45,7 @@ class HttpPort:
 
     Args:
         url: the address; ``http`` or ``https``.
-        headers: further headers, such as ``Authorization``.
+        headers: further headers, such as ``Authorization``; none that the port gives each message.
         source: the beginning of the event's ``source``, a URI; default: ``/queues/NAME``. The group follows it,
             ``/groups/GROUP``, because each group has its own order.
         extensions: further attributes of the event, by their names (a-z and 0-9): the names of their properties.
@@ -87,13 +89,7 @@ class HttpPort:
         self._extensions = dict(extensions or {})
         self._source = source
         self._timeout = float(timeout)
-        self._headers = dict(headers or {})
-        try:
-            encoded = [(name.encode("ascii"), value.encode("ascii")) for name, value in self._headers.items()]
-        except (AttributeError, TypeError, UnicodeEncodeError):
-            raise UsageError("a header of the port isn't ASCII text", remedy="encode it") from None
-        if any(b"\n" in part or b"\r" in part or b"\0" in part for pair in encoded for part in pair):
-            raise UsageError("a header of the port contains a line break", remedy="remove the line break")
+        self._headers = _checked(headers or {})
         #: Where to, without what may be secret, for errors.
         self.place = f"{self._url.scheme}://{self._url.host}{f':{self._url.port}' if self._url.port else ''}"
         self._exchange: Exchange | None = None
@@ -170,6 +166,19 @@ class HttpPort:
         again = f";incarnation={delivered.incarnation}" if delivered.incarnation else ""
         parts = urlsplit(source)
         return parts._replace(path=f"{parts.path.rstrip('/')}/groups/{quote(delivered.group, safe='')}{again}").geturl()
+
+
+def _checked(headers: Mapping[str, str]) -> dict[str, str]:
+    try:
+        encoded = [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
+    except (AttributeError, TypeError, UnicodeEncodeError):
+        raise UsageError("a header of the port isn't ASCII text", remedy="encode it") from None
+    if any(b"\n" in part or b"\r" in part or b"\0" in part for pair in encoded for part in pair):
+        raise UsageError("a header of the port contains a line break", remedy="remove the line break")
+    for name in headers:
+        if name.lower() in _OWN_HEADERS or name.lower().startswith("ce-"):
+            raise UsageError(f"the port gives the header {shown(name)} itself", remedy="leave it out")
+    return dict(headers)
 
 
 def _header(value: Property) -> str:
