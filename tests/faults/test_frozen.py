@@ -94,15 +94,39 @@ def test_a_process_that_freezes_with_a_lease_is_replaced_when_that_has_run_out(b
     assert seen(box) == [("slow", 1)]
 
 
-def test_a_supervisor_that_stood_still_itself_kills_nobody(box, monkeypatch):
-    """As where a whole machine is stopped: its processes have stood still for as long."""
-    define(box)
+@contextmanager
+def one_process(box):
+    """A supervisor that doesn't look by itself, and its process, which is at work."""
     supervisor = Supervisor(box, ["shop"], "tests.faults.crew_handlers:note", folders=[str(ROOT)])
     workers_of = {}
     try:
         supervisor._fit(workers_of)
         (worker,) = workers_of.values()
         until(lambda: worker.scoreboard.pulse)
+        yield supervisor, worker
+    finally:
+        worker.process.kill()
+        worker.process.wait()
+        module._close(worker)
+        worker.scoreboard.close()
+
+
+def test_a_process_that_has_ended_is_not_frozen(box):
+    define(box)
+    with one_process(box) as (supervisor, worker):
+        assert supervisor._frozen(worker) is None
+        worker.process.terminate()
+        worker.process.wait()
+        worker.pulse = worker.scoreboard.pulse
+        worker.still_since -= 100
+        supervisor._looked = time.monotonic()
+        assert supervisor._frozen(worker) is None
+
+
+def test_a_supervisor_that_stood_still_itself_kills_nobody(box):
+    """As where a whole machine is stopped: its processes have stood still for as long."""
+    define(box)
+    with one_process(box) as (supervisor, worker):
         os.kill(worker.process.pid, signal.SIGSTOP)
         os.waitpid(worker.process.pid, os.WUNTRACED)
         assert supervisor._frozen(worker) is None
@@ -112,8 +136,3 @@ def test_a_supervisor_that_stood_still_itself_kills_nobody(box, monkeypatch):
         worker.still_since -= 100
         supervisor._looked = time.monotonic()
         assert "has stood still for 100 s" in supervisor._frozen(worker)
-    finally:
-        worker.process.kill()
-        worker.process.wait()
-        module._close(worker)
-        worker.scoreboard.close()

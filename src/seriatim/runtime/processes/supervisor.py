@@ -302,6 +302,8 @@ class Supervisor:
 
     def _frozen(self, worker: _WorkerProcess) -> str | None:
         """Why a process has to be killed; None: it hasn't."""
+        if worker.process.poll() is not None:
+            return None  # one that has ended stands still, also where it stays among them, since there is nothing left to do
         limits, works, now = self._limits, _works(worker), time.monotonic()
         for work in works:
             if work.since > limits.turn_limit_s + _FROZEN_S:
