@@ -10,9 +10,10 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.box.faults.lease import claim
+from seriatim.box.faults.lease import claim, give_back
 from seriatim.operations import groups, invariants, messages, queues, trace
 from seriatim.operations import groups as operations
+from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from tests.box.shop import define, left, publish, rows, see, seen
 from tests.runtime.workers.test_worker import DEADLINE_S, until, working
 
@@ -587,3 +588,41 @@ def test_messages_under_a_lease_without_a_group_are_shown(box):
     assert [one.visible_at for one in box.peek("shop")] == [None, None]
     for one in messages.messages(box):
         assert "visible" not in str(trace.trace_message(box, one.message_id))
+
+
+@pytest.mark.parametrize("ending", ["done", "done in part", "taken back"])
+def test_a_lease_that_its_worker_ends_is_not_lost(box, caplog, ending):
+    """Between the commit and its thread's next step the heartbeat finds it gone."""
+    define(box)
+    publish(box, 1, 2)
+    keeper = LeaseKeeper(box, "shop", 60_000_000, 1.0)
+    with box.session() as tx:
+        lease = claim(tx.transaction, tx.receive("shop", limit=2), 2, "w", keeper.period_us)
+    with keeper.keeping(lease):
+        keeper._renew()
+        with box.session() as tx:
+            if ending == "taken back":
+                lease.take_back(tx.transaction).put_back()
+            else:
+                lease.settle(tx.transaction, 2 if ending == "done" else 1, ends=ending != "done")
+        keeper._renew()
+        assert not lease.lost.is_set()
+    assert leases(box) == []
+    assert [record for record in caplog.records if record.name == "seriatim.worker"] == []
+
+
+def test_a_lease_that_another_one_ends_is_lost(box, caplog):
+    define(box)
+    publish(box, 1, 2)
+    keeper = LeaseKeeper(box, "shop", 60_000_000, 1.0)
+    with box.session() as tx:
+        lease = claim(tx.transaction, tx.receive("shop", limit=2), 2, "w", keeper.period_us)
+    with keeper.keeping(lease):
+        with box.session() as tx:
+            lease.settle(tx.transaction, 1, ends=False)
+        lease.settled(1)
+        with box.session() as tx:
+            give_back(tx.transaction, "shop", lease.token)
+        keeper._renew()
+        assert lease.lost.is_set()
+    assert [record.event for record in caplog.records if record.name == "seriatim.worker"] == ["lease_lost"]

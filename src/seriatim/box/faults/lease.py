@@ -51,6 +51,7 @@ class Lease:
         delivery: the delivery at the beginning of the lease.
         done: the number of its messages that are done, from the first on.
         lost: set when the worker knows that the lease was revoked, or ran out.
+        is_ending: whether the worker itself ends the lease, so that nobody has lost it when it is gone.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Lease:
         self.delivery = delivery
         self.done = 0
         self.lost = threading.Event()
+        self.is_ending = False
         self._size = size
         self._ends = DeliveryEnds.of_delivery(queue, delivery, incarnation)
 
@@ -114,14 +116,22 @@ class Lease:
         if self.lost.is_set() or not transaction.value("settle_lease", **held, how_many=count, ends=ends):
             self.lost.set()
             raise self.error()
+        self.is_ending = ends or count >= self.left
         transaction.do("complete", **self._ends.between(self.done, self.done + count).done())
 
     def settled(self, count: int) -> None:
         """Note that the completion was committed."""
         self.done += count
 
-    def taken_back(self, transaction: Transaction) -> Delivery:
-        """The remaining messages, to record a fault in the transaction in which the lease was removed."""
+    def take_back(self, transaction: Transaction) -> Delivery:
+        """End the lease, and take the remaining messages back, to record in the transaction what becomes of them.
+
+        Raises:
+            LeaseLost: the worker has lost the lease.
+        """
+        if not drop(transaction, self.queue, self.token):
+            raise self.error()
+        self.is_ending = True
         begin = self.done
 
         def end_after(count: int) -> None:

@@ -12,8 +12,9 @@ from functools import partial
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.faults import Fault, fail
-from seriatim.box.faults.lease import Lease, drop
+from seriatim.box.faults.lease import Lease
 from seriatim.box.turns.turns import Turns
+from seriatim.errors import LeaseLost
 from seriatim.kernel.actions import skip_holes
 from seriatim.kernel.columns import empty_ints
 from seriatim.kernel.fault import FaultKind
@@ -103,10 +104,13 @@ def set_aside(transaction: Transaction, of: CopyEnd, reason: str, worker: str, *
     """
     lease = of.lease
     note_over(transaction, lease.queue, {lease.delivery.group or "": of.through} if of.through is not None else {})
-    if not drop(transaction, lease.queue, lease.token):
+    try:
+        delivery = lease.take_back(transaction)
+    except LeaseLost:
         return False
-    what = what or Fault(FaultKind.BUSINESS, "DeadLetter", reason, worker, is_dead=True)
-    fail(transaction, lease.taken_back(transaction), of.done, 1, what)
+    fail(
+        transaction, delivery, of.done, 1, what or Fault(FaultKind.BUSINESS, "DeadLetter", reason, worker, is_dead=True)
+    )
     return True
 
 

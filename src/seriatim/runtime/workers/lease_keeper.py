@@ -122,7 +122,7 @@ class LeaseKeeper(threading.Thread):
                     self._seen[token] = asked
                     continue
                 is_lost = token in self._leases and not lease.lost.is_set()
-            if is_lost:  # and not ended by its worker meanwhile
+            if is_lost and not lease.is_ending:
                 self._tell(lease)
 
     def _lose_unseen(self) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, fail
-from seriatim.box.faults.lease import Lease, claim, drop, give_back
+from seriatim.box.faults.lease import Lease, claim, give_back
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.postgres.translate import translated
 from seriatim.box.traces import TRACES, TurnTrace
@@ -106,6 +106,7 @@ class LeasedTurns(TurnsWithLeases):
 
     def _give_back(self, lease: Lease) -> None:
         """Free the remaining messages at once. If that fails, the lease runs out."""
+        lease.is_ending = True
         try:
             with self.turns.box.session() as session:
                 give_back(session.transaction, self.turns.queue, lease.token)
@@ -201,19 +202,15 @@ class _Turn:
             return
         lease = self._lease
         with self._turns.box.session() as session, translated(session.access.place):
-            if not drop(session.transaction, lease.queue, lease.token):
-                raise lease.error()
-            postpone(session.transaction, lease.taken_back(session.transaction), 0, delay_us, size)
+            postpone(session.transaction, lease.take_back(session.transaction), 0, delay_us, size)
 
     def _fail(self, size: int, error: BaseException) -> None:
         """Record a fault, and end the lease."""
         what = fault_of(error, self._turns.worker, self._turns.classes, self._handler)
         lease = self._lease
         with self._turns.box.session() as session, translated(session.access.place):
-            if not drop(session.transaction, lease.queue, lease.token):
-                raise lease.error()
             alone = size == 1 or self._turns.whole
-            result = fail(session.transaction, lease.taken_back(session.transaction), 0, size, what, alone=alone)
+            result = fail(session.transaction, lease.take_back(session.transaction), 0, size, what, alone=alone)
         FAILURES.tell(self._turns.queue, lease.delivery.group, what, result)
 
     def _lost(self) -> LostTurn:
