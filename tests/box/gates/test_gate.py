@@ -201,8 +201,9 @@ def test_a_group_with_an_open_place_is_not_forgotten(gated):
     gated.define(WAY, replace(WORK, through=["price"]))
     publish(gated, 1)
     work(gated, "p1")
-    with pytest.raises(sq.ActionRefused, match="1 place of it is open or waiting at the gate"):
+    with pytest.raises(sq.ActionRefused, match="1 place of it is open or waiting at the gate") as refused:
         groups.forget(gated, "work", "a", **BY)
+    assert refused.value.remedy.endswith("seriatim group show a --queue out")
 
 
 def test_no_more_places_are_opened_than_that(gated):
