@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import psycopg
 import pytest
@@ -134,6 +135,7 @@ def test_a_hole_is_skipped_by_its_time_out(moving):
     clock = Clock(moving)
     publish(moving, 6)
     work(moving, "p1 x1", "p2", "", "p4", "x5", "p6")
+    assert received(moving) == []  # the fifth place is closed
     clock.move(5)
     moving.tick()
     assert received(moving) == []
@@ -149,6 +151,79 @@ def test_a_hole_is_skipped_by_its_time_out(moving):
     work(moving, "late", queue="price", group="p2")
     work(moving, "x6", queue="price", group="p6")
     assert received(moving) == [("x6", 3, False)]
+
+
+def skipped(box):
+    return [(one.first, one.last) for one in events.events(box, queue="out", kinds=["hole_skipped"])]
+
+
+@pytest.fixture
+def patient(moving):
+    """The same, with holes of ten minutes."""
+    moving.define(replace(OUT, policy=sq.Standard(hole_timeout="10m", on_hole="skip")))
+    return moving
+
+
+def test_the_clock_of_a_hole_begins_when_a_place_behind_it_closes(patient):
+    """However long the results of that place have been there."""
+    clock = Clock(patient)
+    publish(patient, 3)
+    work(patient, "p1", "p2 x2", "")
+    assert received(patient) == []
+    clock.move("20m")
+    patient.tick()
+    assert received(patient) == []
+    assert all(view.hole_since is None for view in groups.groups(patient, "out"))
+    work(patient, "y2", queue="price", group="p2")
+    assert received(patient) == []
+    (view,) = groups.groups(patient, "out")
+    assert view.hole_since is not None
+    assert view.due_at > clock.now()
+    clock.move("9m")
+    patient.tick()
+    assert received(patient) == []
+    work(patient, "y1", queue="price", group="p1")
+    assert received(patient) == [("y1", 1, False), ("x2", 2, False), ("y2", 3, False)]
+    assert skipped(patient) == []
+
+
+def test_a_hole_is_skipped_after_its_time_since_a_place_behind_it_closed(patient):
+    clock, came = Clock(patient), {}
+    publish(patient, 4)
+    work(patient, "p1", "p2 x2", "p3", "p4 x4")
+    clock.move("20m")
+    came[1] = clock.now()
+    work(patient, "", queue="price", group="p2")
+    assert received(patient) == []
+    clock.move("11m")
+    assert received(patient) == [("x2", 1, False)]
+    clock.move("20m")
+    came[3] = clock.now()
+    work(patient, "", queue="price", group="p4")  # the third place is a hole of its own
+    assert received(patient) == []
+    assert skipped(patient) == [(1, 1)]
+    clock.move("11m")
+    assert received(patient) == [("x4", 2, False)]
+    assert skipped(patient) == [(3, 3), (1, 1)]
+    for event in events.events(patient, queue="out", kinds=["hole_skipped"]):
+        assert event.at >= came[event.first] + timedelta(minutes=10)
+
+
+def test_a_delayed_result_of_a_closed_place_counts_from_when_it_may_be_seen(patient):
+    clock = Clock(patient)
+    publish(patient, 2)
+    with patient.session() as tx:
+        for message in tx.receive("work", limit=2):
+            tx.publish(result("p1") if message.ordinal == 1 else result("x2"), delay="30m")
+    clock.move("31m")  # what is delayed on the way is as open as anything there
+    assert received(patient) == []
+    assert skipped(patient) == []
+    clock.move("8m")
+    assert received(patient) == []
+    assert skipped(patient) == []
+    clock.move("3m")
+    assert received(patient) == [("x2", 1, False)]
+    assert skipped(patient) == [(1, 1)]
 
 
 def test_what_nobody_receives_is_judged_by_a_tick(gated):
@@ -201,8 +276,9 @@ def test_a_group_with_an_open_place_is_not_forgotten(gated):
     gated.define(WAY, replace(WORK, through=["price"]))
     publish(gated, 1)
     work(gated, "p1")
-    with pytest.raises(sq.ActionRefused, match="1 place of it is open or waiting at the gate"):
+    with pytest.raises(sq.ActionRefused, match="1 place of it is open or waiting at the gate") as refused:
         groups.forget(gated, "work", "a", **BY)
+    assert refused.value.remedy.endswith("seriatim group show a --queue out")
 
 
 def test_no_more_places_are_opened_than_that(gated):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
@@ -36,7 +38,8 @@ def check_passed(transaction: Transaction, queue: BoxQueue, group: str) -> BoxQu
         raise ActionRefused(
             f"{counted(left, 'place')} of it {'is' if left == 1 else 'are'} open or waiting at the gate",
             where=_where(gate, group),
-            remedy=f"let the messages leave, or skip the places: seriatim group show {gate.declared.name} {group}",
+            remedy="let the messages leave, or skip the places: "
+            f"seriatim group show {shlex.quote(group)} --queue {shlex.quote(gate.declared.name)}",
         )
     return gate
 

@@ -82,7 +82,7 @@ class GateTurn(Turn):
         self._under_way: Sequence[Ints] = ()
         if len(closed.numbers):
             entries = Entries.concat([entries, _voids(closed, known, keys, now)])
-        entries = _in_order(entries)
+        entries = _in_order(_closed_now(entries, now))
         #: How many messages the first row of each number stands for: as many as follow on it, and itself.
         self._weights = _weights(entries)
         #: Mostly each stands for itself, and what a turn does with rows needn't be done with numbers of messages.
@@ -110,8 +110,8 @@ class GateTurn(Turn):
             if policy.hole_timeout is None or policy.on_hole != "skip":
                 return None
             overdue = self._now - micros(policy.hole_timeout) * (policy.hole_retries + 1)
-            if not self._held and (self._entries.time[self._arrived] > overdue).all():
-                return None  # a clock begins with a message
+            if not self._held:
+                return None  # a clock begins when a turn finds that something waits
         state = self._called(clocked=False).state
         has, _, last = holes.holes(policy, state)
         if due:
@@ -257,7 +257,7 @@ def _of_given_numbers(policy: Standard) -> Standard:
 
 
 def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str], now: int) -> Entries:
-    """The closed places without results as entries, without those that the groups know already; they come now, after all others."""
+    """The closed places without results as entries, without those that the groups know already; they come now."""
     place, number = np.array(closed.groups, np.int64), np.array(closed.numbers, np.int64)
     new = np.ones(len(place), np.bool_)
     places = {key: at for at, key in enumerate(keys)}
@@ -281,6 +281,14 @@ def _voids(closed: ClosedPlaces, known: Sequence[GroupRow], keys: Sequence[str],
         waits=no,
         time=np.full(len(place), now, np.int64),
     )
+
+
+def _closed_now(entries: Entries, now: int) -> Entries:
+    """The entries, of which what arrived has come now, or will be seen later: results count from when their place is found closed.
+
+    They may have been there for long. The clock of a hole begins when something closed waits behind it, not with their arrival.
+    """
+    return entries.with_columns(time=np.where(entries.status == ARRIVED, np.maximum(entries.time, now), entries.time))
 
 
 def _in_order(entries: Entries) -> Entries:

@@ -58,7 +58,8 @@ def judged_at_once(
         order = sorted(order, key=came.__getitem__)
         came = [came[at] for at in order]
     voids = closed.numbers
-    clock = max(locked.now_us if voids else NEVER, *(NEVER if one is None else one for one in row.times))
+    # What waited for its place to be closed counts from now on.
+    clock = max(locked.now_us if is_gate else NEVER, *(NEVER if one is None else one for one in row.times))
     after = after_next_numbers(policy, OneGroup(*known.state), came, voids, clock)
     if after is None:
         return None
