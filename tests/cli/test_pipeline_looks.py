@@ -5,14 +5,24 @@ from __future__ import annotations
 import fcntl
 import json
 import time
+from itertools import count
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from seriatim.cli.main import main
+from seriatim.errors import CheckpointMismatch
+from seriatim.operations.pipelines.found import find
+from seriatim.operations.pipelines.log import operator_log_of
+from seriatim.operations.pipelines.pipelines import counts_of
+from seriatim.runtime.pipelines.resubmit import resubmit
 from seriatim.spark.control import operator_log
+from seriatim.spark.control.commands import Command
+from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.operator_log import ANSWER, EVENT, OperatorLog
 from seriatim.spark.control.pace import WINDOW_S, Pace
+from seriatim.spark.control.source import FIRST_OFFSET
 
 FILE = """
 name: orders
@@ -131,3 +141,47 @@ def test_the_pace_forgets_what_is_older_than_a_minute_and_stays_small():
     assert pace.received_per_s(100.0) == pytest.approx(200, rel=0.02)
     assert pace.after(1_000.0, 0, 0, 3) == Pace((), 3, 0.0)
     assert Pace((), None, 0.0).released_per_s(0.0) == 0
+
+
+#: Who reads the control log without running the pipeline; at which look into its folder a command is obeyed; and what he finds
+#: where two of four commands are.
+READERS = {
+    "check": (lambda found: found.place.check_log(), 1, None),
+    "count": (lambda found: counts_of(found).queued, 1, 2),
+    "list": (lambda found: [one.group for one in operator_log_of(found)], 1, ["c4", "c3"]),
+    "put back": (lambda found: resubmit(found.place, found.declared, [], actor="ada", reason="a test"), 2, []),
+}
+
+
+@pytest.mark.parametrize(("read", "look", "finds"), READERS.values(), ids=READERS)
+def test_commands_that_a_run_forgets_while_somebody_reads_are_not_missed(folder, monkeypatch, read, look, finds):
+    root = folder / "checkpoint"
+    control = ControlLog(root / "control", "1")
+    for number in range(1, 5):
+        control.append([Command("suspend", "ordered", f"c{number}", "ada", "a test").entry()])
+    for part in ("offsets", "commits"):
+        (root / "query" / part).mkdir(parents=True)
+
+    def obey(through):
+        """A batch obeys commands and is committed; the next one forgets them."""
+        offset = json.dumps({**FIRST_OFFSET, "log": through})
+        (root / "query" / "offsets" / str(through)).write_text(f"v1\n{{}}\n{offset}\n")
+        (root / "query" / "commits" / str(through)).write_text("v1\n{}")
+        control.forget(through)
+
+    whole, looks = Path.iterdir, count(1)
+
+    def beside_a_run(at):
+        files = list(whole(at))
+        if at == root / "control" and next(looks) == look:
+            obey(2)
+        return iter(files)
+
+    obey(1)
+    found = find(folder / "pipeline.yaml")
+    monkeypatch.setattr(Path, "iterdir", beside_a_run)
+    assert read(found) == finds
+    assert sorted(file.name for file in (root / "control").iterdir()) == ["0000000003", "0000000004"]
+    (root / "control" / "0000000003").unlink()
+    with pytest.raises(CheckpointMismatch, match="0000000003: the file of the control log can't be read"):
+        read(found)

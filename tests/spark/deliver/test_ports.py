@@ -15,7 +15,7 @@ from seriatim import Queue, Standard
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Deliver, Destination, Pipeline, Promotion, Receive, Source
 from seriatim.spark.deliver import port as port_module
-from seriatim.spark.deliver.outbox import Kept, Outbox, folder_name
+from seriatim.spark.deliver.outbox import Kept, Outbox, folder_name, kept_in
 from seriatim.spark.deliver.outgoing import Outgoing
 from seriatim.spark.deliver.port import Port
 from seriatim.spark.deliver.stage import Folders, Sink
@@ -448,6 +448,37 @@ def test_an_outbox_that_is_damaged_is_refused(tmp_path):
     (tmp_path / "waiting" / "batch=0000000001" / ".about.json").write_text("{")
     with pytest.raises(CheckpointMismatch, match="the file is damaged"):
         Outbox(Port("orders", tmp_path / "waiting", "json"), "p", "id")
+
+
+def test_who_looks_into_an_outbox_beside_a_run_is_not_told_that_it_is_damaged(tmp_path, monkeypatch):
+    waiting_port(tmp_path)
+    port, read = Port("orders", tmp_path / "waiting", "json"), Path.read_bytes
+    about = port.folder(1) / ".about.json"
+
+    def found_if(change):
+        """The batches that are found if a run does this when batch 1 is listed and not read."""
+        changes = [change]
+        monkeypatch.setattr(
+            Path, "read_bytes", lambda file: (changes.pop() if file == about and changes else read)(file)
+        )
+        return [one.batch for one in kept_in(port.root)[1]]
+
+    def replace(file):
+        former = file.parent.rename(tmp_path / "former")
+        try:
+            return read(file)
+        finally:
+            former.rename(file.parent)
+
+    def remove(file):
+        port.remove(1)
+        return read(file)
+
+    assert found_if(replace) == [1, 2]
+    assert found_if(remove) == [2]
+    (port.folder(2) / ".about.json").unlink()
+    with pytest.raises(CheckpointMismatch, match="the file is damaged"):
+        kept_in(port.root)
 
 
 def test_every_destination_has_a_folder_name_of_its_own():

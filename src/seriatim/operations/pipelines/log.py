@@ -14,7 +14,7 @@ from seriatim.operations.period import ends_of
 from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, find
 from seriatim.spark.control.commands import LOOK, Answer, Command
 from seriatim.spark.control.log import COMMAND
-from seriatim.spark.control.pipeline_place import PipelinePlace, log_position
+from seriatim.spark.control.pipeline_place import PipelinePlace
 
 __all__ = ["LogEntry", "operator_log", "operator_log_of", "operator_logs_here"]
 
@@ -55,8 +55,7 @@ def operator_logs_here(queue: str | None = None, *, limit: int = 100, **chosen: 
 
 def _entries(place: PipelinePlace, by: LogFilter) -> Iterator[LogEntry]:
     since, until = ends_of(by.times)
-    after = log_position(place.root / "query", done=True)
-    queued = place.control.read(after, place.control.last())
+    queued = place.not_obeyed()
     answered = {one.id for one in place.operator_log.answers()} if queued else set()
     waiting = [Command.of(one) for one in queued if one["kind"] == COMMAND and one["id"] not in answered]
     for command in reversed(waiting):

@@ -14,7 +14,7 @@ from seriatim.operations.pipelines.found import FOLDER, FoundPipeline, find
 from seriatim.spark.control.lease_state import LeaseState
 from seriatim.spark.control.log import COMMAND
 from seriatim.spark.control.pace import Pace
-from seriatim.spark.control.pipeline_place import PipelinePlace, log_position
+from seriatim.spark.control.pipeline_place import PipelinePlace
 
 __all__ = ["DestinationCounts", "PipelineCounts", "counts_of", "pipelines"]
 
@@ -135,7 +135,7 @@ def _counts(place: PipelinePlace) -> PipelineCounts:
     destinations = tuple(_destination(name, standing["counts"].get(name, {}), reports) for name in names)
     since = [group[5] for one in reports for group in one.get("longest", ()) if group[5] is not None]
     batch, at = _last_batch(query)
-    entries = place.control.read(log_position(query, done=True), place.control.last())
+    entries = place.not_obeyed()
     running, oldest = place.is_running(), min(since, default=None)
     now = time.time()
     pace = Pace.of(place.root) if running else None

@@ -16,19 +16,23 @@ __all__ = ["keeping"]
 
 
 def keeping(checkpoint: Checkpoint, then: Callable[[Delivered], None]) -> Callable[[Delivered], None]:
-    """A function for a sink: keeps what a batch has answered and what happened in it, then calls `then`, and deletes commands that
-    can't be needed again.
+    """A function for a sink: keeps what a batch has answered and what happened in it, then calls `then`, and deletes what of the
+    control log can't be needed again: in its first batch what former runs have left, and then where commands were answered, which
+    are all that comes in the middle of a run.
 
     The batch isn't committed yet: if it runs again, it tells the same, which takes the place of this.
     """
     log, control = OperatorLog(checkpoint.operator_log), ControlLog(checkpoint.control)
+    is_first = True
 
     def take(delivered: Delivered) -> None:
+        nonlocal is_first
         answers, events = _told(delivered.reports)
         log.keep(delivered.batch, [*answers, *events])
         then(delivered)
-        if answers:
+        if answers or is_first:
             control.forget(log_position(checkpoint.query, done=True))
+        is_first = False
 
     return take
 

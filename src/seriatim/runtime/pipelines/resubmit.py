@@ -31,7 +31,7 @@ from seriatim.runtime.pipelines.passage import Passage, Refusal, Request
 from seriatim.runtime.pipelines.set_aside import SetAside, SetAsideFilter, read_set_aside
 from seriatim.spark.control.commands import RESUBMIT, Answer, Command
 from seriatim.spark.control.log import COMMAND
-from seriatim.spark.control.pipeline_place import PipelinePlace, log_position
+from seriatim.spark.control.pipeline_place import PipelinePlace
 
 __all__ = ["DISPOSITIONS", "PutBack", "Row", "edited_rows", "resubmit", "rows_set_aside"]
 
@@ -281,8 +281,7 @@ def _alone(place: PipelinePlace) -> Iterator[None]:
 def _known(place: PipelinePlace, ids: set[str]) -> tuple[dict[str, Answer], set[str]]:
     """The answers that there are, and the commands that wait for theirs."""
     # First what waits: what is answered meanwhile is found then.
-    entries = place.control.read(log_position(place.root / "query", done=True), place.control.last())
-    queued = {entry["id"] for entry in entries if entry["kind"] == COMMAND and entry["id"] in ids}
+    queued = {entry["id"] for entry in place.not_obeyed() if entry["kind"] == COMMAND and entry["id"] in ids}
     answered = {one.id: one for one in place.operator_log.answers() if one.id in ids and one.result == "done"}
     return answered, queued
 

@@ -78,13 +78,23 @@ class OperatorLog:
         Raises:
             CheckpointMismatch: a file is damaged.
         """
-        files = [one for one in self._files() if one[1] > after and (through is None or one[0] <= through)]
-        for _, _, file in reversed(files) if newest_first else files:
-            found = [one for one in _read(file) if kind in (None, one["kind"])]
-            if kind is not None:
-                _place(found)
-            mine = [one for one in found if one["batch"] > after and (through is None or one["batch"] <= through)]
-            yield from reversed(mine) if newest_first else mine
+        while True:
+            files = [one for one in self._files() if one[1] > after and (through is None or one[0] <= through)]
+            for first, last, file in reversed(files) if newest_first else files:
+                try:
+                    found = [one for one in _read(file) if kind in (None, one["kind"])]
+                except FileNotFoundError:
+                    break  # put together with others meanwhile: go on in a new list, behind what was read
+                if kind is not None:
+                    _place(found)
+                mine = [one for one in found if one["batch"] > after and (through is None or one["batch"] <= through)]
+                yield from reversed(mine) if newest_first else mine
+                if newest_first:
+                    through = first - 1
+                else:
+                    after = last
+            else:
+                return
 
     def answers(self, *, after: int = -1, newest_first: bool = False) -> Iterator[Answer]:
         """The answers to commands."""
@@ -100,7 +110,8 @@ class OperatorLog:
         if not self._folder.exists():
             return []
         found = []
-        for file in self._folder.iterdir():
+        # While files are put together, a list may lack the new file and some of the former ones: the list after it has the new one.
+        for file in {*self._folder.iterdir(), *self._folder.iterdir()}:
             first, _, last = file.name.partition("-")
             if first.isdecimal() and (not last or last.isdecimal()):
                 found.append((int(first), int(last or first), file))
@@ -127,12 +138,13 @@ def _place(entries: Iterable[dict[str, Any]]) -> None:
 
 
 def _read(file: Path) -> Iterable[dict[str, Any]]:
+    """The entries of a file. Raises `FileNotFoundError` if it is gone, and `CheckpointMismatch` if it is damaged."""
     try:
         found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
         if all(isinstance(one, dict) and {"batch", "kind"} <= one.keys() for one in found):
             return found
     except FileNotFoundError:
-        return []  # put together with others meanwhile; the next look finds it there
+        raise
     except (OSError, ValueError) as error:
         raise CheckpointMismatch("the file of the operator log is damaged", where=str(file)) from error
     raise CheckpointMismatch("the file of the operator log is damaged", where=str(file))

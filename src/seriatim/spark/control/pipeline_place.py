@@ -5,9 +5,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.spark.control.log import ControlLog
@@ -18,6 +19,7 @@ __all__ = ["LAYOUT", "PipelinePlace", "log_position"]
 
 #: The layout of checkpoints. Raise it whenever what is kept in the folder is kept otherwise.
 LAYOUT = 3
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +98,32 @@ class PipelinePlace:
         Raises:
             CheckpointMismatch: the log was cut or changed, or is another checkpoint's.
         """
-        self.control.check(log_position(self.root / "query", done=True))
+        self._behind_what_is_obeyed(self.control.check)
+
+    def not_obeyed(self) -> list[dict[str, Any]]:
+        """The entries of the control log that aren't obeyed for certain, in order.
+
+        Raises:
+            CheckpointMismatch: a file of them is missing, damaged or not of this log.
+        """
+        return self._behind_what_is_obeyed(lambda after: self.control.read(after, self.control.last()))
+
+    def _behind_what_is_obeyed(self, read: Callable[[int], _Read]) -> _Read:
+        """Read the control log behind the last file that is obeyed for certain.
+
+        A run deletes what it has obeyed. What is missing is only missed if it is still behind that file.
+        """
+        after = self._obeyed()
+        while True:
+            try:
+                return read(after)
+            except CheckpointMismatch:
+                before, after = after, self._obeyed()
+                if after == before:
+                    raise
+
+    def _obeyed(self) -> int:
+        return log_position(self.root / "query", done=True)
 
 
 def log_position(query: Path, *, done: bool = False) -> int:

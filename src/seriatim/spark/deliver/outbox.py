@@ -65,12 +65,24 @@ def folder_name(destination: str) -> str:
 def kept_in(folder: Path) -> tuple[str, tuple[Kept, ...]]:
     """The destination of an outbox's folder, and the batches that wait there, oldest first. Changes nothing.
 
+    A run may put batches in and take them away meanwhile.
+
     Raises:
         CheckpointMismatch: the folder is damaged.
     """
     port = Port("", folder, "")
     destination = str((port.manifest() or {}).get("destination", folder.name))
-    return destination, tuple(_about(port, batch) for batch in port.batches())
+    found = (_about_if_there(port, batch) for batch in port.batches())
+    return destination, tuple(one for one in found if one is not None)
+
+
+def _about_if_there(port: Port, batch: int) -> Kept | None:
+    """A waiting batch that was listed; None: a run has taken it away since."""
+    try:
+        return _about(port, batch)
+    except CheckpointMismatch:
+        # It may be there again: the folder of a batch that is replaced is gone for a moment.
+        return _about(port, batch) if port.folder(batch).exists() else None
 
 
 def _about(port: Port, batch: int) -> Kept:
