@@ -104,8 +104,6 @@ class WorkerThread(threading.Thread):
         if not self._slot.claim(work.turn):  # it has just ended, or the thread itself writes down that it was ended
             return False
         self.given_up = work.entry_id is not None
-        if self.given_up and self._idleness is not None:
-            self._idleness.leaves(self)
         try:  # first, so that the attempt is counted before the message can be handed out again
             self._turns.time_out(work)
         finally:
@@ -120,6 +118,11 @@ class WorkerThread(threading.Thread):
     def leave(self) -> None:
         """End after the turn; from any thread."""
         self.is_leaving = True
+
+    def is_replaced(self) -> None:
+        """Another thread has taken its place, if there is to be one: from now on nobody waits for this one to be idle."""
+        if self._idleness is not None:
+            self._idleness.leaves(self)
 
     def run(self) -> None:
         """Do turns."""

@@ -54,6 +54,8 @@ class WorkerThreads:
             thread = self._make(slot)
             self._threads[thread] = slot
             thread.start()
+        for one in self._given_up:  # not before others have taken their places: without a thread all would be idle
+            one.is_replaced()
         if wanted and self._given_up and not self._threads:
             raise Unavailable("all handlers are stuck", where=f"queue {self._queue!r}", remedy="restart the worker")
 
