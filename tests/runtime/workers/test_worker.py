@@ -11,6 +11,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import invariants, messages, queues
+from seriatim.runtime.workers import worker as worker_module
+from seriatim.runtime.workers import worker_threads
 from tests.box.shop import define, left, publish, rows, see, seen
 
 DEADLINE_S = 120.0
@@ -28,7 +30,15 @@ def until(condition):
 def working(worker):
     """Let a worker run."""
     ended = []
-    thread = threading.Thread(target=lambda: ended.append(worker.run()))
+
+    def run():
+        try:
+            ended.append(worker.run())
+        except BaseException as error:
+            ended.append(error)
+            raise
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         yield ended
@@ -365,6 +375,28 @@ def test_what_always_takes_too_long_stops_its_group(box):
     finally:
         free.set()
     assert [row.attempt for row in rows(box, "SELECT attempt FROM {schema}.faults")] == [1, 2]
+
+
+def test_what_took_too_long_and_ended_is_forgotten(box, monkeypatch):
+    """Only handlers that never return use spare threads up."""
+    monkeypatch.setattr(worker_threads, "SPARE_THREADS", 2)
+    monkeypatch.setattr(worker_module, "SPARE_THREADS", 2)
+    define(box, attempts=1)
+    for at in range(8):
+        publish(box, 1, customer=f"slow{at}")
+
+    def handle(message, tx):
+        if message.context["customer"].startswith("slow"):
+            tx.connection.execute("SELECT pg_sleep(600)")
+        see(box, message, tx)
+
+    worker = sq.Worker(box, "shop", handle, workers=2, turn_limit=0.3)
+    with working(worker) as ended:
+        until(lambda: ended or rows(box, "SELECT count(*) AS n FROM {schema}.faults")[0].n == 8)
+        assert not ended
+        publish(box, 1, 2, 3)
+        until(lambda: len(seen(box)) == 3)
+    assert {row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")} == {"timeout"}
 
 
 BLOCKS = []
