@@ -502,6 +502,24 @@ def test_a_handler_that_takes_too_long_has_used_up_an_attempt(two, log, told):
     assert log.of("s") == []
 
 
+def test_an_attempt_that_took_too_long_is_counted_when_the_journal_is_back(two, log, told, monkeypatch):
+    goes_on, tried, fail = threading.Event(), [], Journal.fail
+
+    def fails_once(*arguments, **named):
+        tried.append(1)
+        if len(tried) == 1:
+            raise sq.Unavailable("not now")
+        return fail(*arguments, **named)
+
+    monkeypatch.setattr(Journal, "fail", fails_once)
+    two.regions.publish([message("s", 1)])
+    with at_work(two, "a", lambda received, tx: goes_on.wait(60), turn_limit=0.2):
+        told("turn_too_long")
+        (entry,) = two.journal.entries(NAME, "status", "s")
+        assert (entry.attempts, entry.fault) == (1, "the handler took longer than 0.2 s")
+        goes_on.set()
+
+
 def test_a_coroutine_function_is_refused(two):
     async def handle(_message, _tx):
         pass

@@ -188,6 +188,34 @@ def test_cancelling_rolls_back_and_blames_nobody(box, mode):
     assert faults.faults(box, "orders") == []
 
 
+def test_cancelling_again_and_again_ends_no_plain_handler_either(box):
+    box.publish(order(1))
+    begun, free = threading.Event(), threading.Event()
+
+    def handle(message, tx):
+        begun.set()
+        assert free.wait(60)
+        tx.connection.execute("INSERT INTO written VALUES (1)")
+
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+            running = asyncio.create_task(sq.AsyncWorker(face, "orders", handle).run())
+            try:
+                assert await asyncio.to_thread(begun.wait, 60)
+                for _ in range(3):
+                    running.cancel()
+                    for _ in range(5):  # rounds of the loop, in which a task would end that waits for nothing
+                        await asyncio.sleep(0)
+                    assert not running.done()
+            finally:
+                free.set()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+
+    run(use())
+    assert written(box) == [1]
+
+
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_one_that_takes_too_long_is_cancelled(box, mode):
     box.publish([order(1), order(2, "c2")])

@@ -33,6 +33,17 @@ def test_a_turn_that_has_ended_is_not_claimed(slot):
     assert not slot.claim(work.turn)
 
 
+def test_a_claimed_turn_goes_on_until_it_ends(slot):
+    first = begin(slot, 1)
+    assert slot.claim(first.turn)
+    assert slot.goes_on(first.turn)
+    slot.end()
+    assert not slot.goes_on(first.turn)
+    second = begin(slot, 2)
+    assert slot.goes_on(second.turn)
+    assert not slot.goes_on(first.turn)
+
+
 def test_a_look_that_began_before_claims_nothing_of_the_turn_after(slot):
     before = begin(slot, 1)
     after = begin(slot, 2)

@@ -95,6 +95,27 @@ def test_a_handler_that_is_stuck_isn_t_waited_for_either(box):
     assert [row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")] == ["timeout"]
 
 
+@pytest.mark.parametrize("mode", ["transactional", "leased"])
+def test_it_goes_on_with_another_thread_where_all_handlers_are_stuck(box, mode):
+    """Also where none of them has been replaced yet."""
+    define(box, attempts=1)
+    for customer in ("a", "b", "c"):
+        publish(box, 1, customer=customer)
+    free, tried = threading.Event(), []
+
+    def handle(message, tx):
+        tried.append(message.context["customer"])
+        if len(tried) == 1:
+            free.wait(120)
+
+    try:
+        sq.Worker(box, "shop", handle, workers=1, turn_limit=0.5, mode=mode).run(until_idle=True)
+    finally:
+        free.set()
+    assert sorted(tried) == ["a", "b", "c"]
+    assert left(box) == 1  # the one that took too long
+
+
 def test_nobody_is_idle_before_all_have_looked_since_the_last_turn():
     idleness, ended = Idleness(workers=2), []
 

@@ -11,6 +11,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.operations import invariants, messages, queues
+from seriatim.runtime.workers import turn, worker_threads
+from seriatim.runtime.workers import worker as worker_module
 from tests.box.shop import define, left, publish, rows, see, seen
 
 DEADLINE_S = 120.0
@@ -28,7 +30,15 @@ def until(condition):
 def working(worker):
     """Let a worker run."""
     ended = []
-    thread = threading.Thread(target=lambda: ended.append(worker.run()))
+
+    def run():
+        try:
+            ended.append(worker.run())
+        except BaseException as error:
+            ended.append(error)
+            raise
+
+    thread = threading.Thread(target=run)
     thread.start()
     try:
         yield ended
@@ -365,6 +375,103 @@ def test_what_always_takes_too_long_stops_its_group(box):
     finally:
         free.set()
     assert [row.attempt for row in rows(box, "SELECT attempt FROM {schema}.faults")] == [1, 2]
+
+
+def test_what_took_too_long_and_ended_is_forgotten(box, monkeypatch):
+    """Only handlers that never return use spare threads up."""
+    monkeypatch.setattr(worker_threads, "SPARE_THREADS", 2)
+    monkeypatch.setattr(worker_module, "SPARE_THREADS", 2)
+    define(box, attempts=1)
+    for at in range(8):
+        publish(box, 1, customer=f"slow{at}")
+
+    def handle(message, tx):
+        if message.context["customer"].startswith("slow"):
+            tx.connection.execute("SELECT pg_sleep(600)")
+        see(box, message, tx)
+
+    worker = sq.Worker(box, "shop", handle, workers=2, turn_limit=0.3)
+    with working(worker) as ended:
+        until(lambda: ended or rows(box, "SELECT count(*) AS n FROM {schema}.faults")[0].n == 8)
+        assert not ended
+        publish(box, 1, 2, 3)
+        until(lambda: len(seen(box)) == 3)
+    assert {row.kind for row in rows(box, "SELECT kind FROM {schema}.faults")} == {"timeout"}
+
+
+@pytest.mark.parametrize("error", [sq.Unavailable, sq.EnvironmentProblem])
+@pytest.mark.parametrize("step", ["fence", "end_backend", "note_lost"])
+def test_a_turn_that_could_not_be_ended_at_once_is_ended_later(box, monkeypatch, step, error):
+    define(box, attempts=3)
+    publish(box, 1)
+    attempts, tried, does = [], [], getattr(turn, step)
+
+    def fails_twice(*arguments, **named):
+        tried.append(1)
+        if len(tried) < 3:
+            raise error("not now")
+        return does(*arguments, **named)
+
+    def handle(message, tx):
+        attempts.append(message.attempt)
+        if len(attempts) == 1:
+            tx.connection.execute("SELECT pg_sleep(600)")
+        see(box, message, tx)
+
+    monkeypatch.setattr(turn, step, fails_twice)
+    assert sq.Worker(box, "shop", handle, workers=1, turn_limit=0.5).run(until_idle=True) == 1
+    assert attempts == [1, 2]
+    assert seen(box) == [("c1", 1)]
+    (fault,) = rows(box, "SELECT kind, attempt, error FROM {schema}.faults")
+    assert tuple(fault) == ("timeout", 1, "the turn took longer than 0.5 s")
+    assert rows(box, "SELECT FROM {schema}.leases") == []
+
+
+def test_a_lease_that_could_not_be_revoked_at_once_is_revoked_later(box, monkeypatch):
+    define(box, attempts=3)
+    publish(box, 1)
+    free, attempts, tried, note_lost = threading.Event(), [], [], turn.note_lost
+
+    def fails_twice(*arguments):
+        tried.append(1)
+        if len(tried) < 3:
+            raise sq.Unavailable("not now")
+        return note_lost(*arguments)
+
+    def handle(message, tx):
+        attempts.append(message.attempt)
+        if len(attempts) == 1:
+            free.wait(DEADLINE_S)
+
+    monkeypatch.setattr(turn, "note_lost", fails_twice)
+    try:
+        sq.Worker(box, "shop", handle, workers=1, turn_limit=0.5, mode="leased").run(until_idle=True)
+    finally:
+        free.set()
+    assert attempts == [1, 2]
+    assert [tuple(row) for row in rows(box, "SELECT kind, attempt FROM {schema}.faults")] == [("timeout", 1)]
+    assert rows(box, "SELECT FROM {schema}.leases") == []
+
+
+@pytest.mark.parametrize("step", ["fence", "end_backend"])
+def test_a_turn_that_ends_by_itself_before_it_could_be_ended_is_blamed_for_nothing(box, monkeypatch, step):
+    define(box)
+    publish(box, 1, 2)
+    refused = threading.Event()
+
+    def fails(*_):
+        refused.set()
+        raise sq.Unavailable("not now")
+
+    def handle(message, tx):
+        if message.sequence == 1:
+            assert refused.wait(DEADLINE_S)
+        see(box, message, tx)
+
+    monkeypatch.setattr(turn, step, fails)
+    sq.Worker(box, "shop", handle, workers=1, turn_limit=0.5, run_length=1).run(until_idle=True)
+    assert seen(box) == [("c1", 1), ("c1", 2)]
+    assert rows(box, "SELECT FROM {schema}.faults") == rows(box, "SELECT FROM {schema}.leases") == []
 
 
 BLOCKS = []

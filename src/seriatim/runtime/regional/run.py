@@ -32,8 +32,9 @@ from seriatim.runtime.regional.intake import Intake, TakenSession
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Answered, Handler, answered, called
+from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.raised import fault_of
-from seriatim.runtime.workers.scoreboard import Slot, Work
+from seriatim.runtime.workers.scoreboard import Slot
 from seriatim.runtime.workers.turn import LONG_S
 from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
 
@@ -90,17 +91,22 @@ class RegionalTurns(TurnsWithLeases):
                 slot.end()
         return run.tried
 
-    def time_out(self, work: Work) -> None:
+    def time_out(self, late: LateTurn) -> None:
         """End the claim of a slow handler, and count its attempt. Errors are those of `TransactionalTurns.time_out`."""
-        taken = None if work.token is None else self.intake.at_work(work.token)
+        token = late.work.token
+        taken = None if token is None else self.intake.at_work(token)
         if taken is None:
             return
         claim, what = taken.held.claim, f"the handler took longer than {self.turn_limit_s:g} s"
         taken.held.lost.set()
         taken.held.claim = None
         if claim is not None:
-            with suppress(LeaseLost):
-                self.intake.journal.fail(claim, claim.first, what)
+            try:
+                with suppress(LeaseLost):
+                    self.intake.journal.fail(claim, claim.first, what)
+            except Unavailable:
+                taken.held.claim = claim  # for the next call
+                raise
         with suppress(SeriatimError):
             self.intake.ends([CopyEnd(taken.lease, taken.over)])
 

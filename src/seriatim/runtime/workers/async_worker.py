@@ -88,6 +88,7 @@ class AsyncWorker:
 
     async def _run(self, worker: Worker, *, until_idle: bool) -> int:
         ended: Future[int] = Future()
+        ended.set_running_or_notify_cancel()  # the thread has its say, whoever is cancelled
 
         def run() -> None:
             try:
@@ -101,8 +102,9 @@ class AsyncWorker:
             return await asyncio.shield(waiting)
         except asyncio.CancelledError:
             worker.cancel()
-            with suppress(Exception):
-                await waiting
+            while not waiting.done():
+                with suppress(asyncio.CancelledError):  # the first one is raised when the turns have ended
+                    await asyncio.wait([waiting])
             raise
 
     def stop(self) -> None:

@@ -25,9 +25,10 @@ from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Handler, answered, called
+from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.lease_keeper import LeaseKeeper
 from seriatim.runtime.workers.raised import fault_of
-from seriatim.runtime.workers.scoreboard import Slot, Work
+from seriatim.runtime.workers.scoreboard import Slot
 from seriatim.runtime.workers.turn import LONG_S, measure, untried
 from seriatim.runtime.workers.turns_with_leases import TurnsWithLeases
 
@@ -75,8 +76,9 @@ class LeasedTurns(TurnsWithLeases):
                 slot.end()
         return turn.tried
 
-    def time_out(self, work: Work) -> None:
+    def time_out(self, late: LateTurn) -> None:
         """Revoke the lease of a slow handler, and record that; errors are those of `TransactionalTurns.time_out`."""
+        work = late.work
         if work.entry_id is not None and work.token is not None:
             error = f"the handler took longer than {self.turn_limit_s:g} s"
             what = Fault(FaultKind.TIMEOUT, "TurnLimit", error, self.worker)

@@ -75,11 +75,13 @@ class Slot:
         self._turn = 0
         self._lock = threading.Lock()
         self._claimed = 0
+        self._has_ended = False
 
     def begin(self, queue: str, group: str | None, backend_pid: int, token: int | None = None) -> None:
         """A turn begins; in leases, the turn of a message."""
         with self._lock:
             self._turn += 1
+            self._has_ended = False
             name = queue.encode()
             key = b"" if group is None else group.encode()
             _MARK.pack_into(self._memory, self._at, _IDLE)
@@ -119,6 +121,7 @@ class Slot:
     def end(self) -> None:
         """The turn has ended."""
         with self._lock:
+            self._has_ended = True
             _MARK.pack_into(self._memory, self._at, _IDLE)
 
     def claim(self, turn: int) -> bool:
@@ -133,6 +136,11 @@ class Slot:
             self._claimed = turn
             _MARK.pack_into(self._memory, self._at, _IDLE)
             return True
+
+    def goes_on(self, turn: int) -> bool:
+        """Whether a turn is at work, also one that was claimed. Only the process that writes the slot asks."""
+        with self._lock:
+            return self._turn == turn and not self._has_ended
 
     def count(self, messages: int) -> None:
         """Handlers got so many messages more."""

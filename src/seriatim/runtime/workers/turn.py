@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from seriatim.box.box import MessageBox
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
-from seriatim.box.faults.lease import fence
+from seriatim.box.faults.lease import fence, give_back
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.measures import MEASURES, Measure
 from seriatim.box.postgres.translate import translated
@@ -33,8 +33,9 @@ from seriatim.runtime.workers.dialog_ends import end_sides
 from seriatim.runtime.workers.exclusion import EXCLUSION
 from seriatim.runtime.workers.handler_time import HandlerTime
 from seriatim.runtime.workers.handlers import Handler, Handlers, answered, called
+from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.raised import fault_of
-from seriatim.runtime.workers.scoreboard import Slot, Work
+from seriatim.runtime.workers.scoreboard import Slot
 from seriatim.runtime.workers.tuning import Tuning
 from seriatim.runtime.workers.turn_size import TurnSize
 
@@ -197,8 +198,9 @@ class TransactionalTurns:
             and turn.steps.is_lost
             and work.since >= _NEARLY * self.turn_limit_s
         ):
-            if slot.claim(work.turn):  # PostgreSQL has ended it, before anybody here did
-                self.time_out(work)
+            late = LateTurn.claim(slot, work)
+            if late is not None:  # PostgreSQL has ended it, before anybody here did
+                self.time_out(late)
         else:
             raise error
 
@@ -236,29 +238,41 @@ class TransactionalTurns:
         """Nobody waits for the handler of a thread any more."""
         self.handlers.give_up(thread)
 
-    def time_out(self, work: Work) -> None:
-        """End a turn that takes too long, and record that; only for the caller that has claimed it.
+    def time_out(self, late: LateTurn) -> None:
+        """End a turn that takes too long, and record that, unless it ends by itself before; only for the caller that has claimed it.
 
         Raises:
-            Unavailable: the transaction has to be repeated.
+            Unavailable, EnvironmentProblem: it has to be called again, and goes on where it was.
         """
-        token = None
-        if work.entry_id is not None and work.group is not None:
-            # Until the attempt is counted nobody else has the group.
-            with self.box.session() as session:
-                token = fence(session.transaction, work.queue, work.group, work.entry_id, self.worker)
-        with self.box.session() as session:
-            end_backend(session, work.backend_pid, work.since)
-        if work.entry_id is None:
+        work = late.work
+        if not (late.is_cut_off or self._cut_off(late)) or work.entry_id is None:
             return
         with self.box.session() as session:
             what = Fault(
                 FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker
             )
-            lost = LostTurn(work.queue, work.group, work.entry_id, token)
+            lost = LostTurn(work.queue, work.group, work.entry_id, late.token)
             result = note_lost(session.transaction, lost, what, PATIENCE_S)
         if result is not None:
             FAILURES.tell(lost.queue, lost.group, what, result)
+
+    def _cut_off(self, late: LateTurn) -> bool:
+        """End the connection of a turn; False: the turn has ended before."""
+        work = late.work
+        if late.goes_on and late.token is None and work.entry_id is not None and work.group is not None:
+            # Until the attempt is counted nobody else has the group.
+            with self.box.session() as session:
+                token = fence(session.transaction, work.queue, work.group, work.entry_id, self.worker)
+            late.token = token
+        if late.goes_on:
+            with self.box.session() as session:
+                end_backend(session, work.backend_pid, late.since)
+            late.is_cut_off = True
+        elif late.token is not None:
+            with self.box.session() as session:
+                give_back(session.transaction, work.queue, late.token)
+            late.token = None
+        return late.is_cut_off
 
 
 class _Turn:

@@ -11,8 +11,9 @@ from seriatim.box.measures import MEASURES, Measure
 from seriatim.errors import ActionRefused, DeploymentError, EnvironmentProblem, SeriatimError, Unavailable, UsageError
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.idleness import Idleness
+from seriatim.runtime.workers.late_turn import LateTurn
 from seriatim.runtime.workers.rate_limit import RateLimit
-from seriatim.runtime.workers.scoreboard import Slot, Work
+from seriatim.runtime.workers.scoreboard import Slot
 
 __all__ = ["Turns", "WorkerThread"]
 
@@ -47,7 +48,7 @@ class Turns(Protocol):
     def give_up(self, thread: int | None) -> None:
         """Wait no longer for the handler of a thread."""
 
-    def time_out(self, work: Work) -> None:
+    def time_out(self, late: LateTurn) -> None:
         """End a turn that takes too long."""
 
 
@@ -81,6 +82,7 @@ class WorkerThread(threading.Thread):
             idleness.joins(self)
         self._nap_s = 0.0
         self._told = ""
+        self._late: LateTurn | None = None
         #: Whether another thread has ended its turn: when its handler returns after all, this thread ends.
         self.given_up = False
         #: Whether it ends after its turn, because fewer threads are wanted.
@@ -90,36 +92,61 @@ class WorkerThread(threading.Thread):
         self.error: SeriatimError | None = None
 
     def look(self) -> bool:
-        """Check whether its turn takes too long; then the turn is ended and the fault recorded.
+        """Check whether its turn takes too long; then the turn is ended and the fault recorded, by the next look if that fails.
 
         Returns:
             whether the handler is stuck, and another thread has to take its place.
-
-        Raises:
-            Unavailable: the transaction has to be repeated.
         """
+        late, self._late = self._late or self._claimed(), None
+        if late is not None:
+            try:
+                self._time_out(late)
+            except (Unavailable, EnvironmentProblem) as error:
+                self._late = late
+                self._tell_not_ended(late, str(error))
+            finally:  # later, if it is tried again: the attempt has to be counted before the message can be handed out
+                if self._late is None and late.goes_on:
+                    self._turns.give_up(self.ident)
+        return self.given_up
+
+    @property
+    def is_late(self) -> bool:
+        """Whether a turn of it is still to be ended, or its attempt to be counted."""
+        return self._late is not None
+
+    def _claimed(self) -> LateTurn | None:
+        """Its turn, if it takes too long and nobody else has claimed it: the thread itself may write down that it was ended."""
         work = self._slot.read()
         if self.given_up or work is None or work.since < self._turns.turn_limit_s:
-            return False
-        if not self._slot.claim(work.turn):  # it has just ended, or the thread itself writes down that it was ended
-            return False
-        self.given_up = work.entry_id is not None
-        if self.given_up and self._idleness is not None:
-            self._idleness.leaves(self)
-        try:  # first, so that the attempt is counted before the message can be handed out again
-            self._turns.time_out(work)
-        finally:
-            self._turns.give_up(self.ident)
+            return None
+        late = LateTurn.claim(self._slot, work)
+        self.given_up = late is not None and work.entry_id is not None
+        return late
+
+    def _time_out(self, late: LateTurn) -> None:
+        self._turns.time_out(late)
+        if self._idleness is not None:  # until now its messages were kept from the others
+            self._idleness.worked()
+        work = late.work
         _LOG.error(
             "%s: a turn of queue %r, group %r took longer than %g s",
             self.name, work.queue, work.group, self._turns.turn_limit_s,
-            extra=fields("turn_too_long", worker=self.name, queue=work.queue, group=work.group, seconds=work.since),
+            extra=fields("turn_too_long", worker=self.name, queue=work.queue, group=work.group, seconds=late.since),
         )  # fmt: skip
-        return self.given_up
+
+    def _tell_not_ended(self, late: LateTurn, text: str) -> None:
+        if text != late.told:
+            _LOG.warning("%s: %s", self.name, text, extra=fields("turn_not_ended", worker=self.name, error=text))
+            late.told = text
 
     def leave(self) -> None:
         """End after the turn; from any thread."""
         self.is_leaving = True
+
+    def is_replaced(self) -> None:
+        """Another thread has taken its place, if there is to be one: nobody waits for this one to be idle, once its turn is ended."""
+        if self._idleness is not None and not self.is_late:
+            self._idleness.leaves(self)
 
     def run(self) -> None:
         """Do turns."""

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 
 from seriatim.errors import SeriatimError, Unavailable
-from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.scoreboard import Scoreboard, Slot, Work
 from seriatim.runtime.workers.worker_thread import WorkerThread
 
 __all__ = ["SPARE_THREADS", "WorkerThreads"]
 
-_LOG = logging.getLogger("seriatim.worker")
-#: So many handlers may be stuck, and be replaced.
+#: So many handlers may be stuck at one time, and be replaced.
 SPARE_THREADS = 32
 _LOOK_S = 0.1
+#: Where no thread is left, one whose turn was ended gets so long to end itself.
+_PATIENCE_S = 10.0
 
 
 class WorkerThreads:
@@ -33,8 +32,12 @@ class WorkerThreads:
         self._scoreboard = scoreboard
         self._make = make
         self._threads: dict[WorkerThread, Slot] = {}
-        #: Those whose handlers are stuck; they keep their slots.
-        self._given_up: list[WorkerThread] = []
+        #: Those whose handlers are stuck, or haven't ended yet; they keep their slots.
+        self._given_up: dict[WorkerThread, Slot] = {}
+        #: Those that have ended since `fit` was called last.
+        self._ended: list[WorkerThread] = []
+        #: Since when there has been no other than those that were given up.
+        self._stuck_since: float | None = None
         self._handled = 0
         self._error: SeriatimError | None = None
 
@@ -54,7 +57,17 @@ class WorkerThreads:
             thread = self._make(slot)
             self._threads[thread] = slot
             thread.start()
-        if wanted and self._given_up and not self._threads:
+        for one in [
+            *self._given_up,
+            *self._ended,
+        ]:  # not before others have their places: without threads all were idle
+            one.is_replaced()
+        self._ended.clear()
+        if not wanted or self._threads or not self._given_up:
+            self._stuck_since = None
+        elif self._stuck_since is None:
+            self._stuck_since = time.monotonic()
+        elif time.monotonic() > self._stuck_since + _PATIENCE_S:
             raise Unavailable("all handlers are stuck", where=f"queue {self._queue!r}", remedy="restart the worker")
 
     @property
@@ -78,33 +91,37 @@ class WorkerThreads:
         return [work for slot in list(self._threads.values()) if (work := slot.read()) is not None]
 
     def wait(self, until: float, insisted: Callable[[], bool]) -> None:
-        """Wait until all turns have ended, those excepted whose handlers are stuck.
+        """Wait until all turns have ended; those whose handlers are stuck, until their attempts are counted.
 
         Args:
             until: a moment of the monotonic clock; then it waits no longer.
             insisted: says that it shall wait no longer.
         """
-        while self._threads and time.monotonic() < until and not insisted():
-            next(iter(self._threads)).join(_LOOK_S)
+        while time.monotonic() < until and not insisted():
+            if self._threads:
+                next(iter(self._threads)).join(_LOOK_S)
+            elif any(one.is_late for one in self._given_up):
+                time.sleep(_LOOK_S)
+            else:
+                break
             self._look()
 
     def _look(self) -> None:
         """See to those that have ended, and to those whose turns take too long."""
+        for thread, slot in list(self._given_up.items()):
+            thread.look()
+            if not (thread.is_alive() or thread.is_late):
+                del self._given_up[thread]
+                self._has_ended(thread, slot)
         for thread, slot in list(self._threads.items()):
-            if _is_stuck(thread):
-                del self._threads[thread]
-                self._given_up.append(thread)
+            if thread.look():
+                self._given_up[thread] = self._threads.pop(thread)
             elif not thread.is_alive():
                 del self._threads[thread]
-                self._handled += thread.handled
-                self._error = self._error or thread.error
-                self._scoreboard.give_back(slot)
+                self._has_ended(thread, slot)
 
-
-def _is_stuck(thread: WorkerThread) -> bool:
-    """Whether the thread has to be replaced; its turn is ended, unless the server isn't there, which ends it as well."""
-    try:
-        return thread.look()
-    except Unavailable as error:
-        _LOG.warning("%s: %s", thread.name, error, extra=fields("turn_not_ended", worker=thread.name, error=str(error)))
-        return thread.given_up
+    def _has_ended(self, thread: WorkerThread, slot: Slot) -> None:
+        self._ended.append(thread)
+        self._handled += thread.handled
+        self._error = self._error or thread.error
+        self._scoreboard.give_back(slot)

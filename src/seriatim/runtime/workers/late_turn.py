@@ -1,0 +1,48 @@
+"""A turn that takes too long, and how far it has been ended: where that fails, the next look goes on with it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Self
+
+from seriatim.runtime.workers.scoreboard import Slot, Work
+
+__all__ = ["LateTurn"]
+
+
+@dataclass(slots=True)
+class LateTurn:
+    """A turn that was claimed because it takes too long.
+
+    Args:
+        slot: where its thread notes what it has in hand.
+        work: what it had in hand when it was claimed.
+
+    Attributes:
+        token: of the lease that keeps its group from others until the attempt is counted; None: there is none.
+        is_cut_off: whether its connection was ended.
+        told: what was last in the way of ending it; it is logged once.
+    """
+
+    slot: Slot
+    work: Work
+    token: int | None = None
+    is_cut_off: bool = False
+    told: str = ""
+    _claimed_at: float = field(default_factory=time.monotonic)
+
+    @classmethod
+    def claim(cls, slot: Slot, work: Work) -> Self | None:
+        """Claim a turn; None: it has just ended, or somebody else has claimed it."""
+        return cls(slot, work) if slot.claim(work.turn) else None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether it is still at work; if not, its connection may be another turn's by now."""
+        return self.slot.goes_on(self.work.turn)
+
+    @property
+    def since(self) -> float:
+        """The seconds since its begin."""
+        return self.work.since + time.monotonic() - self._claimed_at
