@@ -6,6 +6,7 @@ after each micro-batch and a `RunSummary` at the end.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,6 +16,8 @@ from typing import Any
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.declared.pipeline import Destination, Pipeline
+from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.pipelines.answers import keeping
 from seriatim.runtime.pipelines.attempts import Attempts
 from seriatim.runtime.pipelines.box_format import boxed
@@ -35,6 +38,7 @@ from seriatim.runtime.pipelines.progress import (
     Tell,
     Waiting,
 )
+from seriatim.runtime.pipelines.progress_events import ProgressEvents, has_run
 from seriatim.runtime.pipelines.tally import PUT_BACK, Standing, Tally
 from seriatim.runtime.stop_signal import Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
@@ -63,6 +67,7 @@ from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["pipeline_session", "run"]
 
+_LOG = logging.getLogger("seriatim.pipeline")
 _LOOK_S = 0.1
 # How often ports that fail are looked after, and a batch that takes long is told of.
 _CARE_S = 0.5
@@ -282,7 +287,7 @@ class _Query:
     def __init__(self, begin: Callable[[], tuple[StreamingQuery, Sink]], attempts: Attempts) -> None:
         self._begin = begin
         self.attempts = attempts
-        self.query, self.sink = self._begun()
+        self.query, self.sink, self.events = self._begun()
 
     def again(self, failure: BaseException) -> bool:
         """Restart after a failure: True; or False if the run has to end, and then nothing runs.
@@ -290,10 +295,11 @@ class _Query:
         Raises:
             SeriatimError: the failure is permanent, or there were too many restarts without a completed batch.
         """
+        self.events.stop()
         self.sink.close()
         if not self.attempts.after(failure):
             return False
-        self.query, self.sink = self._begun()
+        self.query, self.sink, self.events = self._begun()
         return True
 
     def stop(self) -> None:
@@ -302,6 +308,7 @@ class _Query:
 
     def close(self, *, wait: bool = True) -> None:
         """End both; see `Sink.close`."""
+        self.events.stop()
         self.query.stop()
         self.sink.close(wait=wait)
 
@@ -309,13 +316,17 @@ class _Query:
         """See `Sink.waiting`."""
         return self.sink.waiting()
 
-    def _begun(self) -> tuple[StreamingQuery, Sink]:
+    def _begun(self) -> tuple[StreamingQuery, Sink, ProgressEvents]:
         while True:
             try:
-                return self._begin()
+                query, sink = self._begin()
             except SeriatimError as failure:
                 if not self.attempts.after(failure):
                     raise
+            else:
+                events = ProgressEvents(query)
+                events.start()
+                return query, sink, events
 
 
 def _finish_batch(query: _Query, watch: _Watch) -> None:
@@ -354,7 +365,6 @@ class _Watch:
         self._last_begun = checkpoint.last_begun()
         self._began = time.monotonic()
         self._batches = 0
-        self._seen = ""
         self._arrived = {destination.queue.name: 0 for destination in pipeline.route}
         self._standing: Standing | None = None
         self._received = self._routed = 0
@@ -394,10 +404,11 @@ class _Watch:
             SeriatimError: it failed permanently.
         """
         while True:
-            query, seen = running.query, self._seen
+            query = running.query
             ended = not query.isActive  # before the look for a failure: a query may fail at any moment
             failure = query.exception()
-            idle = self._take_in(running, command)
+            events = running.events.take()
+            idle = self._take_in(events, running, command)
             if failure is not None:
                 if not running.again(failure):
                     return False
@@ -407,22 +418,21 @@ class _Watch:
                 self._looked()
             if ends and idle:
                 return True
-            if self._stop.requested and self._between_batches(query, seen):
+            if self._stop.requested and (events or self._is_between_batches(query)):
                 return False
-            if ended and not _events_after(query, self._seen):
+            if ended and not events:
                 return True
             self._care(running.sink)
             self._stop.wait(_LOOK_S)
 
-    def _between_batches(self, query: StreamingQuery, seen: str) -> bool:
-        """Whether a query may be ended now: a batch has ended since `seen`, no batch runs, or the running batch is cancelled."""
-        return self._seen != seen or self._stop.at_once or not query.status["isTriggerActive"]
+    def _is_between_batches(self, query: StreamingQuery) -> bool:
+        """Whether a query may be ended now, also where none of its batches has just ended: no batch runs, or it is cancelled."""
+        return self._stop.at_once or not query.status["isTriggerActive"]
 
-    def _take_in(self, running: _Query, command: int) -> bool:
+    def _take_in(self, events: Iterable[Mapping[str, Any]], running: _Query, command: int) -> bool:
         """Account for new events; return whether there was no new data after a command was read."""
         idle = False
-        for event in _events_after(running.query, self._seen):
-            self._seen = event["timestamp"]
+        for event in events:
             if self._note(event, running.sink):
                 running.attempts.got_on()
             obeyed = not command or was_commanded(event, command)
@@ -470,9 +480,12 @@ class _Watch:
 
     def _note(self, event: Mapping[str, Any], sink: Sink) -> bool:
         """Account for a trigger; return whether it ran a micro-batch."""
+        self._make_up(event["batchId"])
+        if not has_run(event):
+            return False
         standing = self._tally.after(event["batchId"])
         if standing is None or standing is self._standing:
-            return False  # Spark looked for new messages and ran nothing
+            return False
         before, self._standing = self._standing or self._tally.opening, standing
         self._reasons = merged([*self._reasons.values(), *self._tally.reasons_through(event["batchId"])])
         self._skipped += self._tally.skipped_through(event["batchId"])
@@ -508,6 +521,27 @@ class _Watch:
                 )
             )
         return True
+
+    def _make_up(self, batch: int) -> None:
+        """Account for the batches before this one whose events nobody saw, as after a process that stood still.
+
+        As many messages arrived in them as the law of conservation says, so it is checked for all batches but these. How many of
+        them the router got isn't known.
+        """
+        before = self._standing or self._tally.opening
+        missed = [one for one in self._tally.through(batch - 1) if one.batch > before.batch]
+        if not missed:
+            return
+        self._standing = now = missed[-1]
+        for account in _accounts(dict.fromkeys(self._arrived, 0), before, now):
+            self._arrived[account.destination] -= account.missing
+        self._received -= _routing(0, 0, before, now).missing
+        _LOG.warning(
+            "pipeline %s: Spark's report of %s was not seen, so what the router received in them isn't counted; "
+            "what is held, delivered and set aside is as it was",
+            self._pipeline.name, counted(len(missed), "batch", "batches"),
+            extra=fields("batches_not_seen", pipeline=self._pipeline.name, batches=len(missed)),
+        )  # fmt: skip
 
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
         """The summary of the run.
@@ -570,11 +604,3 @@ def _account(name: str, arrived: int, before: Standing, now: Standing) -> Accoun
         dead=made("dead"),
         copy=made("copy"),
     )
-
-
-def _events_after(query: StreamingQuery, seen: str) -> list[Mapping[str, Any]]:
-    """The newer progress events; they are distinguished by the start times of their triggers."""
-    last = query.lastProgress
-    if last is None or last["timestamp"] <= seen:
-        return []
-    return [event for event in query.recentProgress if event["timestamp"] > seen]
