@@ -1,12 +1,13 @@
-"""A pipeline whose processes are all told to end, as `timeout` does it, and one whose Spark is killed."""
+"""A pipeline whose processes are all told to end, as `timeout` does it, one whose Spark is killed, and one whose sink hangs."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+from contextlib import suppress
 
-from tests.command import command
+from tests.command import command, environment
 from tests.faults.process import started, until
 
 FILE = """
@@ -23,17 +24,42 @@ route:
     deliver: {format: json, path: out}
 """
 
+#: A sink of Spark's that reads a file whenever it has got a batch. A pipe without a writer keeps it for ever.
+SINK = """
+from pyspark.sql.datasource import DataSource, DataSourceWriter, WriterCommitMessage
 
-def run(folder):
+class DefaultSource(DataSource):
+    @classmethod
+    def name(cls):
+        return "hanging"
+
+    def writer(self, schema, overwrite):
+        return Writer(self.options["file"])
+
+class Writer(DataSourceWriter):
+    def __init__(self, file):
+        self.file = file
+
+    def write(self, rows):
+        list(rows)
+        with open(self.file, "rb") as file:
+            file.read()
+        return WriterCommitMessage()
+"""
+
+
+def run(folder, file=FILE):
     (folder / "in").mkdir()
     lines = [json.dumps({"group": "a", "number": number}) for number in (2, 1, 3)]
     (folder / "in" / "orders.json").write_text("\n".join(lines) + "\n")
-    (folder / "orders.yaml").write_text(FILE)
+    (folder / "orders.yaml").write_text(file)
     return again(folder, "told")
 
 
-def again(folder, told):
-    return started(command("run", "orders.yaml", "--json"), folder, folder / told)
+def again(folder, told, *options):
+    # Spark's workers find a sink in the folder.
+    path = f"PYTHONPATH={environment()['PYTHONPATH']}:{folder}"
+    return started(["env", path, *command("run", "orders.yaml", "--json", *options)], folder, folder / told)
 
 
 def delivered(folder):
@@ -50,6 +76,33 @@ def test_its_spark_is_killed(tmp_path):
     said = (tmp_path / "told.err").read_text()
     assert "Spark's process has ended" in said.splitlines()[-1]
     assert "the next run goes on where this one stopped" in said
+
+
+def test_its_sink_hangs(tmp_path):
+    pipe, ends = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    (tmp_path / "pyspark_hanging.py").write_text(SINK)
+    file = FILE.replace("{format: json, path: out}", f"{{format: hanging, options: {{file: {pipe}}}}}")
+
+    def hangs():
+        with suppress(OSError):  # nobody reads from it yet
+            ends.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+        return bool(ends)
+
+    with run(tmp_path, file) as running:
+        until(hangs, running.process)
+        os.kill(running.process.pid, signal.SIGTERM)
+        os.kill(running.process.pid, signal.SIGINT)
+        assert running.wait() == 0, (tmp_path / "told.err").read_text()
+        end = running.progress()[-1]
+    assert end["ending"] == "stopped"
+    assert [(one["destination"], one["rows"]) for one in end["waiting"]] == [("ordered", 3)]
+    os.close(ends[0])
+    pipe.unlink()
+    pipe.write_text("")
+    with again(tmp_path, "again", "--once") as running:
+        assert running.wait() == 0, (tmp_path / "again.err").read_text()
+        assert running.progress()[-1]["waiting"] == []
 
 
 def test_a_driver_that_stood_still_while_another_took_over_puts_nothing_in_place(tmp_path):

@@ -6,15 +6,19 @@ after each micro-batch and a `RunSummary` at the end.
 
 from __future__ import annotations
 
+import logging
+import math
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.declared.pipeline import Destination, Pipeline
+from seriatim.pipeline.text.counted import counted
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.pipelines.answers import keeping
 from seriatim.runtime.pipelines.attempts import Attempts
 from seriatim.runtime.pipelines.box_format import boxed
@@ -35,8 +39,9 @@ from seriatim.runtime.pipelines.progress import (
     Tell,
     Waiting,
 )
+from seriatim.runtime.pipelines.progress_events import ProgressEvents, has_run
 from seriatim.runtime.pipelines.tally import PUT_BACK, Standing, Tally
-from seriatim.runtime.stop_signal import Stop
+from seriatim.runtime.stop_signal import PATIENCE_S, Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
 from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.pace import Pace
@@ -63,6 +68,9 @@ from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["pipeline_session", "run"]
 
+T = TypeVar("T")
+
+_LOG = logging.getLogger("seriatim.pipeline")
 _LOOK_S = 0.1
 # How often ports that fail are looked after, and a batch that takes long is told of.
 _CARE_S = 0.5
@@ -130,14 +138,17 @@ def run(
             stop.listening(),
         ):
             watch.lease = lease
+            query_of = partial(_query, session, checkpoint, identity, fence, tally, lease)
             attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
             former = checkpoint.former(pipeline)
             if former is not None:
-                unfinished = partial(_start, session, checkpoint, identity, fence, tally, lease, former, trigger_s=None)
                 # Its box may be needed by what is not in the file any more.
                 own: AbstractContextManager[None] = nullcontext() if pipeline.needs_box else boxed(former, session)
                 with own, watch.under(former):
-                    _finish_batch(_Query(unfinished, attempts()), watch)
+                    query = query_of(former, attempts(), trigger_s=None)
+                    if not _finish_batch(query, watch, stop):
+                        # Nothing else may deliver what a port that hangs has in hand.
+                        return watch.summary("stopped", query.waiting())
             if abandon:
                 had = checkpoint.declared(pipeline) or pipeline
                 set_aside_waiting(session, identity.id, _folders(pipeline, checkpoint), fence, had, abandon)
@@ -147,9 +158,9 @@ def run(
             gone = watch.abandoned(identity.history.gone)
             if gone or identity.moved is not None or tally.is_lost:
                 checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
-            begin = partial(_start, session, checkpoint, identity, fence, tally, lease)
+            query_of = partial(_query, session, checkpoint, identity, fence, tally, lease)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s
-            query = _Query(partial(begin, pipeline, trigger_s=trigger_s, available_now=drain), attempts())
+            query = query_of(pipeline, attempts(), trigger_s=trigger_s, available_now=drain)
             try:
                 ending: Ending = "once" if watch.follow(query, ends=once or finish) else "stopped"
                 if drain and ending == "once":
@@ -161,7 +172,7 @@ def run(
                 if ending != "stopped":
                     watch.settle(query.sink)
             finally:
-                query.close(wait=not stop.at_once)
+                query.close(stop)
             if ended is not None:
                 ended(session)
         return watch.summary(ending, query.waiting())
@@ -210,7 +221,7 @@ def pipeline_session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: 
             session.stop()
 
 
-def _start(
+def _query(
     session: Any,
     checkpoint: Checkpoint,
     identity: Identity,
@@ -218,19 +229,35 @@ def _start(
     tally: Tally,
     lease: PipelineLease | None,
     pipeline: Pipeline,
+    attempts: Attempts,
     *,
     trigger_s: float | None,
     available_now: bool = False,
-) -> tuple[StreamingQuery, Sink]:
-    folders = _folders(pipeline, checkpoint)
+) -> _Query:
+    incarnations = {name: number - 1 for name, number in identity.history.incarnations.items()}
+    deliver = partial(
+        Sink, session, pipeline, identity.id, _folders(pipeline, checkpoint), keeping(checkpoint, tally.add), fence=fence,
+        incarnations=incarnations, departed=identity.departed, lease=lease,
+    )  # fmt: skip
+    begin = partial(
+        _start, session, checkpoint, identity, pipeline, trigger_s=trigger_s, available_now=available_now
+    )  # fmt: skip
+    return _Query(deliver, begin, attempts)
+
+
+def _start(
+    session: Any,
+    checkpoint: Checkpoint,
+    identity: Identity,
+    pipeline: Pipeline,
+    sink: Sink,
+    *,
+    trigger_s: float | None,
+    available_now: bool = False,
+) -> StreamingQuery:
     # A call that never returned has ended its worker, or was cancelled: either way its batch runs again.
     calling = Calling(str(checkpoint.calls.absolute()), doubted=left_calls(checkpoint.calls))
     forget_calls(checkpoint.calls)
-    incarnations = {name: number - 1 for name, number in identity.history.incarnations.items()}
-    sink = Sink(
-        session, pipeline, identity.id, folders, keeping(checkpoint, tally.add), fence=fence,
-        incarnations=incarnations, departed=identity.departed, lease=lease,
-    )  # fmt: skip
 
     def before(batch: int) -> None:
         check_files(session, checkpoint.query, batch)
@@ -247,16 +274,14 @@ def _start(
             moved=identity.moved,
             stamp_buckets=identity.stamp_buckets,
         )  # fmt: skip
-        query = start(
+        return start(
             frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s,
             available_now=available_now, before=before,
         )  # fmt: skip
-    except BaseException as error:
-        sink.close()
-        if isinstance(error, SeriatimError) or not isinstance(error, Exception):
-            raise
+    except SeriatimError:
+        raise
+    except Exception as error:
         raise cause_of(error) from error  # py4j raises whatever the JVM did
-    return query, sink
 
 
 def _folders(pipeline: Pipeline, checkpoint: Checkpoint) -> Folders:
@@ -269,61 +294,87 @@ def _keep_first_numbers(session: Any, identity: Identity, destination: Destinati
 
 
 class _Query:
-    """A query and its sink, which are restarted after a transient failure.
+    """A query and its sink. The query is restarted after a transient failure; the sink goes on.
+
+    So a port that hangs holds up its own destination only: it needn't be waited for, and its thread stays the only one that
+    delivers what it has in hand.
 
     Args:
-        begin: starts both.
+        deliver: makes the sink.
+        begin: starts a query with it.
         attempts: the number and the delays of restarts.
 
     Raises:
         SeriatimError: they don't start.
     """
 
-    def __init__(self, begin: Callable[[], tuple[StreamingQuery, Sink]], attempts: Attempts) -> None:
+    def __init__(
+        self, deliver: Callable[[], Sink], begin: Callable[[Sink], StreamingQuery], attempts: Attempts
+    ) -> None:
         self._begin = begin
         self.attempts = attempts
-        self.query, self.sink = self._begun()
+        self.sink = self._tried(deliver)
+        self._start()
 
     def again(self, failure: BaseException) -> bool:
-        """Restart after a failure: True; or False if the run has to end, and then nothing runs.
+        """Restart the query after a failure: True; or False if the run has to end, and then none runs.
 
         Raises:
             SeriatimError: the failure is permanent, or there were too many restarts without a completed batch.
         """
-        self.sink.close()
+        self.events.stop()
         if not self.attempts.after(failure):
             return False
-        self.query, self.sink = self._begun()
+        self.sink.begin_again()
+        self._start()
         return True
 
     def stop(self) -> None:
         """End the query."""
         self.query.stop()
 
-    def close(self, *, wait: bool = True) -> None:
-        """End both; see `Sink.close`."""
+    def close(self, stop: Stop, patience_s: float = PATIENCE_S) -> bool:
+        """End both.
+
+        Args:
+            stop: a request to end at once ends the waiting for ports, too.
+            patience_s: so many seconds ports are waited for.
+
+        Returns:
+            Whether all ports have finished what they had in hand; see `Sink.close`.
+        """
+        self.events.stop()
         self.query.stop()
-        self.sink.close(wait=wait)
+        until = time.monotonic() + patience_s
+        return self.sink.close(lambda: stop.at_once or time.monotonic() > until)
 
     def waiting(self) -> tuple[Waiting, ...]:
         """See `Sink.waiting`."""
         return self.sink.waiting()
 
-    def _begun(self) -> tuple[StreamingQuery, Sink]:
+    def _start(self) -> None:
+        self.query = self._tried(partial(self._begin, self.sink))
+        self.events = ProgressEvents(self.query)
+        self.events.start()
+
+    def _tried(self, make: Callable[[], T]) -> T:
         while True:
             try:
-                return self._begin()
+                return make()
             except SeriatimError as failure:
                 if not self.attempts.after(failure):
                     raise
 
 
-def _finish_batch(query: _Query, watch: _Watch) -> None:
-    """Finish the one batch of a query that was begun under a former declaration."""
+def _finish_batch(query: _Query, watch: _Watch, stop: Stop) -> bool:
+    """Finish the one batch of a query that was begun under a former declaration; return whether nothing of it works any more."""
     try:
         watch.follow(query, ends=True)
-    finally:
-        query.close()
+    except BaseException:
+        query.close(stop)
+        raise
+    # The query that follows delivers to the same ports, so these are waited for.
+    return query.close(stop, math.inf)
 
 
 class _Watch:
@@ -354,7 +405,6 @@ class _Watch:
         self._last_begun = checkpoint.last_begun()
         self._began = time.monotonic()
         self._batches = 0
-        self._seen = ""
         self._arrived = {destination.queue.name: 0 for destination in pipeline.route}
         self._standing: Standing | None = None
         self._received = self._routed = 0
@@ -394,10 +444,11 @@ class _Watch:
             SeriatimError: it failed permanently.
         """
         while True:
-            query, seen = running.query, self._seen
+            query = running.query
             ended = not query.isActive  # before the look for a failure: a query may fail at any moment
             failure = query.exception()
-            idle = self._take_in(running, command)
+            events = running.events.take()
+            idle = self._take_in(events, running, command)
             if failure is not None:
                 if not running.again(failure):
                     return False
@@ -407,22 +458,21 @@ class _Watch:
                 self._looked()
             if ends and idle:
                 return True
-            if self._stop.requested and self._between_batches(query, seen):
+            if self._stop.requested and (events or self._is_between_batches(query)):
                 return False
-            if ended and not _events_after(query, self._seen):
+            if ended and not events:
                 return True
             self._care(running.sink)
             self._stop.wait(_LOOK_S)
 
-    def _between_batches(self, query: StreamingQuery, seen: str) -> bool:
-        """Whether a query may be ended now: a batch has ended since `seen`, no batch runs, or the running batch is cancelled."""
-        return self._seen != seen or self._stop.at_once or not query.status["isTriggerActive"]
+    def _is_between_batches(self, query: StreamingQuery) -> bool:
+        """Whether a query may be ended now, also where none of its batches has just ended: no batch runs, or it is cancelled."""
+        return self._stop.at_once or not query.status["isTriggerActive"]
 
-    def _take_in(self, running: _Query, command: int) -> bool:
+    def _take_in(self, events: Iterable[Mapping[str, Any]], running: _Query, command: int) -> bool:
         """Account for new events; return whether there was no new data after a command was read."""
         idle = False
-        for event in _events_after(running.query, self._seen):
-            self._seen = event["timestamp"]
+        for event in events:
             if self._note(event, running.sink):
                 running.attempts.got_on()
             obeyed = not command or was_commanded(event, command)
@@ -470,9 +520,12 @@ class _Watch:
 
     def _note(self, event: Mapping[str, Any], sink: Sink) -> bool:
         """Account for a trigger; return whether it ran a micro-batch."""
+        self._make_up(event["batchId"])
+        if not has_run(event):
+            return False
         standing = self._tally.after(event["batchId"])
         if standing is None or standing is self._standing:
-            return False  # Spark looked for new messages and ran nothing
+            return False
         before, self._standing = self._standing or self._tally.opening, standing
         self._reasons = merged([*self._reasons.values(), *self._tally.reasons_through(event["batchId"])])
         self._skipped += self._tally.skipped_through(event["batchId"])
@@ -508,6 +561,27 @@ class _Watch:
                 )
             )
         return True
+
+    def _make_up(self, batch: int) -> None:
+        """Account for the batches before this one whose events nobody saw, as after a process that stood still.
+
+        As many messages arrived in them as the law of conservation says, so it is checked for all batches but these. How many of
+        them the router got isn't known.
+        """
+        before = self._standing or self._tally.opening
+        missed = [one for one in self._tally.through(batch - 1) if one.batch > before.batch]
+        if not missed:
+            return
+        self._standing = now = missed[-1]
+        for account in _accounts(dict.fromkeys(self._arrived, 0), before, now):
+            self._arrived[account.destination] -= account.missing
+        self._received -= _routing(0, 0, before, now).missing
+        _LOG.warning(
+            "pipeline %s: Spark's report of %s was not seen, so what the router received in them isn't counted; "
+            "what is held, delivered and set aside is as it was",
+            self._pipeline.name, counted(len(missed), "batch", "batches"),
+            extra=fields("batches_not_seen", pipeline=self._pipeline.name, batches=len(missed)),
+        )  # fmt: skip
 
     def summary(self, ending: Ending, waiting: tuple[Waiting, ...]) -> RunSummary:
         """The summary of the run.
@@ -570,11 +644,3 @@ def _account(name: str, arrived: int, before: Standing, now: Standing) -> Accoun
         dead=made("dead"),
         copy=made("copy"),
     )
-
-
-def _events_after(query: StreamingQuery, seen: str) -> list[Mapping[str, Any]]:
-    """The newer progress events; they are distinguished by the start times of their triggers."""
-    last = query.lastProgress
-    if last is None or last["timestamp"] <= seen:
-        return []
-    return [event for event in query.recentProgress if event["timestamp"] > seen]

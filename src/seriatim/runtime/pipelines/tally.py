@@ -179,6 +179,10 @@ class Tally:
         }
         write_synced(self._file, json.dumps(told).encode())
 
+    def through(self, batch: int) -> list[Standing]:
+        """The counts after each batch up to this one that this object counted, and hasn't forgotten."""
+        return [standing for one, standing in sorted(self._counted.copy().items()) if one <= batch]
+
     def after(self, batch: int) -> Standing | None:
         """The counts after a batch that this object counted; the counts of earlier batches are forgotten.
 

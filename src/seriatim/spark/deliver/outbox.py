@@ -190,12 +190,14 @@ class Outbox:
         """Remove a batch that was delivered, unless it was replaced in the meantime.
 
         Raises:
+            CheckpointMismatch: a later run has taken over, and may have it in hand.
             EnvironmentProblem: the checkpoint can't be written.
         """
         with self._lock:
             if not any(one is kept for one in self.kept):
                 return
             try:
+                self.port.check_fence()
                 self.port.remove(kept.batch)
             except OSError as error:
                 raise self._broken(error) from error

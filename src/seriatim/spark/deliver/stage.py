@@ -17,7 +17,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from pyspark.sql.types import StructField, StructType
 from seriatim.errors import CheckpointMismatch, UsageError
 from seriatim.pipeline.declared.pipeline import BOX, DROP, TABLE, Deliver, Pipeline
 from seriatim.pipeline.text.counted import counted
+from seriatim.spark.deliver.carriers import Carriers
 from seriatim.spark.deliver.claimed import Claimed, Lease
 from seriatim.spark.deliver.file_formats import FORMATS, check_options
 from seriatim.spark.deliver.file_parts import ANSWER, Outlet, Parts
@@ -90,6 +91,9 @@ class Folders:
 class Sink:
     """The sink of a pipeline's query; called with each micro-batch, in a thread of Spark.
 
+    A query that is begun again has the same sink: what waits for a port that hangs is in the hands of a thread, and no other may
+    deliver it meanwhile.
+
     Args:
         session: the session that writes Spark's own sinks.
         pipeline: the pipeline, with its destinations and ports.
@@ -136,8 +140,7 @@ class Sink:
         self._last: int | None = None
         self._began: tuple[int, float] | None = None
         # What waits is carried beside the batches: a port that takes its time to fail holds nobody up.
-        self._carriers = ThreadPoolExecutor(_THREADS, "carrier")
-        self._carried: dict[str, Future[None]] = {}
+        self._carriers = Carriers(_THREADS)
         with ThreadPoolExecutor(_THREADS) as threads:
             list(threads.map(Outgoing.claim, self._outgoing))
 
@@ -189,13 +192,10 @@ class Sink:
         Raises:
             EnvironmentProblem: the checkpoint can't be written.
         """
-        for name, done in list(self._carried.items()):
-            if done.done():
-                del self._carried[name]
-                done.result()
+        self._carriers.collect()
         for one in self._outgoing:
-            if (one.is_due or (now and one.has_work)) and one.destination not in self._carried:
-                self._carried[one.destination] = self._carriers.submit(one.carry)
+            if one.is_due or (now and one.has_work):
+                self._carriers.carry(one.destination, one.carry)
 
     def settled(self) -> bool:
         """Whether no waiting batch is being delivered.
@@ -203,17 +203,24 @@ class Sink:
         Raises:
             EnvironmentProblem: the checkpoint can't be written.
         """
-        return all(done.done() and done.result() is None for done in list(self._carried.values()))
+        return self._carriers.settled()
 
-    def close(self, *, wait: bool = True) -> None:
+    def begin_again(self) -> None:
+        """Forget that deliveries have failed; another query begins with this sink. What is being delivered goes on."""
+        self._carriers.forget_failures()
+
+    def close(self, given_up: Callable[[], bool] = lambda: False) -> bool:
         """Stop delivering waiting batches; the next sink finds them again.
 
         Args:
-            wait: whether to wait for the end of running deliveries.
+            given_up: asked several times a second while deliveries are running: whether not to wait for their end.
+
+        Returns:
+            Whether they have ended. One that hasn't, because its port hangs, may still write until the process ends.
         """
         for one in self._outgoing:
             one.stop()
-        self._carriers.shutdown(wait=wait, cancel_futures=True)
+        return self._carriers.wait(given_up)
 
     def _deliver(self, frame: DataFrame, batch: int) -> None:
         again = self._last is None or batch <= self._last

@@ -1,0 +1,85 @@
+"""The events by which a query of Spark tells of its batches: each is read once, in order.
+
+Spark keeps the last few, and an idle query makes some every second. So a thread reads them: the run itself may be held up where it
+reports, by a terminal that is stopped or a slow reader. What is new follows the last event that was read; the clock by which Spark
+names events may be put back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from seriatim.spark.deliver.stage import StreamingQuery
+
+__all__ = ["ProgressEvents", "has_run"]
+
+Event = Mapping[str, Any]
+
+_LOOK_S = 0.1
+
+
+def has_run(event: Event) -> bool:
+    """Whether an event tells of a batch; if not, the query has looked for new messages, and its number is that of the next batch."""
+    return "addBatch" in event["durationMs"]
+
+
+class ProgressEvents:
+    """The events of a query.
+
+    Args:
+        query: the query.
+    """
+
+    def __init__(self, query: StreamingQuery) -> None:
+        self._query = query
+        self._lock = threading.Lock()
+        self._last: object = None
+        self._new: list[Event] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="progress events", daemon=True)
+
+    def start(self) -> None:
+        """Read them in a thread, until `stop`."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread, if it runs."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def take(self) -> list[Event]:
+        """The events since the last call. Of several looks for new messages in a row the last one is there."""
+        self.look()
+        with self._lock:
+            new, self._new = self._new, []
+        return new
+
+    def look(self) -> None:
+        """Read what is new."""
+        with self._lock:
+            last = self._query.lastProgress
+            if last is None or _key(last) == self._last:
+                return
+            recent = self._query.recentProgress
+            known = max((place for place, event in enumerate(recent) if _key(event) == self._last), default=-1)
+            for event in recent[known + 1 :]:
+                # They may be many, if the run is held up for long.
+                if self._new and not has_run(event) and not has_run(self._new[-1]):
+                    self._new.pop()
+                self._new.append(event)
+            self._last = _key(recent[-1])
+
+    def _read(self) -> None:
+        while not self._ended.wait(_LOOK_S):
+            try:
+                self.look()
+            except Exception:  # noqa: BLE001 -- py4j raises whatever the JVM did; the run sees it, too
+                return
+
+
+def _key(event: Event) -> object:
+    return event["runId"], event["batchId"], event["timestamp"], has_run(event)

@@ -1,0 +1,66 @@
+"""Threads that carry waiting batches to their ports, a few at a time.
+
+A port may hang for ever, such as a table that somebody has locked. So these threads don't keep the process from ending, as those of
+an executor of Python's would: at its end it waits for them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+
+__all__ = ["Carriers"]
+
+_LOOK_S = 0.1
+
+
+class Carriers:
+    """The threads.
+
+    Args:
+        most: so many work at a time; others wait until one is done.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._room = threading.BoundedSemaphore(most)
+        self._carried: dict[str, Future[None]] = {}
+
+    def carry(self, destination: str, work: Callable[[], None]) -> None:
+        """Work for a destination in a thread, unless one does so already."""
+        if destination in self._carried:
+            return
+        done: Future[None] = Future()
+        self._carried[destination] = done
+        threading.Thread(target=self._work, args=(work, done), name=f"carrier of {destination}", daemon=True).start()
+
+    def collect(self) -> None:
+        """Forget what is done. Raises what it raised."""
+        for destination, done in list(self._carried.items()):
+            if done.done():
+                del self._carried[destination]
+                done.result()
+
+    def forget_failures(self) -> None:
+        """Forget what has failed: it may be tried again."""
+        self._carried = {name: done for name, done in self._carried.items() if not (done.done() and done.exception())}
+
+    def settled(self) -> bool:
+        """Whether nothing is being carried. Raises what it raised."""
+        return all(done.done() and done.result() is None for done in self._carried.values())
+
+    def wait(self, given_up: Callable[[], bool]) -> bool:
+        """Wait until nothing is being carried: True; or, asked several times a second, until that is given up: False."""
+        while wait(self._carried.values(), timeout=_LOOK_S).not_done:
+            if given_up():
+                return False
+        return True
+
+    def _work(self, work: Callable[[], None], done: Future[None]) -> None:
+        try:
+            with self._room:
+                work()
+        except BaseException as error:  # noqa: BLE001 -- who collects it gets it
+            done.set_exception(error)
+        else:
+            done.set_result(None)
