@@ -151,6 +151,39 @@ def test_a_hole_is_skipped_by_its_time_out(moving):
     assert received(moving) == [("x6", 3, False)]
 
 
+def test_a_group_at_its_bound_is_looked_at_again_after_the_gate_has_moved(moving):
+    """Who works on what left the gate hasn't committed how far that is, and doesn't know that more has come meanwhile."""
+    moving.define(replace(WORK, open_at_most=3))
+    publish(moving, 3)
+    work(moving, "a", "b", "c")
+    with moving.session() as gate:
+        delivery = gate.receive("out", limit=10)
+        publish(moving, 2)
+        with moving.session() as tx:
+            assert tx.receive("work") is None
+        delivery.done()
+    (view,) = groups.groups(moving, "work")
+    assert (str(view.state), view.queued) == ("ready", 2)
+    Clock(moving).move(1)
+    work(moving, "d", "e")
+    assert received(moving) == [("d", 4, False), ("e", 5, False)]
+
+
+def test_a_group_at_its_bound_is_looked_at_the_less_the_longer_it_waits(moving):
+    clock = Clock(moving)
+    moving.define(replace(WORK, through=["price"], open_at_most=2))
+    publish(moving, 3)
+    work(moving, "p1", "p2")
+    moving.tick()
+    rest = []
+    for waited in (1, 1200, 3600 * 24):
+        clock.move(waited)
+        assert (moving.tick().groups, moving.tick().groups) == (1, 0)
+        (view,) = groups.groups(moving, "work")
+        rest.append(round((view.due_at - clock.now()).total_seconds()))
+    assert rest == [1, 20, 60]
+
+
 def test_what_nobody_receives_is_judged_by_a_tick(gated):
     publish(gated, 3)
     work(gated, "a", "", "c")
