@@ -410,6 +410,41 @@ def test_a_full_gate_takes_results_of_the_first_open_place(gated):
     assert received(gated) == [("x1", 1, False), ("y1", 2, False), ("x2", 3, False), ("y2", 4, False)]
 
 
+@pytest.mark.parametrize("together", [False, True])
+def test_a_full_gate_takes_results_of_all_that_a_transaction_has_in_hand(gated, together):
+    gated.define(replace(OUT, max_messages=2, when_full="refuse"), replace(WORK, policy=sq.Unordered()))
+    publish(gated, 6)
+    with gated.session() as slow:
+        slow.receive("work", limit=4)
+        work(gated, "x5", "x6")
+        slow.delivery.put_back()
+    with gated.session() as tx:
+        delivery = tx.receive("work", limit=3)
+        if together:
+            tx.publish([sq.Answer(one, result(f"x{one.context['n']}")) for one in delivery.messages])
+            delivery.done()
+        else:
+            for one in delivery:
+                tx.publish(result(f"x{one.context['n']}"))
+    work(gated, "x4")
+    assert received(gated) == [(f"x{n}", n, False) for n in range(1, 7)]
+
+
+def test_a_full_gate_takes_results_of_all_that_is_in_hand_on_the_way(gated):
+    full = replace(OUT, max_messages=2, when_full="refuse")
+    gated.define(full, sq.Queue("price", sq.Unordered()), replace(WORK, through=["price"]))
+    publish(gated, 5)
+    work(gated, "p1", "p2", "p3", "x4", "x5")
+    with gated.session() as slow:
+        (first,) = slow.receive("price").messages
+        with gated.session() as fast, pytest.raises(sq.QueueFull):
+            second, third = fast.receive("price", limit=2).messages
+            fast.publish([sq.Answer(second, result("y2")), sq.Answer(third, result("y3"))])
+        slow.delivery.put_back()
+    work(gated, "y1", "y2", "y3", queue="price")
+    assert [name for name, _, _ in received(gated)] == ["y1", "y2", "y3", "x4", "x5"]
+
+
 def test_one_result_that_waits_is_taken_out(gated):
     gated.define(WAY, replace(WORK, through=["price"]))
     publish(gated, 4)
