@@ -80,3 +80,27 @@ BEGIN
 END
 $function$;
 DROP FUNCTION {schema}.is_next_at_gate(integer, text, bigint);
+
+-- Results of a message that was delivered late leave its gate flagged as late, also where it was handed out in the turn that judged it: then its
+-- row doesn't tell, and who completes it does.
+DO $late$
+DECLARE
+    known oid := '{schema}.complete'::regproc;
+    before text := pg_get_functiondef(known);
+    old CONSTANT text := $q$    PERFORM {schema}.permit_entries(of_queue, entry_ids);
+$q$;
+BEGIN
+    IF (length(before) - length(replace(before, old, ''))) <> length(old) THEN
+        RAISE EXCEPTION 'not once in complete: %', old;
+    END IF;
+    EXECUTE replace(before, old, old || $q$    IF TRUE = ANY (lates) THEN
+        INSERT INTO {schema}.late_places (gate_id, group_key, number)
+        SELECT entry.gate_id, entry.group_key, handed.ordinal
+        FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
+        JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
+        WHERE handed.late AND handed.ordinal IS NOT NULL AND entry.gate_id <> entry.queue_id AND entry.origin_number IS NULL
+        ON CONFLICT DO NOTHING;
+    END IF;
+$q$);
+END
+$late$;
