@@ -123,7 +123,7 @@ class PublishVerbs(ABC):
             messages, carried = self._stamped(messages, cause)
         return self._published(Publisher(
             self._access, messages, delay=delay, visible_at=visible_at, wait=wait, unique=unique, unrouted=unrouted,
-            own=self._own, carried=carried,
+            own=self._own, carried=carried, in_hand=self._on_way,
         ))  # fmt: skip
 
     def answers(self, messages: Sequence[Message]) -> list[Message]:
@@ -152,9 +152,16 @@ class PublishVerbs(ABC):
         """
         delivery = self._worked_on
         carried = delivery is not None and delivery.causes is not None
-        return self._published(
-            Publisher(self._access, answers, delay=None, visible_at=None, wait=wait_s, own=self._own, carried=carried)
-        )
+        return self._published(Publisher(
+            self._access, answers, delay=None, visible_at=None, wait=wait_s, own=self._own, carried=carried,
+            in_hand=self._on_way,
+        ))  # fmt: skip
+
+    @property
+    def _on_way(self) -> Sequence[int]:
+        """The entries in hand whose results go to a gate."""
+        delivery = self._worked_on
+        return () if delivery is None or delivery.causes is None else delivery.entry_ids
 
     def _published(self, publisher: Publisher) -> Published:
         with translated(self._place):

@@ -226,6 +226,39 @@ def test_a_delayed_result_of_a_closed_place_counts_from_when_it_may_be_seen(pati
     assert skipped(patient) == [(1, 1)]
 
 
+def test_a_group_at_its_bound_is_looked_at_again_after_the_gate_has_moved(moving):
+    """Who works on what left the gate hasn't committed how far that is, and doesn't know that more has come meanwhile."""
+    moving.define(replace(WORK, open_at_most=3))
+    publish(moving, 3)
+    work(moving, "a", "b", "c")
+    with moving.session() as gate:
+        delivery = gate.receive("out", limit=10)
+        publish(moving, 2)
+        with moving.session() as tx:
+            assert tx.receive("work") is None
+        delivery.done()
+    (view,) = groups.groups(moving, "work")
+    assert (str(view.state), view.queued) == ("ready", 2)
+    Clock(moving).move(1)
+    work(moving, "d", "e")
+    assert received(moving) == [("d", 4, False), ("e", 5, False)]
+
+
+def test_a_group_at_its_bound_is_looked_at_the_less_the_longer_it_waits(moving):
+    clock = Clock(moving)
+    moving.define(replace(WORK, through=["price"], open_at_most=2))
+    publish(moving, 3)
+    work(moving, "p1", "p2")
+    moving.tick()
+    rest = []
+    for waited in (1, 1200, 3600 * 24):
+        clock.move(waited)
+        assert (moving.tick().groups, moving.tick().groups) == (1, 0)
+        (view,) = groups.groups(moving, "work")
+        rest.append(round((view.due_at - clock.now()).total_seconds()))
+    assert rest == [1, 20, 60]
+
+
 def test_what_nobody_receives_is_judged_by_a_tick(gated):
     publish(gated, 3)
     work(gated, "a", "", "c")
@@ -413,6 +446,31 @@ def test_a_message_on_the_way_is_requeued(gated):
     assert received(gated) == [("x1", 1, False), ("x1", 2, False), ("x2", 3, False)]
 
 
+@pytest.mark.parametrize("keeps", ["nothing", "faults", "everything"])
+@pytest.mark.parametrize("is_judged_before", [False, True])
+def test_results_of_what_was_delivered_late_leave_late(gated, is_judged_before, keeps):
+    """Whether it is judged in the turn that hands it out, or in one before, which writes down that it is late."""
+    late = sq.Standard(late="deliver")
+    gated.define(replace(WORK, policy=late, sequence="n", keep=keeps))
+
+    def come(n):
+        gated.publish(sq.Message(type="job", context={"key": "a", "n": n}))
+
+    come(1)
+    come(3)
+    groups.skip_hole(gated, "work", "a", **BY)
+    work(gated, "x1", "x3")
+    assert received(gated) == [("x1", 1, False), ("x3", 2, False)]
+    come(2)
+    come(4)
+    if is_judged_before:
+        groups.suspend(gated, "work", "a", **BY)
+        groups.resume(gated, "work", "a", **BY)
+    work(gated, "x2")
+    work(gated, "x4")
+    assert received(gated) == [("x2", 3, True), ("x4", 4, False)]
+
+
 @pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
 def test_a_message_on_the_way_that_is_requeued_after_its_place_has_results_that_leave_late(gated, policy):
     last = sq.Queue("last", sq.Fifo(), group="of")
@@ -451,6 +509,40 @@ def test_a_full_gate_takes_results_of_the_first_open_place(gated):
                 fast.publish(result("x3"), cause=third)
         slow.publish([result("x1"), result("y1")], cause=first)
     assert received(gated) == [("x1", 1, False), ("y1", 2, False), ("x2", 3, False), ("y2", 4, False)]
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_full_gate_takes_results_of_all_that_a_transaction_has_in_hand(gated, together):
+    gated.define(replace(OUT, max_messages=2, when_full="refuse"), replace(WORK, policy=sq.Unordered()))
+    publish(gated, 6)
+    with gated.session() as slow:
+        slow.receive("work", limit=4)
+        work(gated, "x5", "x6")
+        slow.delivery.put_back()
+    with gated.session() as tx:
+        delivery = tx.receive("work", limit=3)
+        if together:
+            tx.publish([sq.Answer(one, result(f"x{one.context['n']}")) for one in delivery.messages])
+            delivery.done()
+        else:
+            for one in delivery:
+                tx.publish(result(f"x{one.context['n']}"))
+    work(gated, "x4")
+    assert received(gated) == [(f"x{n}", n, False) for n in range(1, 7)]
+
+
+def test_a_full_gate_takes_results_of_all_that_is_in_hand_on_the_way(gated):
+    full = replace(OUT, max_messages=2, when_full="refuse")
+    gated.define(full, sq.Queue("price", sq.Unordered()), replace(WORK, through=["price"]))
+    publish(gated, 5)
+    work(gated, "p1", "p2", "p3", "x4", "x5")
+    with gated.session() as slow:
+        slow.receive("price")
+        with pytest.raises(sq.QueueFull):
+            work(gated, "y2", "y3", queue="price")
+        slow.delivery.put_back()
+    work(gated, "y1", "y2", "y3", queue="price")
+    assert [name for name, _, _ in received(gated)] == ["y1", "y2", "y3", "x4", "x5"]
 
 
 def test_one_result_that_waits_is_taken_out(gated):

@@ -89,6 +89,7 @@ class Publisher:
         unique: as in `Session.publish`.
         unrouted: as in `Session.publish`.
         carried: whether the messages may carry the origin that a session has given them.
+        in_hand: the entries whose results the messages are, as far as they are on the way to a gate.
 
     Raises:
         UsageError: an argument isn't a message, a body is too large, or a time or another argument is invalid.
@@ -107,6 +108,7 @@ class Publisher:
         unique: str | None = None,
         unrouted: str | None = None,
         carried: bool = False,
+        in_hand: Sequence[int] = (),
     ) -> None:
         self._access = access
         self._schema = access.schema
@@ -118,6 +120,7 @@ class Publisher:
         self._own = own
         self._once = once
         self._carried = carried
+        self._in_hand = in_hand
         self._unrouted = access.unrouted if unrouted is None else checked_unrouted(unrouted)
 
     def publish(self, transaction: Transaction) -> Published:
@@ -224,7 +227,7 @@ class Publisher:
         definitions, routed = self._routed_by_now(transaction, messages, definitions, nothing_done=nothing_done)
         nap_s, says_at = _SHORT_NAP_S, time.monotonic() + _PATIENT_S
         while definitions.limited:
-            without = full(transaction, definitions, routed)
+            without = full(transaction, definitions, routed, self._in_hand)
             if not without:
                 break
             if (now := known.current(transaction)).version != definitions.version:

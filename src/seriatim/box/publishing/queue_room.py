@@ -45,7 +45,9 @@ class FullQueue:
         return QueueFull(what, where=f"queue {self.queue.declared.name!r}", remedy=remedy)
 
 
-def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> FullQueue | Sequence[int]:
+def full(
+    transaction: Transaction, definitions: Definitions, routed: Routed, in_hand: Sequence[int] = ()
+) -> FullQueue | Sequence[int]:
     """Find the first queue without room for all its messages.
 
     Messages that only subscriptions of roles lead there keep no publisher waiting, and aren't refused.
@@ -54,6 +56,7 @@ def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> 
         transaction: the transaction that counts.
         definitions: the definitions by which the messages were routed.
         routed: the messages with their entries.
+        in_hand: the entries whose results they are. Their places at a gate close with the transaction, and count as closed.
 
     Returns:
         the full queue; or, if every queue has room, the entries without room that only subscriptions of roles have led
@@ -74,7 +77,7 @@ def full(transaction: Transaction, definitions: Definitions, routed: Routed) -> 
     for queue_id, room in zip(asked, rooms, strict=True):
         count = going[queue_id]
         if count > room:
-            over = [at for at, let_in in _let_in(transaction, limited[queue_id], routed) if not let_in]
+            over = [at for at, let_in in _let_in(transaction, limited[queue_id], routed, in_hand) if not let_in]
             by_roles = [at for at in over if router_of(definitions).is_roles_own(entries.subscriptions[at])]
             excess = len(over) - max(room, 0)
             if excess > len(by_roles):
@@ -140,7 +143,9 @@ def _staged(definitions: Definitions, part_ids: Sequence[int]) -> dict[str, list
     return {"part_ids": list(part_ids), "queue_ids": list(definitions.limited), "roles_own": roles_own}
 
 
-def _let_in(transaction: Transaction, queue: BoxQueue, routed: Routed) -> Iterator[tuple[int, bool]]:
+def _let_in(
+    transaction: Transaction, queue: BoxQueue, routed: Routed, in_hand: Sequence[int]
+) -> Iterator[tuple[int, bool]]:
     """The entries for a full queue, and whether the queue accepts them nevertheless."""
     entries, policy = routed.entries, queue.declared.policy
     mine = [
@@ -156,5 +161,6 @@ def _let_in(transaction: Transaction, queue: BoxQueue, routed: Routed) -> Iterat
         # A queue of another policy knows no holes.
         "group_keys": [entries.groups[row] if ordered else None for row in mine],
         "sequences": [entries.sequences[row] for row in mine],
+        "in_hand": list(in_hand),
     }
     return zip(mine, transaction.value("waited_for", **parameters), strict=True)

@@ -59,6 +59,8 @@ _MOST_LEFT = 100
 
 #: The time of visibility of a message that waits for an operator.
 _NEVER = 2**63 - 1
+#: How long a full gate isn't asked again, microseconds: at least, at most, and as a part of how long a message has waited.
+_SHORTEST_REST, _LONGEST_REST, _REST_OF = 1_000_000, 60_000_000, 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -443,7 +445,8 @@ class Turn:
         stopped = _kept_back(after.groups)
         if self.bounds is not None:
             far = line.ordinal >= self.bounds[line.place]
-            line = line.with_columns(visible=np.where(far, _NEVER, line.visible))
+            looks = np.maximum(line.visible, self._now + _rest(self._now - self._entries.rank[line.row]))
+            line = line.with_columns(visible=np.where(far, looks, line.visible))
         seen = line.visible <= self._now
         # A message that may not be seen yet keeps those behind it.
         blocked = running_max(line.place, np.where(seen, -1, np.arange(len(line)))) >= 0
@@ -625,6 +628,15 @@ def _told(arrived: Entries, groups: int) -> Bools:
     told = np.zeros(groups, np.bool_)
     told[arrived.place[arrived.size != NOT_SAID]] = True
     return told
+
+
+def _rest(waited: Ints) -> Ints:
+    """When to look again whether a gate lets messages go that have waited so long; microseconds from now on.
+
+    A gate that goes on asks its origin queue to look. But whoever works on what left the gate has not committed how far it has come,
+    and may not know that the origin queue has looked meanwhile.
+    """
+    return np.clip(waited // _REST_OF, _SHORTEST_REST, _LONGEST_REST)
 
 
 def _kept_back(groups: Groups) -> Bools:

@@ -17,11 +17,7 @@ CROSS JOIN LATERAL (
             AND entry.subscription_ids <@ ARRAY(
                 SELECT one.subscription_id FROM {schema}.known_subscriptions AS one
                 WHERE one.queue_id = entry.queue_id AND one.state <> 'started'
-            ) OR coalesce(entry.ordinal >= (place.definition ->> 'open_at_most')::bigint + (
-                SELECT at_gate.next FROM {schema}.queues AS gate
-                JOIN {schema}.known_groups AS at_gate ON at_gate.queue_id = gate.queue_id
-                WHERE gate.queue = place.definition ->> 'gate' AND at_gate.group_key = known.group_key
-            ), FALSE) AS back
+            ) AS back
     ) AS kept
     WHERE entry.queue_id = known.queue_id AND entry.group_key = known.group_key AND entry.status = 'queued'
 ) AS queued
