@@ -16,6 +16,7 @@ from seriatim.box.definitions.change import Change, Definition, Kind, changed_fi
 from seriatim.box.definitions.compatibility import Redefinition, check_fit, check_lost, check_types
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.gate_checks import check_gates, check_unused_gate, other_way
+from seriatim.box.definitions.gate_numbers import begin_at_gates
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.live_changes import frozen, judged_by, moves_timers, retyped
 from seriatim.box.postgres.statements import Statements
@@ -118,6 +119,7 @@ class _Defining:
                 served = {one.queue for one in kept if isinstance(one, Service)}
                 check_gates(after, served | {one.name for one in changes if one.kind is Kind.QUEUE})
             if self._before.ways or after.ways:
+                begin_at_gates(self._statements)
                 self._statements.do("note_ways")
         return changes
 
@@ -217,7 +219,8 @@ class _Defining:
         if old is not None:
             if fields := frozen(old.declared, new):
                 self._hold_publishers()
-                self._check_unused(old.queue_id, f"queue {new.name!r}", fields, "it")
+                # What a queue without order counts for its gate goes by its key, whatever group that is of.
+                self._check_unused(old.queue_id, f"queue {new.name!r}", fields, "it", numbers="policy" in fields)
             if fields := other_way(old.declared, new):
                 self._hold_publishers()
                 check_unused_gate(self._statements, self._before, new.name, fields)
@@ -266,8 +269,10 @@ class _Defining:
                 what = [f"property {name!r}" for name in wrong]
                 self._check_unused(queue.queue_id, f"type {new.name!r}", what, f"queue {queue.declared.name!r}")
 
-    def _check_unused(self, queue_id: int, where: str, fields: Sequence[str], whose: str) -> None:
-        if self._statements.value("queue_in_use", queue_id=queue_id):
+    def _check_unused(
+        self, queue_id: int, where: str, fields: Sequence[str], whose: str, *, numbers: bool = True
+    ) -> None:
+        if self._statements.value("queue_in_use", queue_id=queue_id, numbers=numbers):
             raise ActionRefused(
                 f"{', '.join(fields)} can't change: {whose} has groups, which were judged by it",
                 where=where,

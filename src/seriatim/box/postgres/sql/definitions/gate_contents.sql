@@ -1,8 +1,8 @@
--- Purpose: how many messages has a queue (counted up to 1,000); and how many are on the way to its gate, or wait there for their
+-- Purpose: how many messages has a queue (counted up to 1,000); and how many are on the way to its gate, or wait there for
 -- places to be closed.
 -- Caller: gate_checks.py, after it holds off publishers, so that none is on its way.
 -- Locks: none.
--- Index: entries_of_group, entries_on_way, entries_placed.
+-- Index: entries_of_group, entries_on_way.
 SELECT
     (
         SELECT count(*) FROM (SELECT FROM {schema}.entries WHERE queue_id = %(queue_id)s LIMIT 1000) AS counted
@@ -13,6 +13,6 @@ SELECT
         ) AS counted
     ) + (
         SELECT count(*) FROM (
-            SELECT FROM {schema}.entries WHERE queue_id = %(gate_id)s AND status = 'placed' LIMIT 1000
+            SELECT FROM {schema}.entries WHERE queue_id = %(gate_id)s AND status IN ('placed', 'held') LIMIT 1000
         ) AS counted
     ) AS open
