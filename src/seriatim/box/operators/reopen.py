@@ -1,16 +1,17 @@
-"""Open places at gates again, because messages on the way to them are put back.
+"""Open places at gates again, because messages on the way to them are put back, or routed again.
 
 The number of statements doesn't depend on the number of messages, or of groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.box.definitions.route import Routed
 from seriatim.box.operators.gate_groups import locked_at_gate
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns
@@ -106,7 +107,33 @@ class Reopening:
             [found], frozenset(one.entry_id for one in found.passed if one.entry_id is not None and not one.carried)
         )
 
+    @classmethod
+    def routed(cls, transaction: Transaction, turns: Turns, definitions: Definitions, routed: Routed) -> Reopening:
+        """Lock the gates' groups of messages that are routed again to a gate, or to a queue on the way there.
+
+        Raises:
+            Unavailable: a receiver keeps a group of a gate locked.
+        """
+        places: dict[int, list[_Place]] = {}
+        for gate_id, place in _carried(routed):
+            places.setdefault(gate_id, []).append(place)
+        gates = {one.queue_id: one for one in definitions.queues.values()}
+        return cls([_AtGate(transaction, turns, gates[gate_id], places[gate_id]) for gate_id in sorted(places)])
+
     def apply(self) -> None:
         """Open the places, after the messages were put back."""
         for one in self.gates:
             one.open()
+
+
+def _carried(routed: Routed) -> Iterator[tuple[int, _Place]]:
+    """The gate and the place of each entry whose message carries one."""
+    entries, gates = routed.entries, routed.gates
+    if gates is None:
+        return
+    for at, queue_id, problem in zip(entries.places, entries.queue_ids, entries.problems, strict=True):
+        context = routed.typed.contexts[at]
+        gate_id, _, number = gates.place(queue_id, context)
+        group = context.get("origin_group")
+        if problem is None and gate_id is not None and isinstance(group, str) and isinstance(number, int):
+            yield gate_id, _Place(None, group, number, carried=True)
