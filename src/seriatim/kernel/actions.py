@@ -224,12 +224,16 @@ def take_out(policy: Policy, state: State, now: int, group: str, numbers: Ints) 
     return Outcome(state.with_groups(clock=np.maximum(groups.clock, now)), no_messages(), no_events())
 
 
-def put_back(policy: Policy, state: State, numbers: Ints) -> State:
-    """Forget that messages with these numbers were taken out: they come back."""
+def put_back(policy: Policy, state: State, numbers: Ints, group: Ints | None = None) -> State:
+    """Forget that messages with these numbers were taken out: they come back.
+
+    `group`: the group of each; None: the only one.
+    """
     if not isinstance(policy, Standard | UnitOfWork) or not len(state.skipped):
         return state
     step = policy.increment if isinstance(policy, Standard) else 1
-    return state.having(state.groups, state.held, state.skipped.put_back(numbers, step))
+    group = empty_ints(len(numbers)) if group is None else group
+    return state.having(state.groups, state.held, state.skipped.put_back(group, numbers, step))
 
 
 def skip_hole(policy: Policy, state: State, now: int, group: str, through: int | None = None) -> Outcome:

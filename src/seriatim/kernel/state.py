@@ -177,15 +177,17 @@ class Ranges(Columns):
         """The last ranges of each group below its next number, and all above it."""
         return _last_of(self, np.flatnonzero(self.first < following[self.group]))
 
-    def put_back(self, numbers: Ints, step: int) -> Ranges:
-        """The ranges of the only group without some numbers, which are on the step; however many ranges that makes."""
-        hit = np.unique(numbers[self.contain(empty_ints(len(numbers)), numbers)])
-        if not len(hit):
+    def put_back(self, group: Ints, numbers: Ints, step: int) -> Ranges:
+        """The ranges without some numbers of their groups, which are on the step; however many ranges that makes."""
+        hit = self.contain(group, numbers)
+        if not hit.any():
             return self
-        first = np.sort(np.concatenate([self.first, hit + step]))
-        last = np.sort(np.concatenate([self.last, hit - step]))
-        rest = Ranges(empty_ints(len(first)), first, last)
-        return rest.take(first <= last)
+        pairs = np.unique(np.stack([group[hit], numbers[hit]]), axis=1)
+        groups = np.concatenate([self.group, pairs[0]])
+        first, last = np.concatenate([self.first, pairs[1] + step]), np.concatenate([self.last, pairs[1] - step])
+        by_first, by_last = order_by(groups, first), order_by(groups, last)
+        rest = Ranges(groups[by_first], first[by_first], last[by_last])
+        return rest.take(rest.first <= rest.last)
 
     def without(self, group: Ints, sequence: Ints, step: int, following: Ints) -> tuple[Ranges, Bools]:
         """Take numbers out of their groups' ranges, one after another.

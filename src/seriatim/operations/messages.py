@@ -280,6 +280,7 @@ def resubmit(
 
     Raises:
         UsageError: invalid ids or type, there is no such queue, or there is an actor and no reason.
+        Unavailable: a receiver keeps the group of a gate locked at which a message has its place.
     """
     by = None if actor is None else Operator(actor, reason or "")
     given = [message_ids] if isinstance(message_ids, str) else message_ids

@@ -16,6 +16,8 @@ __all__ = ["check_passed", "locked_at_gate", "refuse_own"]
 
 #: Somebody may work on the group, and goes on as long as the handler takes.
 _PATIENCE_MS = 10_000
+#: For each of many groups.
+_LEAST_PATIENCE_MS = 250
 
 
 def check_passed(transaction: Transaction, queue: BoxQueue, group: str) -> BoxQueue | None:
@@ -44,17 +46,17 @@ def check_passed(transaction: Transaction, queue: BoxQueue, group: str) -> BoxQu
     return gate
 
 
-def locked_at_gate(turns: Turns, gate: BoxQueue, group: str) -> LockedGroups:
-    """Lock a group of a gate, for an action on its origin queue.
+def locked_at_gate(turns: Turns, gate: BoxQueue, *groups: str) -> LockedGroups:
+    """Lock groups of a gate, for an action on what is on the way there: in the order of their keys, and in one round trip.
 
     Raises:
-        Unavailable: a receiver keeps it locked.
+        Unavailable: a receiver keeps one of them locked.
     """
-    locked = turns.lock(gate, 1, group, _PATIENCE_MS)
-    if not locked.keys:
+    locked = turns.lock_many(gate, sorted(groups), max(_PATIENCE_MS // len(groups), _LEAST_PATIENCE_MS))
+    if missing := set(groups).difference(locked.keys):
         raise Unavailable(
             "another session has the lock of the group at the gate",
-            where=_where(gate, group),
+            where=_where(gate, min(missing)),
             remedy="try again after that session has ended",
         )
     return locked

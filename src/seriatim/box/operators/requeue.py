@@ -103,11 +103,13 @@ def requeue(
         _place(found, group, one, ordered=locked is not None, passed=one.entry_id in reopening.passed) for one in facts
     ]
     transaction.do("requeue_entries", of_queue=found.queue_id, of_group=group, **_rows(found, facts, places))
-    reopening.apply(transaction, turns)
+    reopening.apply()
     if locked is not None:
         # A message that was taken out comes back: its number isn't skipped any more.
         out = [one.sequence for one in facts if one.disposition == Disposition.DEAD.word and one.sequence is not None]
-        transaction.notice(*turns.judge(found, locked, 0, put_back=out).notices(found, locked.keys))
+        transaction.notice(
+            *turns.judge(found, locked, 0, put_back={group: out} if out else None).notices(found, locked.keys)
+        )
     transaction.do("call_all_waiters", of_queues=[found.queue_id])
     said = {
         "of_entries": [one.entry_id for one in facts],
@@ -140,7 +142,6 @@ def _place(queue: BoxQueue, group: str, one: _Facts, *, ordered: bool, passed: b
         return Place.END if passed or one.ordinal is None else Place.ORDINAL
     if not ordered or not one.is_known:
         return Place.ARRIVAL
-    passed = passed and queue.gate_id is not None
     intact = (
         not passed
         and not one.forgotten

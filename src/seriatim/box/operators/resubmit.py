@@ -14,8 +14,10 @@ from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.box.messages.received import context_of
 from seriatim.box.operators.operator_log import Operator, log
+from seriatim.box.operators.reopen import Reopening
 from seriatim.box.publishing.batch import routing_of
 from seriatim.box.publishing.sql_arrivals import without
+from seriatim.box.turns.turns import Turns
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Message
 
@@ -62,6 +64,7 @@ def resubmit(
 
     Raises:
         UsageError: an id or a type isn't a text, or there is no such queue.
+        Unavailable: a receiver keeps the group of a gate locked at which a message has its place.
     """
     for one in message_ids or ():
         checked_text(one, "a message's id")
@@ -113,6 +116,7 @@ def _route(
         )
         if queue_id is not None:
             found = _into(found, queue_id)
+        reopening = Reopening.routed(transaction, Turns(transaction), definitions, found)
         parameters = routing_of(without(found, {}), 0, len(some)) | {
             "arrival_ids": [one.arrival_id for one in some],
             "positions": [one.position for one in some],
@@ -127,6 +131,7 @@ def _route(
         if not taken:
             transaction.connection.rollback()
             return None
+        reopening.apply()
         transaction.notice(*found.notices(definitions, [one.message for one in some], again=True))
         routed += sum(one > 0 for one in parameters["destinations"])
         queue_ids.update(found.entries.queue_ids)

@@ -92,14 +92,15 @@ class GateTurn(Turn):
         self._goes_in_parts = False
         self._taken_back: Ints = np.zeros(len(keys), np.int64)
 
-    def put_back(self, numbers: Ints) -> None:
-        """Take back that places of the turn's one group are closed without results: they count as voids no more."""
-        ahead = numbers[numbers >= self._start.groups.next[0]]
-        gone = self._start.skipped.contain(np.zeros(len(ahead), np.int64), ahead)
-        self._taken_back[0] = np.count_nonzero(gone)
-        super().put_back(ahead)
+    def _take_back(self, group: Ints, number: Ints) -> None:
+        """Take back that places are closed without results, too: they count as voids no more."""
+        ahead = number >= self._start.groups.next[group]
+        group, number = group[ahead], number[ahead]
+        gone = self._start.skipped.contain(group, number)
+        np.add.at(self._taken_back, group[gone], 1)
+        super()._take_back(group, number)
         # What waited may wait no more: the clock of a hole begins anew.
-        self._start = kernel.settle(self._standard, self._start, np.array([self._now], np.int64))[0]
+        self._start = kernel.settle(self._standard, self._start, np.full(len(self._keys), self._now))[0]
 
     def hole_ends(self, *, due: bool) -> list[int | None] | None:
         """For each group the last number of its hole, None without one. `due`: of holes whose time to be skipped is over; None for all

@@ -6,7 +6,7 @@ knows no connections.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -199,9 +199,15 @@ class Turn:
     def _is_due(self, state: State) -> bool:
         return bool((kernel.due(self._policy, state) <= self._now).any())
 
-    def put_back(self, numbers: Ints) -> None:
-        """Forget that messages with these numbers were taken out of the turn's one group: they are among what arrived."""
-        self._start = actions.put_back(self._policy, self._start, numbers)
+    def put_back(self, numbers: Mapping[str, Sequence[int]]) -> None:
+        """Forget that messages with these numbers, by group, were taken out: they are among what arrived."""
+        places = {key: place for place, key in enumerate(self._keys)}
+        pairs = sorted({(places[key], number) for key, its in numbers.items() for number in its})
+        group, number = np.array(pairs, np.int64).reshape(-1, 2).T
+        self._take_back(group, number)
+
+    def _take_back(self, group: Ints, number: Ints) -> None:
+        self._start = actions.put_back(self._policy, self._start, number, group)
 
     def act(
         self, action: Callable[..., kernel.Outcome], *, empties: bool = False, entry_id: int | None = None

@@ -6,8 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-import numpy as np
-
 from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.queue_heads import EVERYTHING, Heads
 from seriatim.box.connection.round_trip import OwnConnection, begin_with, commit_between, is_unbegun
@@ -158,17 +156,24 @@ class Turns:
         check_isolation(isolation)
         return LockedGroups(keys, now, version, *more)
 
-    def judge(self, queue: BoxQueue, locked: LockedGroups, limit: int, *, put_back: Sequence[int] = ()) -> TurnResult:
+    def judge(
+        self,
+        queue: BoxQueue,
+        locked: LockedGroups,
+        limit: int,
+        *,
+        put_back: Mapping[str, Sequence[int]] | None = None,
+    ) -> TurnResult:
         """Judge locked groups of one policy; at most `limit` messages of each are handed out, or a whole set.
 
-        `put_back`: numbers of messages of the only group that were taken out and have come back.
+        `put_back`: by group the numbers of messages that were taken out and have come back.
         """
         at_most = queue.at_most(limit)
         turn, _ = self._reading.read(queue, locked, at_most)
         if turn.is_short():
             turn, _ = self._reading.read(queue, locked, at_most, all_held=True)
         if put_back:
-            turn.put_back(np.array(put_back, np.int64))
+            turn.put_back(put_back)
         judged = turn.judge()
         self._decide(queue, locked.keys, judged, [])
         return judged
