@@ -1,4 +1,4 @@
-"""A pipeline whose processes are all told to end, as `timeout` does it, one whose Spark is killed, and one whose sink hangs."""
+"""A pipeline whose processes are all told to end, as `timeout` does it, one whose Spark is killed, and one whose port hangs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import signal
 from contextlib import suppress
 
-from tests.command import command, environment
+from tests.command import command
 from tests.faults.process import started, until
 
 FILE = """
@@ -24,42 +24,17 @@ route:
     deliver: {format: json, path: out}
 """
 
-#: A sink of Spark's that reads a file whenever it has got a batch. A pipe without a writer keeps it for ever.
-SINK = """
-from pyspark.sql.datasource import DataSource, DataSourceWriter, WriterCommitMessage
 
-class DefaultSource(DataSource):
-    @classmethod
-    def name(cls):
-        return "hanging"
-
-    def writer(self, schema, overwrite):
-        return Writer(self.options["file"])
-
-class Writer(DataSourceWriter):
-    def __init__(self, file):
-        self.file = file
-
-    def write(self, rows):
-        list(rows)
-        with open(self.file, "rb") as file:
-            file.read()
-        return WriterCommitMessage()
-"""
-
-
-def run(folder, file=FILE):
+def run(folder):
     (folder / "in").mkdir()
     lines = [json.dumps({"group": "a", "number": number}) for number in (2, 1, 3)]
     (folder / "in" / "orders.json").write_text("\n".join(lines) + "\n")
-    (folder / "orders.yaml").write_text(file)
+    (folder / "orders.yaml").write_text(FILE)
     return again(folder, "told")
 
 
 def again(folder, told, *options):
-    # Spark's workers find a sink in the folder.
-    path = f"PYTHONPATH={environment()['PYTHONPATH']}:{folder}"
-    return started(["env", path, *command("run", "orders.yaml", "--json", *options)], folder, folder / told)
+    return started(command("run", "orders.yaml", "--json", *options), folder, folder / told)
 
 
 def delivered(folder):
@@ -78,31 +53,37 @@ def test_its_spark_is_killed(tmp_path):
     assert "the next run goes on where this one stopped" in said
 
 
-def test_its_sink_hangs(tmp_path):
-    pipe, ends = tmp_path / "pipe", []
-    os.mkfifo(pipe)
-    (tmp_path / "pyspark_hanging.py").write_text(SINK)
-    file = FILE.replace("{format: json, path: out}", f"{{format: hanging, options: {{file: {pipe}}}}}")
+def test_its_port_hangs(tmp_path):
+    """What waits for it is read from a pipe, into which nobody writes."""
+    waiting, ends = tmp_path / ".seriatim" / "pipelines" / "orders" / "waiting" / "ordered", []
+    (tmp_path / "out").write_text("")  # it can't be claimed
 
     def hangs():
         with suppress(OSError):  # nobody reads from it yet
-            ends.append(os.open(pipe, os.O_WRONLY | os.O_NONBLOCK))
+            ends.append(os.open(part, os.O_WRONLY | os.O_NONBLOCK))
         return bool(ends)
 
-    with run(tmp_path, file) as running:
+    with run(tmp_path) as running:
+        until(lambda: any(waiting.glob("batch=*/part-*")), running.process)
+        (part,) = waiting.glob("batch=*/part-*")
+        content = part.read_bytes()
+        part.unlink()
+        os.mkfifo(part)
+        (tmp_path / "out").unlink()
         until(hangs, running.process)
         os.kill(running.process.pid, signal.SIGTERM)
-        os.kill(running.process.pid, signal.SIGINT)
+        os.kill(running.process.pid, signal.SIGINT)  # two of one kind might come as one
         assert running.wait() == 0, (tmp_path / "told.err").read_text()
         end = running.progress()[-1]
     assert end["ending"] == "stopped"
     assert [(one["destination"], one["rows"]) for one in end["waiting"]] == [("ordered", 3)]
     os.close(ends[0])
-    pipe.unlink()
-    pipe.write_text("")
+    part.unlink()
+    part.write_bytes(content)
     with again(tmp_path, "again", "--once") as running:
         assert running.wait() == 0, (tmp_path / "again.err").read_text()
         assert running.progress()[-1]["waiting"] == []
+    assert delivered(tmp_path) == [1, 2, 3]
 
 
 def test_a_driver_that_stood_still_while_another_took_over_puts_nothing_in_place(tmp_path):
