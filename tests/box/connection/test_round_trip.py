@@ -134,7 +134,8 @@ def test_a_connection_that_ends_in_the_midst(connection):
 
 def test_a_connection_that_the_server_has_ended_says_why(connection):
     begin(connection)
-    connection.execute("SET idle_in_transaction_session_timeout = 1")
+    # What comes before this is read, libpq takes for a notice.
+    connection.execute("SET idle_in_transaction_session_timeout = 250")
     select.select([connection], [], [])
     with pytest.raises(psycopg.errors.IdleInTransactionSessionTimeout):
         ask(connection, 1)
