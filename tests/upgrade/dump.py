@@ -1,7 +1,7 @@
 """Stores the present state of the schema, with data in every table: ``python -m tests.upgrade.dump``.
 
 A later seriatim has to understand that box; `test_upgrade.py` restores each dump and brings it up to date. It also notes
-what each migration is, by its SHA-256: from then on none of them is edited. A dump that is there stays as it is.
+what the baseline and each migration are, by their SHA-256: from then on none of them is edited. A dump that is there stays as it is.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def noted() -> dict[str, str]:
 
 def present() -> dict[str, str]:
     """The migrations that there are, and their SHA-256."""
-    return {one.path.rpartition("/")[2]: one.checksum for one in migrations()}
+    return {f"{one.number:04}_{one.name}": one.checksum for one in migrations()}
 
 
 def dumped() -> bytes:

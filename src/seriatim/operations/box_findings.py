@@ -64,16 +64,6 @@ def _definitions(box: MessageBox) -> Finding:
     return Finding("definitions", State.OK, "all can be used")
 
 
-def _id_spaces(box: MessageBox) -> Finding:
-    """Check for roles that still publish in the owner's id space, as before id spaces existed."""
-    roles = invariants.roles_of_the_owners_space(box)
-    if not roles:
-        return Finding("id spaces", State.OK, "each role has an id space, in which its message ids are compared")
-    found = f"these roles still share the owner's id space, as before the upgrade: {', '.join(roles)}"
-    remedy = "give each role its own id space: seriatim box grant ROLE --id-space ROLE; or confirm the owner's: --id-space ''"
-    return Finding("id spaces", State.WARNING, found, remedy)
-
-
 def _laws(box: MessageBox) -> Finding:
     """Check the laws of the box, as far as that takes seconds."""
     with box.access.transaction() as transaction:
@@ -215,7 +205,6 @@ def _schedules(box: MessageBox) -> Finding:
 CHECKS: dict[str, Callable[[MessageBox], Finding]] = {
     "identity": _identity,
     "definitions": _definitions,
-    "id spaces": _id_spaces,
     "laws": _laws,
     "tickets": _tickets,
     "faults": _faults,

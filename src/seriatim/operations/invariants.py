@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from seriatim.box.box import MessageBox
-from seriatim.box.operators import grant
 from seriatim.box.views import invariants
 from seriatim.box.views.invariants import Account
 
@@ -15,7 +14,6 @@ __all__ = [
     "leases_run_out",
     "long_transactions",
     "never_numbered",
-    "roles_of_the_owners_space",
     "silent_triggers",
 ]
 
@@ -60,9 +58,3 @@ def silent_triggers(box: MessageBox) -> list[str]:
     """The triggers of the box that were switched off, in words. Publishing and deleting are incomplete without them."""
     with box.access.transaction() as transaction:
         return invariants.silent_triggers(transaction)
-
-
-def roles_of_the_owners_space(box: MessageBox) -> list[str]:
-    """The roles that may publish and still share the owner's id space, because their rights are older than id spaces."""
-    with box.access.transaction() as transaction:
-        return grant.roles_of_the_owners_space(transaction)

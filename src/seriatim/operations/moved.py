@@ -19,7 +19,6 @@ MOVED = {
     "leases_run_out": "invariants",
     "long_transactions": "invariants",
     "never_numbered": "invariants",
-    "roles_of_the_owners_space": "invariants",
     "silent_triggers": "invariants",
     "message": "messages",
     "messages": "messages",

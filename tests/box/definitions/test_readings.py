@@ -8,11 +8,8 @@ from typing import Any
 
 import psycopg
 import pyarrow as pa
-import pytest
 
 import seriatim as sq
-from seriatim.box.postgres.migrate import migrations
-from seriatim.box.postgres.statements import script
 from seriatim.kernel.outcome import Reason
 from tests.conformance import readings
 from tests.conformance.readings import Reading
@@ -95,27 +92,3 @@ def test_numbers_that_are_published_through_sql(box: Any) -> None:
                 f"SELECT {box.schema}.publish(type => 'item', body => ''::bytea, context => %s::jsonb)", [context]
             )
     assert received(box) == numbers(FROM_SQL)
-
-
-@pytest.mark.parametrize("policy", ["policy", "policies"])
-def test_a_box_of_old_that_skips_without_a_time_waits(box: Any, policy: str) -> None:
-    skips, path = sq.Standard(hole_timeout=5, on_hole="skip"), "{policy,hole_timeout}"
-    declared = sq.Queue("old", policy=skips, group="key", sequence="number")
-    if policy == "policies":
-        path = "{policies,item,hole_timeout}"
-        declared = sq.Queue("old", policies={"item": skips}, level="type", group="key", sequence="number")
-    box.define(declared)
-    (one,) = [each for each in migrations() if each.number == 37]
-    with psycopg.connect(box.dsn) as connection:
-        connection.execute(
-            f"UPDATE {box.schema}.queues SET definition = jsonb_set(definition, %s, 'null') WHERE queue = 'old'", [path]
-        )
-        connection.execute(script(one.path, box.schema))
-        connection.execute(script(one.path, box.schema))
-        ((name, of_types),) = connection.execute(
-            f"SELECT definition #>> '{{policy,on_hole}}', definition #>> '{{policies,item,on_hole}}'"
-            f" FROM {box.schema}.queues WHERE queue = 'old'"
-        )
-    assert (of_types if policy == "policies" else name) == "wait"
-    waits = {"policies": {"item": sq.Standard()}} if policy == "policies" else {"policy": sq.Standard()}
-    assert box.define(sq.Queue("old", group="key", sequence="number", level=declared.level, **waits)) == []

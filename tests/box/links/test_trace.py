@@ -9,9 +9,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.links.carrier import Carrier
-from seriatim.box.postgres.statements import script
 from seriatim.operations import links
-from seriatim.operations.operator_log import operator_log
 from seriatim.operations.trace import trace_message
 from seriatim.testing import work_off
 from tests.box import roles
@@ -236,29 +234,3 @@ def test_a_role_speaks_as_one_box(pair: Pair):
     finally:
         roles.rows(pair.far, f"DROP OWNED BY {pair.role}_2")
         roles.rows(pair.far, f"DROP ROLE {pair.role}_2")
-
-
-def test_where_two_links_had_one_role_the_first_keeps_it(pair: Pair):
-    """As the migration finds a box in which a role could speak as several."""
-    begins, _, _ = (
-        script("migrations/0077_link_trace.sql", pair.far.schema).decode().partition("-- A frame may also ask")
-    )
-    assert "ADD CONSTRAINT links_role_key" in begins
-    with psycopg.connect(pair.far.dsn) as connection:
-        connection.execute(f"SET search_path = {pair.far.schema}")
-        connection.execute("ALTER TABLE links DROP CONSTRAINT links_role_key, DROP COLUMN traces")
-        for nth in (1, 2):
-            connection.execute(
-                "INSERT INTO links (link, peer, role) VALUES (%s, gen_random_uuid(), to_regrole(%s))",
-                [f"next{nth}", pair.role],
-            )
-        connection.execute(begins)
-    assert [(one.link, one.role, one.state) for one in links.status(pair.far)] == [
-        ("near", pair.role, "ok"), ("next1", None, "unpaired"), ("next2", None, "unpaired")
-    ]  # fmt: skip
-    noted = [
-        (one.actor, one.details["link"], one.details["role"])
-        for one in operator_log(pair.far)
-        if one.action == "part link"
-    ]
-    assert sorted(noted) == [("seriatim", "next1", pair.role), ("seriatim", "next2", pair.role)]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 
-import psycopg
 import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.postgres.migrate import migrations
-from seriatim.box.postgres.statements import script
 from seriatim.cli.main import main
-from seriatim.operations import doctor, invariants, retention
 from seriatim.operations import messages as message_operations
+from seriatim.operations import retention
 from seriatim.operations.trace import trace_message
-from seriatim.pipeline.files.json_form import to_json
 from tests.box.roles import as_role, in_sql, make, rows
 from tests.databases import box_with
 
@@ -182,41 +177,6 @@ def test_an_id_is_forgotten_in_its_space_only(box):
         assert retention.purge(box).message_ids == 1
         assert box.publish(order("x")).left_out == ["x"]
         assert shop.publish(order("x")).left_out == []
-
-
-def test_an_upgrade_changes_nothing_and_doctor_says_so(postgresql, databases):
-    """A box from before there were id spaces: its roles stay in the owner's until they get one of their own."""
-    with databases.clone() as dsn:
-        older = [one for one in migrations() if one.number < 19]
-        with psycopg.connect(dsn) as connection:
-            for one in older:
-                connection.execute(script(one.path, "seriatim"))
-            connection.execute(
-                "INSERT INTO seriatim.migrations (number, name) SELECT * FROM unnest(%s::int[], %s::text[])",
-                [[one.number for one in older], [one.name for one in older]],
-            )
-            connection.execute("CREATE ROLE upgraded LOGIN; CREATE ROLE reader LOGIN")
-            connection.execute(
-                "INSERT INTO seriatim.queues (queue, definition) VALUES ('q', %s)",
-                [json.dumps(to_json(sq.Queue("q", policy=sq.Unordered())))],
-            )
-            connection.execute("INSERT INTO seriatim.grants (role, may, queue_id) VALUES ('upgraded', 'publish', 1)")
-            connection.execute("INSERT INTO seriatim.grants (role, may, queue_id) VALUES ('reader', 'receive', 1)")
-            connection.execute("INSERT INTO seriatim.message_ids (message_id) VALUES ('before')")
-        sq.MessageBox.migrate(dsn)
-        with sq.MessageBox.open(dsn) as box, as_role(box, "upgraded") as role:
-            addressed = {"to": "q"}
-            assert role.publish(sq.Message(type="t", message_id="before", context=addressed)).left_out == ["before"]
-            box.publish(sq.Message(type="t", message_id="now", context=addressed))
-            assert role.publish(sq.Message(type="t", message_id="now", context=addressed)).left_out == ["now"]
-            found = {one.name: one for one in doctor._boxes(dsn, "seriatim")}["id spaces"]
-            assert (found.state, "as before the upgrade: upgraded" in found.found) == ("warning", True)
-            box.grant("upgraded", publish=["q"])  # again: nothing changes
-            assert invariants.roles_of_the_owners_space(box) == ["upgraded"]
-            box.grant("upgraded", id_space="upgraded")
-            assert role.publish(sq.Message(type="t", message_id="now", context=addressed)).left_out == []
-            found = {one.name: one for one in doctor._boxes(dsn, "seriatim")}["id spaces"]
-            assert found.state == "ok"
 
 
 def test_a_stray_of_one_id_leaves_another_where_it_is(box):

@@ -29,7 +29,8 @@ from seriatim.box.connection.round_trip import OwnConnection, has_pooler
 from seriatim.box.connection.settings import set_for_transactions, set_on
 from seriatim.box.definitions.known import Known
 from seriatim.box.postgres.migrate import check, find, migrate
-from seriatim.box.postgres.statements import Statements, checked_schema
+from seriatim.box.postgres.statements import Statements
+from seriatim.box.postgres.template import checked_schema
 from seriatim.box.postgres.translate import is_out_of_step, reached, translated
 from seriatim.box.server.embedded import EmbeddedServer, peer_of
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError, shown

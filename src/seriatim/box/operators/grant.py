@@ -13,7 +13,7 @@ from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.text.storable import checked_text, fits_text
 
-__all__ = ["Grant", "Rights", "grant", "grants", "revoke", "roles_of_the_owners_space"]
+__all__ = ["Grant", "Rights", "grant", "grants", "revoke"]
 
 #: Characters of an id space.
 _LONGEST = 128
@@ -156,11 +156,6 @@ def revoke(transaction: Transaction, role: str, rights: Rights) -> None:
 def grants(transaction: Transaction) -> list[Grant]:
     """The rights of all roles, by role."""
     return transaction.rows("grants", Grant)
-
-
-def roles_of_the_owners_space(transaction: Transaction) -> list[str]:
-    """The names of roles that had rights before there were id spaces, and are still in the owner's id space."""
-    return [role for (role,) in transaction.rows("roles_since_upgrade")]
 
 
 def _is_let_in(transaction: Transaction, role: str) -> bool:

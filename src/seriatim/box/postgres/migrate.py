@@ -1,9 +1,11 @@
 """Create the schema of a box, or migrate it to the version that this seriatim works with.
 
-All migrations, in order, create a box; an older box gets the migrations that it lacks. This runs in one transaction,
-and one process at a time. There is no way back: a newer schema needs a newer seriatim. A migration is never edited. A
-box stores the checksum of each applied migration, so a box of a different build is detected. The source calls functions of
-the schema by their names, so a box that lacks one of them is refused when it is opened.
+The tables of a box are made by the baseline, the files of ``schema/tables/``, and by migrations, which change tables and rows only; a
+migration is never edited, and calls no function that it doesn't bring along. Functions and views have one present text each
+(`routines`): each migration of a box replaces all of them. Everything runs in one transaction, one process at a time, while nobody
+else publishes or has messages in hand: no transaction sees two versions. There is no way back: a newer schema needs a newer
+seriatim. A box stores the checksums of its migrations, and of each set of functions and views that it has had, so a box of a
+different build is detected.
 """
 
 from __future__ import annotations
@@ -16,29 +18,34 @@ from functools import cache
 from importlib import resources
 
 import psycopg
-from psycopg import errors, sql
 
-from seriatim.box.postgres.schema_comparison import differing
-from seriatim.box.postgres.statements import Statements, checked_schema, script, statement, template
-from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
+from seriatim.box.postgres.migration_locks import SETTINGS, MigrationLocks
+from seriatim.box.postgres.replacement import Replacement
+from seriatim.box.postgres.routines import checksum, of_tables, routines, rules
+from seriatim.box.postgres.statements import Statements
+from seriatim.box.postgres.template import for_schema, template, with_constants
+from seriatim.errors import EnvironmentProblem, SchemaMismatch
 
 __all__ = [
+    "BASELINE",
     "LEAST_POSTGRESQL",
-    "AppliedMigrations",
+    "Applied",
     "Migration",
     "check",
     "find",
     "fresh_sql",
-    "functions",
     "migrate",
     "migrations",
 ]
 
 LEAST_POSTGRESQL = 16
+_PACKAGE = "seriatim.box.postgres"
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
-_FUNCTION = re.compile(r"^(CREATE|CREATE OR REPLACE|DROP) FUNCTION \{schema\}\.(\w+)", re.MULTILINE)
-#: Whoever makes a box takes a while; others of the same box wait for that. Everybody who uses it waits behind a migration.
-_OTHERS, _USERS = "60s", "10s"
+#: The last version before the baseline, from which a box is taken over in place; the SHA-256 of its migrations' checksums, and the last
+#: commit that upgrades an older box to it.
+_FORMER = 89
+_FORMER_CHECKSUM = "d2f5e086bde1a484dd2addcfcfadd520efea44eb34229558b97f1dd847326790"
+_FORMER_COMMIT = "8473f540"
 _SHOWN = 5
 
 
@@ -50,67 +57,62 @@ class Migration:
     name: str
 
     @property
-    def path(self) -> str:
-        """The path of its file in the package."""
-        return f"migrations/{self.number:04}_{self.name}.sql"
+    def text(self) -> str:
+        """Its SQL, a template of the schema's name."""
+        if self == BASELINE:
+            return "\n".join(template(_PACKAGE, f"schema/tables/{name}") for name in _tables())
+        return template(_PACKAGE, f"migrations/{self.number:04}_{self.name}.sql")
 
     @property
     def checksum(self) -> str:
         """The SHA-256 of its text, in hexadecimal digits."""
-        return _checksum(self.path)
+        return hashlib.sha256(with_constants(self.text).encode()).hexdigest()
+
+
+#: The tables of a new box.
+BASELINE = Migration(_FORMER + 1, "baseline")
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedMigrations:
-    """The migrations that have made a box.
+class Applied:
+    """The migrations and functions that have made a box.
 
     Args:
         version: the number of the last applied migration.
-        checksums: the checksums of all applied migrations, by number; None for a migration without one. None: the box
-            was made by a build that stored no checksums.
-        missing: the functions of these migrations that the box lacks.
+        checksums: the checksums of all applied migrations, by number.
+        function_sets: the checksums of all sets of functions and views that it has had; the last one is the present one.
+        names: the functions and views of the present set.
+        missing: the functions and views of this seriatim that the box lacks.
     """
 
     version: int
-    checksums: Mapping[int, str | None] | None
+    checksums: Mapping[int, str | None]
+    function_sets: Sequence[str]
+    names: Sequence[str]
     missing: Sequence[str]
 
     @property
-    def is_known(self) -> bool:
-        """Whether every migration has a checksum."""
-        return self.checksums is not None and None not in self.checksums.values()
+    def is_present(self) -> bool:
+        """Whether it is what this seriatim works with."""
+        return self.version == _newest() and self.function_sets[-1:] == (checksum(),) and not self.missing
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """All migrations, in order."""
-    names = (
-        _NAME.fullmatch(file.name) for file in resources.files("seriatim.box.postgres").joinpath("migrations").iterdir()
-    )
-    return tuple(sorted((Migration(int(n[1]), n[2]) for n in names if n), key=lambda one: one.number))
+    """All migrations, in order; the first one is the baseline."""
+    files = resources.files(_PACKAGE).joinpath("migrations").iterdir()
+    found = (Migration(int(name[1]), name[2]) for name in (_NAME.fullmatch(file.name) for file in files) if name)
+    return BASELINE, *sorted(found, key=lambda one: one.number)
 
 
-@cache
-def functions() -> tuple[str, ...]:
-    """The names of all functions that exist after the migrations."""
-    found: dict[str, None] = {}
-    for one in migrations():
-        for what, name in _FUNCTION.findall(template(one.path)):
-            if what == "DROP":
-                found.pop(name, None)
-            else:
-                found[name] = None
-    return tuple(found)
-
-
-def find(statements: Statements) -> AppliedMigrations | None:
-    """Read which migrations have made the box in a schema; None if there is no such schema.
+def find(statements: Statements) -> Applied | None:
+    """Read what has made the box in a schema; None if there is no such schema.
 
     Raises:
         SchemaMismatch: the schema isn't a box.
     """
     schema = statements.schema
-    found = statements.one("find_schema", schema=schema, functions=list(functions()))
+    found = statements.one("find_schema", schema=schema, names=_names())
     if not found.is_there:
         return None
     if not found.is_box:
@@ -118,14 +120,19 @@ def find(statements: Statements) -> AppliedMigrations | None:
             f"the schema {schema} is there, but it is no message box",
             remedy="give another schema to the box, or drop that one",
         )
-    if not found.has_checksums:
-        version = statements.value("schema_version")
-        return AppliedMigrations(version or 0, None, found.missing)
-    checksums: dict[int, str | None] = dict(statements.rows("applied_migrations"))
-    return AppliedMigrations(max(checksums, default=0), checksums, found.missing)
+    checksums = dict(statements.rows("applied_migrations" if found.has_checksums else "recorded_migrations"))
+    sets = (
+        statements.rows("applied_functions" if found.has_function_sets else "recorded_functions")
+        if found.keeps_function_sets
+        else []
+    )
+    return Applied(
+        max(checksums, default=0), checksums, tuple(one.checksum for one in sets), sets[-1].names if sets else (),
+        tuple(found.missing),
+    )  # fmt: skip
 
 
-def check(statements: Statements, found: AppliedMigrations | None) -> None:
+def check(statements: Statements, found: Applied | None) -> None:
     """Refuse a box that this seriatim can't work with; `found` is the result of `find`.
 
     Raises:
@@ -134,138 +141,141 @@ def check(statements: Statements, found: AppliedMigrations | None) -> None:
         EnvironmentProblem: PostgreSQL is too old.
     """
     _check_server(statements.connection)
-    schema, known = statements.schema, migrations()[-1].number
+    schema = statements.schema
     if found is None:
         raise SchemaMismatch(f"there is no message box in the schema {schema}", remedy="seriatim box migrate")
-    if found.version < known:
+    _refuse(found, schema)
+    if found.version < _newest():
         raise SchemaMismatch(
-            f"the schema {schema} has version {found.version}, and this seriatim works with {known}",
+            f"the schema {schema} has version {found.version}, and this seriatim works with {_newest()}",
             remedy="seriatim box migrate",
         )
-    _refuse_newer(found.version, schema)
-    _refuse_edited(found, schema)
-    if not found.is_known:
+    if found.missing:
         raise SchemaMismatch(
-            f"the schema {schema} doesn't say what its migrations were", remedy="seriatim box migrate, which looks"
+            f"the schema {schema} lacks functions or views of its version {found.version}: {_listed(found.missing)}",
+            remedy="seriatim box migrate, which makes them again",
         )
-    _refuse_incomplete(found, schema)
+    if not found.is_present:
+        raise SchemaMismatch(
+            f"the functions of the schema {schema} are of an earlier seriatim of the same version {found.version}",
+            remedy="seriatim box migrate",
+        )
 
 
 def migrate(statements: Statements) -> list[Migration]:
     """Make a box, or bring it up to date, in the transaction of the statements' connection.
 
     Returns:
-        the applied migrations; empty if the box was up to date.
+        the applied migrations; empty if the tables were up to date.
 
     Raises:
-        SchemaMismatch: the schema is newer than this seriatim, of another build, lacks functions, or is no box.
+        SchemaMismatch: the schema is newer than this seriatim, of another build, or is no box; or something that isn't the box's depends
+            on what has to go.
         EnvironmentProblem: PostgreSQL is too old.
         Unavailable: other transactions use the box, or migrate it, for too long.
     """
     connection, schema = statements.connection, statements.schema
     _check_server(connection)
-    _lock(statements)
+    locks = MigrationLocks(statements)
+    locks.hold_schema()
     found = find(statements)
-    if found is not None:
-        _refuse_newer(found.version, schema)
-        _refuse_edited(found, schema)
-        if not found.is_known:
-            _refuse_differing(statements, found)
-        if found.version == migrations()[-1].number:
-            _refuse_incomplete(found, schema)
-    version = 0 if found is None else found.version
-    missing = [one for one in migrations() if one.number > version]
-    for one in missing:
-        connection.execute(script(one.path, schema))
-    if missing or (found is not None and not found.is_known):
-        statements.do("record_migrations", **_columns())
-    if missing:
-        statements.do("shut_all_out")
-        statements.do("let_in_again")
-    return missing
+    if found is None:
+        connection.execute(for_schema(_everything(), schema))
+        return list(migrations())
+    _refuse(found, schema)
+    pending = [one for one in migrations() if one.number > found.version]
+    if not found.is_present:
+        locks.lock_out()
+    replacement = Replacement(statements, found.names)
+    replacement.make_table_functions()
+    if pending:
+        replacement.take_down_parsed()
+    for one in pending:
+        former = one == BASELINE  # it has these tables
+        text = template(_PACKAGE, "schema/take_over.sql") if former else one.text
+        connection.execute(for_schema(text, schema))
+    replacement.make_all()
+    connection.execute(for_schema("\n".join([*rules(), _rights(), _records(pending)]), schema))
+    return pending
 
 
 def fresh_sql(schema: str) -> str:
     """The SQL that makes a box, as one transaction, as `migrate` does in an empty database."""
-    steps = "\n".join(script(one.path, schema).decode() for one in migrations())
-    applied = ",\n    ".join(f"({one.number}, '{one.name}', '{one.checksum}')" for one in migrations())
-    target = sql.Identifier(checked_schema(schema), "migrations").as_string(None)
-    record = f"INSERT INTO {target} (number, name, checksum) VALUES\n    {applied};"
-    rights = statement("shut_all_out", schema).decode().strip()
-    return f"BEGIN;\n\n{steps}\n{rights};\n\n{record}\n\nCOMMIT;"
+    settings = "\n".join(f"SET LOCAL {name} = '{value}';" for name, value in SETTINGS.items())
+    return f"BEGIN;\n\n{settings}\n\n{for_schema(_everything(), schema).decode()}\nCOMMIT;"
+
+
+def _everything() -> str:
+    """The template that makes a box."""
+    steps = [
+        "CREATE SCHEMA {schema};", *(one.text for one in of_tables()), *(one.text for one in migrations()),
+        *(one.text for one in routines()), *rules(), _rights(), _records(migrations()),
+    ]  # fmt: skip
+    return "\n".join(steps)
+
+
+def _rights() -> str:
+    """The template that gives the roles that have rights, and nobody else, what they may call."""
+    return "".join(
+        f"{template(_PACKAGE, f'sql/schema/{name}.sql').strip()};\n" for name in ("shut_all_out", "let_in_again")
+    )
+
+
+def _records(applied: Sequence[Migration]) -> str:
+    """The template that records what has made the box."""
+    rows = ",\n    ".join(f"({one.number}, '{one.name}', '{one.checksum}')" for one in applied)
+    names = ", ".join(f"'{name}'" for name in _names())
+    migrated = f"INSERT INTO {{schema}}.migrations (number, name, checksum) VALUES\n    {rows};\n" if rows else ""
+    return (
+        f"{migrated}INSERT INTO {{schema}}.function_sets (checksum, names)\n"
+        f"VALUES ('{checksum()}', ARRAY[{names}]) ON CONFLICT (checksum) DO NOTHING;\n"
+    )
+
+
+def _names() -> list[str]:
+    return [one.name for one in routines()]
+
+
+def _newest() -> int:
+    return migrations()[-1].number
 
 
 @cache
-def _checksum(path: str) -> str:
-    return hashlib.sha256(template(path).encode()).hexdigest()
+def _tables() -> tuple[str, ...]:
+    return tuple(sorted(file.name for file in resources.files(_PACKAGE).joinpath("schema/tables").iterdir()))
 
 
-def _columns() -> dict[str, list[int] | list[str]]:
-    known = migrations()
-    return {
-        "numbers": [one.number for one in known],
-        "names": [one.name for one in known],
-        "checksums": [one.checksum for one in known],
-    }
-
-
-def _lock(statements: Statements) -> None:
-    """Lock the schema against other migrations; wait for its users only as long as others can wait behind this lock."""
-    schema = statements.schema
-    own, _ = statements.one("wait_at_most", most=_OTHERS)
-    if own != "0":
-        statements.do("wait_at_most", most=own)
-    try:
-        with statements.connection.transaction():
-            statements.do("lock_schema", schema=schema)
-    except errors.LockNotAvailable as error:
-        holders = statements.rows("holders_of_schema", schema=schema)
-        who = ", ".join(f"process {pid} of the role {role!r}" for pid, role in holders) or "somebody"
-        raise Unavailable(
-            f"{who} has the lock of those who make the schema {schema}", remedy="try again when that has ended"
-        ) from error
-    if own == "0":
-        statements.do("wait_at_most", most=_USERS)
-
-
-def _refuse_newer(found: int, schema: str) -> None:
-    known = migrations()[-1].number
-    if found > known:
+def _refuse(found: Applied, schema: str) -> None:
+    """Refuse a box that can't be brought up to date."""
+    newest = _newest()
+    if found.version > newest:
         raise SchemaMismatch(
-            f"the schema {schema} has version {found}, and this seriatim knows {known} at most",
+            f"the schema {schema} has version {found.version}, and this seriatim knows {newest} at most",
             remedy="a newer seriatim migrated it: pip install --upgrade seriatim",
         )
-
-
-def _refuse_edited(found: AppliedMigrations, schema: str) -> None:
-    """Refuse a box whose checksums show that another build has made it."""
-    if found.checksums is None:
+    if checksum() in found.function_sets[:-1]:
+        raise SchemaMismatch(
+            f"the functions of the schema {schema} are of a newer seriatim of the same version {found.version}",
+            remedy="a newer seriatim migrated it: pip install --upgrade seriatim",
+        )
+    if found.version < _FORMER:
+        raise SchemaMismatch(
+            f"the schema {schema} has version {found.version}, and this seriatim upgrades those from {_FORMER} on",
+            remedy=f"upgrade it with the commit {_FORMER_COMMIT} of seriatim first, and then with this one",
+        )
+    if found.version == _FORMER:
+        marks = "".join(f"{number} {mark}\n" for number, mark in sorted(found.checksums.items()))
+        if hashlib.sha256(marks.encode()).hexdigest() != _FORMER_CHECKSUM:
+            raise _of_another_build(schema, f"its migrations up to {_FORMER} were other texts there")
         return
     ours = {one.number: one for one in migrations() if one.number <= found.version}
     for number in sorted(ours.keys() | found.checksums.keys()):
-        one, mark = ours.get(number), found.checksums.get(number)
+        one = ours.get(number)
         if one is None or number not in found.checksums:
             which = "which this one hasn't" if one is None else "which was not applied there"
             raise _of_another_build(schema, f"there is a migration {number:04}, {which}")
-        if mark is not None and mark != one.checksum:
+        if found.checksums[number] != one.checksum:
             raise _of_another_build(schema, f"migration {number:04} ({one.name}) was another text there")
-
-
-def _refuse_differing(statements: Statements, found: AppliedMigrations) -> None:
-    """Refuse a box without checksums that differs from the result of its migrations."""
-    scripts = [script(one.path, statements.schema) for one in migrations() if one.number <= found.version]
-    if others := differing(statements, scripts):
-        what = f"of its version {found.version} these are not what they are here: {_listed(others)}"
-        raise _of_another_build(statements.schema, what)
-
-
-def _refuse_incomplete(found: AppliedMigrations, schema: str) -> None:
-    """Refuse a box of the newest version that lacks functions."""
-    if found.missing:
-        raise SchemaMismatch(
-            f"the schema {schema} lacks functions of its version {found.version}: {_listed(found.missing)}",
-            remedy="restore the box from a backup, with all its functions; or make a new one, in another schema",
-        )
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -21,29 +21,14 @@ from psycopg import sql
 from psycopg.rows import class_row, dict_row, namedtuple_row, scalar_row
 
 from seriatim.box.postgres.array_text import written
-from seriatim.errors import UsageError, shown
+from seriatim.box.postgres.template import checked_schema, for_schema, template
 
-__all__ = ["SEEN", "Statements", "checked_schema", "right_of_look", "script", "seen_statement", "statement", "template"]
+__all__ = ["SEEN", "Statements", "right_of_look", "seen_statement", "statement"]
 
 _Row = TypeVar("_Row")
 
-_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
 #: Arguments that take bytes, or lists of bytes, have such names; no other does. They are sent in the binary format.
 _BYTES = re.compile(r"(.*_)?(bod(y|ies)|frame|public_key)", re.ASCII)
-
-
-def checked_schema(schema: str) -> str:
-    """The name of a box's schema.
-
-    Raises:
-        UsageError: the name would need quotes somewhere.
-    """
-    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
-        raise UsageError(
-            f"{shown(schema)} can't be the schema of a message box",
-            remedy="at most 63 of a-z, 0-9 and _, not beginning with a digit or pg_",
-        )
-    return schema
 
 
 #: What has a view ``seen_…`` with the rows of those queues that a role sees.
@@ -55,6 +40,7 @@ SEEN = (
 )
 _SEEN_TABLE = re.compile(rf"\{{schema\}}\.({'|'.join(SEEN)})\b(?!\()")
 _ROOMS_OF_LOOKS = ("views", "operators", "faults")
+_PACKAGE = "seriatim.box.postgres"
 _PARTS = "parts"
 _PART = re.compile(r"\{(\w+)\(([^{}]*)\)\}")
 _WRITES = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE)\b")
@@ -150,13 +136,13 @@ def statement(name: str, schema: str, *arguments: str, of_rows: bool = False) ->
     """
     if (file := _files().get(name)) is None:
         return _call(name, schema, arguments, of_rows=of_rows).as_bytes(None)
-    return _for_schema(_text(file), schema)
+    return for_schema(_text(file), schema)
 
 
 @cache
 def seen_statement(name: str, schema: str) -> bytes:
     """The statement of a look, for a role that sees some queues: it reads the views of what the role sees."""
-    return _for_schema(_SEEN_TABLE.sub(r"{schema}.seen_\1", _text(_files()[name])), schema)
+    return for_schema(_SEEN_TABLE.sub(r"{schema}.seen_\1", _text(_files()[name])), schema)
 
 
 @cache
@@ -167,12 +153,12 @@ def right_of_look(name: str) -> str | None:
     text = _text(file)
     if _WRITES.search(text) or not _SEEN_TABLE.search(text):
         return None
-    return "see_bodies" if "\n-- Right: see_bodies.\n" in template(file) else "see"
+    return "see_bodies" if "\n-- Right: see_bodies.\n" in template(_PACKAGE, file) else "see"
 
 
 def _text(file: str) -> str:
     """A file of one statement, with its parts and without its header comments."""
-    text = "\n".join(line for line in template(file).splitlines() if not line.startswith("--"))
+    text = "\n".join(line for line in template(_PACKAGE, file).splitlines() if not line.startswith("--"))
     return _PART.sub(lambda found: _part(found[1], *found[2].split(", ")), text)
 
 
@@ -192,28 +178,13 @@ def _call(name: str, schema: str, arguments: Iterable[str], *, of_rows: bool) ->
     return call.format(sql.Identifier(checked_schema(schema), name), sql.SQL(", ").join(given))
 
 
-def script(name: str, schema: str) -> bytes:
-    """A file of several statements, ``migrations/NAME``, with its comments."""
-    return _for_schema(template(name), schema)
-
-
-def template(name: str) -> str:
-    """A file of the package, with a placeholder for the schema's name."""
-    return resources.files("seriatim.box.postgres").joinpath(name).read_text(encoding="utf-8")
-
-
 @cache
 def _files() -> dict[str, str]:
     """The files of statements by their names, which are unique over all folders."""
-    rooms = resources.files("seriatim.box.postgres").joinpath("sql").iterdir()
+    rooms = resources.files(_PACKAGE).joinpath("sql").iterdir()
     return {
         file.name.removesuffix(".sql"): f"sql/{room.name}/{file.name}"
         for room in rooms
         if room.is_dir() and room.name != _PARTS
         for file in room.iterdir()
     }
-
-
-def _for_schema(text: str, schema: str) -> bytes:
-    written = sql.SQL(text)  # a file of ours, not a stranger's text
-    return written.format(schema=sql.Identifier(checked_schema(schema))).as_bytes(None)

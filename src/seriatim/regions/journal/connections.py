@@ -15,7 +15,7 @@ from psycopg.pq import TransactionStatus
 
 from seriatim.box.connection.dsn import place_of, resolve
 from seriatim.box.connection.exchange import PreparingConnection
-from seriatim.box.postgres.statements import checked_schema
+from seriatim.box.postgres.template import checked_schema
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError
 from seriatim.regions.journal.statements import Statements

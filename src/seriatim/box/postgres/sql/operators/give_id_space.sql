@@ -4,4 +4,4 @@
 -- Index: id_spaces_pkey.
 INSERT INTO {schema}.id_spaces AS known (role, id_space)
 SELECT oid::regrole, coalesce(%(id_space)s, rolname) FROM pg_roles WHERE rolname = %(role)s
-ON CONFLICT (role) DO UPDATE SET id_space = excluded.id_space, since_upgrade = FALSE WHERE %(id_space)s::text IS NOT NULL
+ON CONFLICT (role) DO UPDATE SET id_space = excluded.id_space WHERE %(id_space)s::text IS NOT NULL

@@ -5,8 +5,8 @@
 -- Index: staged_entries_of_part.
 SELECT
     queue_id,
-    count(*) FILTER (WHERE subscription_ids = '{{}}' OR NOT subscription_ids <@ %(roles_own)s::integer[]) AS messages,
-    count(*) FILTER (WHERE subscription_ids <> '{{}}' AND subscription_ids <@ %(roles_own)s::integer[]) AS by_roles
+    count(*) FILTER (WHERE subscription_ids = '{}' OR NOT subscription_ids <@ %(roles_own)s::integer[]) AS messages,
+    count(*) FILTER (WHERE subscription_ids <> '{}' AND subscription_ids <@ %(roles_own)s::integer[]) AS by_roles
 FROM {schema}.staged_entries
 WHERE part_id = ANY (%(part_ids)s::bigint[]) AND queue_id = ANY (%(queue_ids)s::integer[]) AND problem IS NULL
 GROUP BY queue_id ORDER BY queue_id

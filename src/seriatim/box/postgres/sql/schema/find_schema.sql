@@ -1,22 +1,24 @@
--- Purpose: is there a schema of that name, has it a box's record of migrations, and does that say what they were? Which of
---     these functions has it not?
+-- Purpose: is there a schema of that name, has it a box's record of migrations, and the functions that tell it? Which of these
+--     functions and views has it not?
 -- Caller: migrate.py.
 -- Locks: none.
 -- Index: the catalog's own.
+WITH space AS (
+    SELECT oid FROM pg_namespace WHERE nspname = %(schema)s
+), known AS (
+    SELECT class.relname::text AS name, class.relkind FROM pg_class AS class WHERE class.relnamespace = (SELECT oid FROM space)
+    UNION ALL
+    SELECT routine.proname::text, 'f' FROM pg_proc AS routine WHERE routine.pronamespace = (SELECT oid FROM space)
+)
 SELECT
-    EXISTS (SELECT FROM pg_namespace WHERE nspname = %(schema)s) AS is_there,
-    EXISTS (
-        SELECT FROM pg_class AS class JOIN pg_namespace AS space ON space.oid = class.relnamespace
-        WHERE space.nspname = %(schema)s AND class.relname = 'migrations'
-    ) AS is_box,
-    EXISTS (
-        SELECT FROM pg_proc AS known JOIN pg_namespace AS space ON space.oid = known.pronamespace
-        WHERE space.nspname = %(schema)s AND known.proname = 'applied_migrations'
-    ) AS has_checksums,
+    EXISTS (SELECT FROM space) AS is_there,
+    EXISTS (SELECT FROM known WHERE name = 'migrations' AND relkind = 'r') AS is_box,
+    EXISTS (SELECT FROM known WHERE name = 'applied_migrations' AND relkind = 'f') AS has_checksums,
+    EXISTS (SELECT FROM known WHERE name = 'applied_functions' AND relkind = 'f') AS has_function_sets,
+    EXISTS (SELECT FROM known WHERE name = 'function_sets' AND relkind = 'r') AS keeps_function_sets,
     ARRAY(
-        SELECT wanted FROM unnest(%(functions)s::text[]) AS wanted
+        SELECT wanted FROM unnest(%(names)s::text[]) AS wanted
         EXCEPT
-        SELECT known.proname::text FROM pg_proc AS known JOIN pg_namespace AS space ON space.oid = known.pronamespace
-        WHERE space.nspname = %(schema)s
+        SELECT name FROM known WHERE relkind IN ('v', 'f')
         ORDER BY 1
     ) AS missing

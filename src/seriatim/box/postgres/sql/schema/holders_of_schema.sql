@@ -1,5 +1,5 @@
 -- Purpose: who has the lock of lock_schema.sql.
--- Caller: migrate.py.
+-- Caller: migration_locks.py.
 -- Locks: none.
 -- Index: none.
 SELECT held.pid, coalesce(worker.usename, '')::text AS role

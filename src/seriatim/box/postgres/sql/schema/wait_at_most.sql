@@ -1,6 +1,5 @@
--- Purpose: wait for a lock for so long at most, until the transaction ends; answers how long it was before.
--- Caller: migrate.py.
+-- Purpose: wait for a lock for so many milliseconds at most, until the transaction or its savepoint ends.
+-- Caller: migration_locks.py.
 -- Locks: none.
 -- Index: none.
-WITH was AS MATERIALIZED (SELECT current_setting('lock_timeout') AS most)
-SELECT was.most, set_config('lock_timeout', %(most)s, TRUE) AS now_is FROM was
+SELECT set_config('lock_timeout', %(milliseconds)s::text, TRUE)

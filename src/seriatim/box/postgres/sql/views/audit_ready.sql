@@ -13,7 +13,7 @@ CROSS JOIN LATERAL (
         bool_or(kept.back) AS one_is_kept
     FROM {schema}.entries AS entry
     CROSS JOIN LATERAL (
-        SELECT coalesce(entry.visible_at = 'infinity', FALSE) OR entry.subscription_ids <> '{{}}'
+        SELECT coalesce(entry.visible_at = 'infinity', FALSE) OR entry.subscription_ids <> '{}'
             AND entry.subscription_ids <@ ARRAY(
                 SELECT one.subscription_id FROM {schema}.known_subscriptions AS one
                 WHERE one.queue_id = entry.queue_id AND one.state <> 'started'
@@ -25,7 +25,7 @@ WHERE known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & 24 = 0
     AND known.flags & 6 <> 2  -- closed; a set that is complete closes its group, and is handed out
     AND place.owner IS NULL
     AND queued.messages > 0 AND NOT queued.first_is_kept
-    AND NOT (queued.one_is_kept AND place.definition #>> '{{policy,name}}' = 'unit_of_work')
+    AND NOT (queued.one_is_kept AND place.definition #>> '{policy,name}' = 'unit_of_work')
     AND NOT EXISTS (
         SELECT FROM {schema}.leases AS lease
         WHERE lease.queue_id = known.queue_id AND lease.group_key = known.group_key

@@ -33,7 +33,7 @@ CROSS JOIN LATERAL (
     WHERE waiting.first IS NOT NULL AND done.queue_id = known.queue_id AND done.group_key = known.group_key
         AND done.incarnation = known.incarnation AND done.ordinal >= waiting.first
 ) AS done
-WHERE place.definition #>> '{{policy,name}}' <> 'unordered' AND (
+WHERE place.definition #>> '{policy,name}' <> 'unordered' AND (
     waiting.messages > waiting.ordinals
     OR waiting.first < 1
     OR waiting.last > known.ordinal

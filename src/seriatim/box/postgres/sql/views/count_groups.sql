@@ -10,7 +10,7 @@ SELECT count(*) AS groups FROM (
     UNION
     SELECT entry.queue_id, entry.group_key FROM {schema}.entries AS entry
     JOIN {schema}.queues AS place USING (queue_id)
-    WHERE entry.status = 'arrived' AND place.definition #>> '{{policy,name}}' IS DISTINCT FROM 'unordered'
+    WHERE entry.status = 'arrived' AND place.definition #>> '{policy,name}' IS DISTINCT FROM 'unordered'
         AND (%(queue)s::text IS NULL OR place.queue = %(queue)s)
         AND (%(pattern)s::text IS NULL OR entry.group_key LIKE %(pattern)s)
     UNION

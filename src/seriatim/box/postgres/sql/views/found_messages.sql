@@ -97,7 +97,7 @@ WITH of_group AS MATERIALIZED (
         ) AS its
     ) AS history
     UNION ALL
-    SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, NULL, 0, NULL, '{{}}', unrouted_at
+    SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, NULL, 0, NULL, '{}', unrouted_at
     FROM (
         SELECT its.* FROM matching CROSS JOIN LATERAL (
             SELECT * FROM {schema}.unrouted AS one
@@ -105,7 +105,7 @@ WITH of_group AS MATERIALIZED (
         ) AS its
     ) AS unrouted
     UNION ALL
-    SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, NULL, 0, NULL, '{{}}', NULL
+    SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, NULL, 0, NULL, '{}', NULL
     FROM (
         SELECT its.* FROM matching CROSS JOIN LATERAL (
             SELECT * FROM {schema}.to_route AS one
@@ -117,7 +117,7 @@ SELECT
     stored.message_id, stored.type, stored.location, stored.epoch, stored.number, queue.queue, place.group_key AS "group",
     place.status, place.reason, place.sequence, place.ordinal, place.priority, place.attempt,
     nullif(place.visible_at, 'infinity') AS visible_at,
-    place.status IN ('arrived', 'held', 'queued') AND place.subscription_ids <> '{{}}' AND NOT EXISTS (
+    place.status IN ('arrived', 'held', 'queued') AND place.subscription_ids <> '{}' AND NOT EXISTS (
         SELECT FROM {schema}.known_subscriptions AS one
         WHERE one.subscription_id = ANY (place.subscription_ids) AND one.state = 'started'
     ) AS waits,

@@ -17,7 +17,7 @@ SELECT
     coalesce((
         SELECT known.skipped FROM {schema}.known_groups AS known
         WHERE known.queue_id = %(queue_id)s AND known.group_key = %(group_key)s
-    ), '{{}}') AS skipped,
+    ), '{}') AS skipped,
     done.ordinal, done.sequence, done.done_at, done.done_by
 FROM (SELECT) AS once LEFT JOIN LATERAL (
     SELECT one.ordinal, one.sequence, one.done_at, one.done_by FROM {schema}.history AS one

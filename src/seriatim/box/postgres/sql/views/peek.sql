@@ -8,8 +8,8 @@ SELECT
     entry.group_key,
     CASE entry.status WHEN 'placed' THEN 'held' ELSE entry.status::text END AS status,
     nullif(entry.visible_at, 'infinity') AS visible_at,
-    entry.subscription_ids <> '{{}}' AND entry.subscription_ids <@ (
-        SELECT coalesce(array_agg(subscription_id), '{{}}') FROM {schema}.known_subscriptions
+    entry.subscription_ids <> '{}' AND entry.subscription_ids <@ (
+        SELECT coalesce(array_agg(subscription_id), '{}') FROM {schema}.known_subscriptions
         WHERE queue_id = %(queue_id)s AND state <> 'started'
     ) AS waits,
     entry.sequence,

@@ -65,10 +65,10 @@ WITH remembered AS MATERIALIZED (
         WHERE one.queue_id = %(queue_id)s::integer AND one.group_key = %(group_key)s
     ) AS history
     UNION ALL
-    SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, FALSE, 0, NULL, '{{}}', unrouted_at, NULL, NULL, NULL
+    SELECT arrival_id, position, NULL, NULL, NULL, 'unrouted', problem, NULL, NULL, FALSE, 0, NULL, '{}', unrouted_at, NULL, NULL, NULL
     FROM {schema}.unrouted WHERE (arrival_id, position) IN (SELECT * FROM message)
     UNION ALL
-    SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, FALSE, 0, NULL, '{{}}', NULL, NULL, NULL, NULL
+    SELECT arrival_id, position, NULL, NULL, NULL, 'to_route', NULL, NULL, NULL, FALSE, 0, NULL, '{}', NULL, NULL, NULL, NULL
     FROM {schema}.to_route WHERE (arrival_id, position) IN (SELECT * FROM message)
 ), last AS (
     SELECT * FROM place ORDER BY arrival_id DESC, position DESC, queue_id LIMIT %(limit)s

@@ -1,0 +1,120 @@
+"""What a migration sets and locks before it changes anything."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+
+from psycopg import errors
+
+from seriatim.box.postgres.statements import Statements
+from seriatim.errors import Unavailable
+from seriatim.pipeline.text.log_fields import fields
+
+__all__ = ["SETTINGS", "MigrationLocks"]
+
+#: Settings of a role, a database or a server that would change what a schema becomes, or keep it from being made. The search path
+#: stays: a clock for tests goes by it.
+SETTINGS: Mapping[str, str] = {
+    "array_nulls": "on",
+    "backslash_quote": "safe_encoding",
+    "check_function_bodies": "off",  # a function may be made before those that it calls
+    "client_min_messages": "warning",
+    "datestyle": "ISO, MDY",
+    "default_table_access_method": "heap",
+    "default_tablespace": "",
+    "default_toast_compression": "pglz",
+    "escape_string_warning": "off",
+    "idle_in_transaction_session_timeout": "0",
+    "intervalstyle": "postgres",
+    "jit": "off",
+    "plpgsql.extra_errors": "none",
+    "plpgsql.extra_warnings": "none",
+    "quote_all_identifiers": "off",
+    "standard_conforming_strings": "on",
+    "statement_timeout": "0",
+    "transform_null_equals": "off",
+}
+#: Since PostgreSQL 17.
+_TRANSACTION_TIMEOUT = "transaction_timeout"
+#: Who makes a box takes a while; others of the same box wait for that. All who use it are waited for in all for so long, and without a
+#: pause for a shorter time than after which PostgreSQL looks for a deadlock, since everybody else waits behind that.
+_OTHERS_S, _USERS_S, _AT_ONCE_S, _PAUSE_S = 60.0, 90.0, 0.9, 0.5
+_SHOWN = 3
+
+_log = logging.getLogger(__name__)
+
+
+class MigrationLocks:
+    """The settings and the locks of a migration, in its transaction. A `lock_timeout` of the connection's bounds all waits.
+
+    Args:
+        statements: the statements of the migration's connection.
+    """
+
+    def __init__(self, statements: Statements) -> None:
+        self._statements = statements
+        is_known = statements.connection.info.server_version >= 170_000
+        settings = SETTINGS | ({_TRANSACTION_TIMEOUT: "0"} if is_known else {})
+        found = statements.one("set_for_migration", names=list(settings), values=list(settings.values()))
+        self._own_s: float | None = found.lock_timeout_ms / 1000 or None
+
+    def hold_schema(self) -> None:
+        """Lock the schema against other migrations of it.
+
+        Raises:
+            Unavailable: another one takes too long.
+        """
+        schema = self._statements.schema
+        try:
+            with self._statements.connection.transaction():
+                self._wait_at_most(self._own_s or _OTHERS_S)
+                self._statements.do("lock_schema", schema=schema)
+        except errors.LockNotAvailable as error:
+            holders = self._statements.rows("holders_of_schema", schema=schema)
+            who = ", ".join(f"process {pid} of the role {role!r}" for pid, role in holders) or "somebody"
+            raise Unavailable(
+                f"{who} has the lock of those who make the schema {schema}", remedy="try again when that has ended"
+            ) from error
+
+    def lock_out(self) -> None:
+        """Wait until nobody publishes or has messages in hand, and keep all others from it until the transaction ends.
+
+        Raises:
+            Unavailable: somebody takes too long.
+        """
+        end, waits_for = time.monotonic() + (self._own_s or _USERS_S), ""
+        while True:
+            left = end - time.monotonic()
+            try:
+                with self._statements.connection.transaction():
+                    self._wait_at_most(max(min(left, _AT_ONCE_S), 0.001))
+                    self._statements.do("lock_out")
+            except (errors.LockNotAvailable, errors.DeadlockDetected) as error:
+                if (who := self._users()) != waits_for:
+                    waits_for = who
+                    _log.warning(
+                        "%s: the migration waits for %s", self._statements.schema, who,
+                        extra=fields("migration_waits", schema=self._statements.schema, waits_for=who),
+                    )  # fmt: skip
+                if left <= _AT_ONCE_S:
+                    raise Unavailable(
+                        f"the schema {self._statements.schema} can't be migrated while it is used by {who}",
+                        remedy="try again when that has ended, or end it",
+                    ) from error
+            else:
+                return
+            time.sleep(min(_PAUSE_S, max(end - time.monotonic(), 0)))  # those who came meanwhile go on
+
+    def _wait_at_most(self, seconds: float) -> None:
+        self._statements.do("wait_at_most", milliseconds=int(seconds * 1000))
+
+    def _users(self) -> str:
+        users = self._statements.rows("users_of_schema")
+        who = [
+            f"process {one.pid} of the role {one.role!r} ({one.program or 'no name'}, for {one.seconds:.0f} s)"
+            for one in users[:_SHOWN]
+        ]
+        more = [f"{len(users) - _SHOWN} more"] if len(users) > _SHOWN else []
+        return ", ".join([*who, *more]) or "somebody"

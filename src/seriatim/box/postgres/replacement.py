@@ -1,0 +1,95 @@
+"""Replace the functions and views of a schema by the present ones."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from psycopg import errors, sql
+
+from seriatim.box.postgres.routines import Routine, of_tables, routines, suffixed_heads
+from seriatim.box.postgres.statements import Statements
+from seriatim.box.postgres.template import for_schema
+from seriatim.errors import SchemaMismatch
+
+__all__ = ["Replacement"]
+
+_SUFFIX = "__wanted"
+_SHOWN = 5
+
+
+class Replacement:
+    """The replacement of the functions and views of a box, in the transaction of a migration.
+
+    Args:
+        statements: the statements of the migration's connection.
+        present: the names of the functions and views that the box has.
+    """
+
+    def __init__(self, statements: Statements, present: Collection[str]) -> None:
+        self._statements = statements
+        self._ours = sorted({*present, *(one.name for one in routines())})
+
+    def make_table_functions(self) -> None:
+        """Make or replace the functions that tables use."""
+        self._make(of_tables())
+
+    def take_down_parsed(self) -> None:
+        """Drop the views, and the functions that PostgreSQL has parsed, so that a migration can change the tables that they read.
+
+        Raises:
+            SchemaMismatch: something that isn't the box's depends on them.
+        """
+        kept = {one.name for one in of_tables()}
+        rows = self._statements.rows("parsed_routines", schema=self._statements.schema, names=self._ours)
+        self._take_down([row.name for row in rows if row.name not in kept])
+
+    def make_all(self) -> None:
+        """Drop what isn't there any more, or is called with something else, or returns something else; make or replace all.
+
+        Raises:
+            SchemaMismatch: something that isn't the box's depends on what has to go.
+        """
+        known = routines()
+        gone = set(self._ours) - {one.name for one in known}
+        self._take_down([*self._changed(), *gone])
+        try:
+            with self._statements.connection.transaction():
+                self._make(known)
+        except errors.InvalidTableDefinition:  # a view has other columns than before
+            for one in known:
+                self._make_one(one)
+
+    def _make_one(self, one: Routine) -> None:
+        try:
+            with self._statements.connection.transaction():
+                self._make([one])
+        except errors.InvalidTableDefinition:
+            self._take_down([one.name])
+            self._make([one])  # what depended on it comes later
+
+    def _make(self, some: Iterable[Routine]) -> None:
+        text = "\n".join(one.text for one in some)
+        self._statements.connection.execute(for_schema(text, self._statements.schema))
+
+    def _changed(self) -> list[str]:
+        """The functions that can't be replaced in place."""
+        schema = self._statements.schema
+        with self._statements.connection.transaction(force_rollback=True):
+            self._statements.connection.execute(for_schema(suffixed_heads(_SUFFIX), schema))
+            return [row.name for row in self._statements.rows("changed_heads", schema=schema, suffix=_SUFFIX)]
+
+    def _take_down(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        found = self._statements.rows(
+            "dependents", schema=self._statements.schema, names=sorted(names), ours=self._ours
+        )
+        if foreign := [one.described for one in found if not one.is_ours]:
+            more = f" and {len(foreign) - _SHOWN} more" if len(foreign) > _SHOWN else ""
+            raise SchemaMismatch(
+                f"functions or views of the schema {self._statements.schema} have to change, and these depend on them: "
+                f"{', '.join(foreign[:_SHOWN])}{more}; nothing was changed",
+                remedy="drop them, migrate the box, and make them again",
+            )
+        drops = [f"DROP {one.type} IF EXISTS {one.identity} CASCADE;" for one in found]
+        self._statements.connection.execute(sql.SQL("\n".join(drops)))

@@ -1,0 +1,159 @@
+"""The functions and views of a schema: one present text each, in a file of its own; a migration of the box applies all of them.
+
+A file of ``schema/functions/ROOM/`` has a comment, a line ``-- is: …`` where the function has attributes, and its SQL without them.
+A file of ``schema/views/`` is SQL. A file of ``schema/rules/`` writes the rows of a table that has the kernel's rules. The functions
+that tables use, in defaults and triggers, are listed in ``schema/table_functions.txt``: they come before the tables, only a migration
+changes what they are called with, and one that the baseline names stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from graphlib import TopologicalSorter
+from importlib import resources
+
+from seriatim.box.postgres.template import template, with_constants
+
+__all__ = ["ATTRIBUTES", "Routine", "checksum", "of_tables", "read_text", "routines", "rules", "suffixed_heads"]
+
+_PACKAGE = "seriatim.box.postgres"
+#: The words of a line ``-- is: …``, in their order. A ``definer`` does its work with the rights of the box's owner. Why plans are pinned:
+#: docs/decisions/0060-why-plans-are-pinned.md.
+ATTRIBUTES: Mapping[str, str] = {
+    "sql": "LANGUAGE sql",
+    "stable": "STABLE",
+    "immutable": "IMMUTABLE",
+    "strict": "STRICT",
+    "parallel safe": "PARALLEL SAFE",
+    "50 rows": "ROWS 50",
+    "definer": "SECURITY DEFINER SET search_path = pg_catalog, pg_temp",
+    "own path": "SET search_path = pg_catalog, pg_temp",
+    "generic plan": "SET plan_cache_mode = force_generic_plan",
+    "custom plan": "SET plan_cache_mode = force_custom_plan",
+    "auto plan": "SET plan_cache_mode = auto",
+    "no seqscan": "SET enable_seqscan = off",
+    "no bitmapscan": "SET enable_bitmapscan = off",
+    "no hashjoin": "SET enable_hashjoin = off",
+    "no mergejoin": "SET enable_mergejoin = off",
+    "no sort": "SET enable_sort = off",
+    "no nestloop": "SET enable_nestloop = off",
+    "nestloop": "SET enable_nestloop = on",
+    "no jit": "SET jit = off",
+    "lock timeout 2s": "SET lock_timeout = '2s'",
+    "lock timeout 10s": "SET lock_timeout = '10s'",
+    "standard strings": "SET standard_conforming_strings = on",
+}
+_IS = re.compile(r"^-- is: (.*)\n", re.MULTILINE)
+_CREATE = re.compile(r"^CREATE OR REPLACE (FUNCTION|VIEW) \{schema\}\.(\w+)", re.MULTILINE)
+#: Where the body of a function begins. A text is compiled at its first call; what isn't a text is parsed at once.
+_BODY = re.compile(r"^(AS \$|RETURN\b|BEGIN ATOMIC$)", re.MULTILINE)
+_NAME = re.compile(r"\{schema\}\.(\w+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A function or a view.
+
+    Args:
+        name: its name, which no other one has.
+        is_view: whether it is a view.
+        text: the statement that creates or replaces it, a template of the schema's name.
+        head: of a function, its arguments and its result.
+        is_parsed: whether PostgreSQL parses its body when it is created, so that everything in it has to be there already.
+    """
+
+    name: str
+    is_view: bool
+    text: str
+    head: str
+    is_parsed: bool
+
+    @property
+    def needs(self) -> set[str]:
+        """The names of the schema that have to be there before it."""
+        return set(_NAME.findall(self.text if self.is_parsed else self.head)) - {self.name}
+
+
+@cache
+def routines() -> tuple[Routine, ...]:
+    """All functions and views, in an order in which they can be created."""
+    known = {one.name: one for one in map(_read, _files())}
+    graph = {name: sorted(one.needs & known.keys()) for name, one in sorted(known.items())}
+    return tuple(known[name] for name in TopologicalSorter(graph).static_order())
+
+
+@cache
+def of_tables() -> tuple[Routine, ...]:
+    """The functions that tables use, in an order in which they can be created."""
+    names = set(template(_PACKAGE, "schema/table_functions.txt").split())
+    return tuple(one for one in routines() if one.name in names)
+
+
+@cache
+def rules() -> tuple[str, ...]:
+    """The statements that write the rows of the kernel's rules."""
+    files = sorted(file.name for file in resources.files(_PACKAGE).joinpath("schema/rules").iterdir())
+    return tuple(with_constants(template(_PACKAGE, f"schema/rules/{name}")) for name in files)
+
+
+@cache
+def checksum() -> str:
+    """The SHA-256 of all functions, views and rules, whatever the schema's name."""
+    texts = [one.text for one in sorted(routines(), key=lambda one: one.name)]
+    return hashlib.sha256("\n".join([*texts, *rules()]).encode()).hexdigest()
+
+
+def suffixed_heads(suffix: str) -> str:
+    """The SQL that makes each function once more, without a body and under a longer name: PostgreSQL then compares their heads."""
+    heads = (one for one in routines() if not one.is_view)
+    return "\n".join(
+        f"CREATE FUNCTION {{schema}}.{one.name}{suffix}{one.head}\nLANGUAGE plpgsql AS '';" for one in heads
+    )
+
+
+def _files() -> Iterator[str]:
+    root = resources.files(_PACKAGE).joinpath("schema")
+    for file in root.joinpath("views").iterdir():
+        yield f"schema/views/{file.name}"
+    for room in root.joinpath("functions").iterdir():
+        for file in room.iterdir():
+            yield f"schema/functions/{room.name}/{file.name}"
+
+
+def _read(path: str) -> Routine:
+    found = read_text(path, template(_PACKAGE, path))
+    if found.name != path.rpartition("/")[2].removesuffix(".sql"):
+        raise ValueError(f"{path} has to create what it is named after")
+    return found
+
+
+def read_text(path: str, text: str) -> Routine:
+    """The function or view of a file.
+
+    Raises:
+        ValueError: it isn't one, or has an attribute that isn't known.
+    """
+    text = with_constants(text)
+    created = _CREATE.search(text)
+    if created is None:
+        raise ValueError(f"{path} creates no function and no view")
+    if created[1] == "VIEW":
+        return Routine(created[2], True, text[created.start() :], "", True)
+    body = _BODY.search(text, created.end())
+    if body is None:
+        raise ValueError(f"{path} has no body")
+    head, words = text[created.end() : body.start()].rstrip(), _IS.search(text)
+    attributes = " ".join(_attributes(words[1].split(", ") if words else ()))
+    whole = f"{text[created.start() : body.start()].rstrip()}\n{attributes}\n{text[body.start() :]}"
+    return Routine(created[2], False, whole, head, not body[0].startswith("AS"))
+
+
+def _attributes(words: Iterable[str]) -> list[str]:
+    given = list(words)
+    if wrong := [word for word in given if word not in ATTRIBUTES]:
+        raise ValueError(f"no attribute of a function: {', '.join(wrong)}")
+    return [*(() if "sql" in given else ["LANGUAGE plpgsql"]), *(ATTRIBUTES[word] for word in given)]

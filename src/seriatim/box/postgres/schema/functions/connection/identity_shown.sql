@@ -1,0 +1,18 @@
+-- The box and its server, for people: what it remembers, and what is here. No row where it has no id yet.
+-- is: stable, definer
+CREATE OR REPLACE FUNCTION {schema}.identity_shown() RETURNS TABLE (
+    id uuid, incarnation bigint, since timestamptz, why_disabled text, is_standby boolean,
+    system_identifier bigint, database_oid bigint, timeline bigint, folder text,
+    system_identifier_here bigint, database_oid_here bigint, timeline_here bigint, folder_here text
+)
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit_anything();
+    RETURN QUERY
+    SELECT known.box_id, known.incarnation, known.began_at, {schema}.disabled_because(), here.is_standby,
+        known.system_identifier, known.database_oid, known.timeline, known.folder,
+        here.system_identifier, here.database_oid, here.timeline, here.folder
+    FROM {schema}.box_identity AS known CROSS JOIN {schema}.server_here() AS here;
+END
+$function$;

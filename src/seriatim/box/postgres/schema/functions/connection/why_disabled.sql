@@ -1,0 +1,9 @@
+-- Why the box is disabled; NULL: it isn't. Whoever has a right in the box may ask.
+-- is: stable, definer
+CREATE OR REPLACE FUNCTION {schema}.why_disabled() RETURNS text
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_anything();
+    RETURN {schema}.disabled_because();
+END
+$function$;

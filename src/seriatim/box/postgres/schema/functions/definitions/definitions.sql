@@ -1,0 +1,48 @@
+-- Everything that is defined, with its version, as of one moment. Whoever routes has to know all of it; but for what works on
+-- a queue, which is told only to those who may receive from it. `queue`: where a subscription leads; `subscriber`: the role
+-- whose it is, NULL: the owner's; `types`: which messages it may match, then.
+-- is: stable, definer
+CREATE OR REPLACE FUNCTION {schema}.definitions()
+RETURNS TABLE (
+    kind text, id bigint, name text, definition text, state text, owner text, incarnation integer, queue text,
+    subscriber text, types text[]
+)
+AS $function$
+#variable_conflict use_column
+DECLARE
+    owns boolean := {schema}.is_owner();
+    receives integer[] := {schema}.permitted('receive');
+BEGIN
+    PERFORM {schema}.permit_anything();
+    RETURN QUERY
+        SELECT 'version', max(version), NULL, NULL, NULL, NULL, NULL::integer, NULL, NULL, NULL::text[]
+        FROM {schema}.changes
+        UNION ALL
+        SELECT 'type', NULL, type, definition::text, NULL, NULL, NULL, NULL, NULL, NULL FROM {schema}.types
+        UNION ALL
+        SELECT
+            'queue', queue_id, queue, CASE
+                WHEN owns OR queue_id = ANY (receives) THEN definition
+                WHEN jsonb_typeof(definition) = 'object' THEN definition - 'activation'
+                ELSE 'null'
+            END::text,
+            CASE WHEN enabled THEN 'on' ELSE 'off' END, owner, incarnation, NULL, NULL, NULL
+        FROM {schema}.queues
+        UNION ALL
+        SELECT
+            'subscription', known.subscription_id, known.subscription, known.definition::text, known.state, NULL, NULL,
+            place.queue, pg_get_userbyid(known.subscriber::oid)::text,
+            CASE WHEN known.subscriber IS NOT NULL THEN {schema}.types_of(known.subscriber) END
+        FROM {schema}.known_subscriptions AS known LEFT JOIN {schema}.queues AS place USING (queue_id)
+        UNION ALL
+        SELECT 'contract', NULL, contract, definition::text, NULL, NULL, NULL, NULL, NULL, NULL FROM {schema}.contracts
+        UNION ALL
+        SELECT 'service', known.queue_id, known.service, known.definition::text, NULL, NULL, NULL, place.queue, NULL, NULL
+        FROM {schema}.services AS known LEFT JOIN {schema}.queues AS place USING (queue_id)
+        UNION ALL
+        SELECT 'link', link_id, link, definition ->> 'max_waiting', NULL, NULL, NULL, NULL, NULL, NULL FROM {schema}.links
+        WHERE definition ->> 'max_waiting' IS NOT NULL
+        UNION ALL
+        SELECT 'settings', NULL, 'box', definition::text, NULL, NULL, NULL, NULL, NULL, NULL FROM {schema}.settings;
+END
+$function$;

@@ -1,0 +1,7 @@
+-- What has been done stays written.
+CREATE OR REPLACE FUNCTION {schema}.refuse_change() RETURNS trigger
+AS $function$
+BEGIN
+    RAISE EXCEPTION 'rows of the operator log are only added' USING ERRCODE = 'insufficient_privilege';
+END
+$function$;

@@ -1,0 +1,19 @@
+-- Make the other sides of dialogs that haven't had any, as far as there are services that take them. One that was there,
+-- and is forgotten, isn't made anew: a stream would begin there in its midst.
+-- is: sql
+CREATE OR REPLACE FUNCTION {schema}.add_targets(of_handles uuid[]) RETURNS void
+AS $function$
+    INSERT INTO {schema}.endpoints (
+        handle, conversation_id, is_initiator, is_monolog, service, queue_id, to_services, contract, group_id, state,
+        priority, encryption, retains, expires_at
+    )
+    SELECT
+        gen_random_uuid(), own.conversation_id, FALSE, own.is_monolog, place.service, place.queue_id,
+        ARRAY[own.service], own.contract, gen_random_uuid(), 'SI', own.priority, own.encryption,
+        coalesce((place.definition ->> 'retention')::boolean, FALSE), own.expires_at
+    FROM {schema}.endpoints AS own
+    JOIN {schema}.services AS place ON place.service = ANY (own.to_services)
+    WHERE own.handle = ANY (of_handles) AND own.is_initiator AND place.definition -> 'contracts' ? own.contract
+        AND (own.state = 'SO' OR {schema}.first_waits(own.handle, place.service))
+    ON CONFLICT (conversation_id, is_initiator, service) DO NOTHING
+$function$;

@@ -1,0 +1,55 @@
+-- Fire the timers that are due, and end what has outlived its lifetime; what somebody has in his hands is passed over.
+-- Answers with how many dialogs something was done to, and with the entries that are set aside.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.fire_dialogs(at_most integer, OUT done integer, OUT set_aside bigint[])
+AS $function$
+DECLARE
+    one record;
+    side record;
+    sides uuid[];
+    free boolean;
+BEGIN
+    done := 0;
+    set_aside := '{}';
+    PERFORM {schema}.permit_anything();
+    FOR one IN
+        SELECT known.handle, known.conversation_id, known.state, known.timer_at, known.expires_at
+        FROM {schema}.endpoints AS known
+        WHERE known.due_at <= clock_timestamp() ORDER BY known.due_at LIMIT at_most FOR NO KEY UPDATE SKIP LOCKED
+    LOOP
+        -- The other side of it may have been the first.
+        CONTINUE WHEN NOT EXISTS (
+            SELECT FROM {schema}.endpoints AS known
+            WHERE known.handle = one.handle AND known.due_at <= clock_timestamp()
+        );
+        IF one.expires_at <= clock_timestamp() THEN
+            sides := ARRAY(
+                SELECT known.handle FROM {schema}.endpoints AS known
+                WHERE known.conversation_id = one.conversation_id ORDER BY known.handle FOR UPDATE SKIP LOCKED
+            );
+            SELECT bool_and(
+                known.handle = ANY (sides)
+                AND pg_try_advisory_xact_lock({schema}.group_lock(known.queue_id, known.group_id::text))
+            ) INTO free
+            FROM {schema}.endpoints AS known WHERE known.conversation_id = one.conversation_id;
+            CONTINUE WHEN NOT free;
+            DELETE FROM {schema}.transmission AS waiting WHERE waiting.handle = ANY (sides);
+            FOR side IN
+                SELECT known.handle FROM {schema}.endpoints AS known WHERE known.handle = ANY (sides)
+            LOOP
+                set_aside := set_aside || {schema}.drop_unread(
+                    side.handle, ARRAY[]::text[], 'the lifetime of its dialog has ended'
+                );
+                PERFORM {schema}.happen(
+                    side.handle, 'lifetime ends', NULL, -1, 'the lifetime of the dialog has ended'
+                );
+            END LOOP;
+            done := done + 1;
+        ELSE
+            UPDATE {schema}.endpoints AS known SET timer_at = NULL WHERE known.handle = one.handle;
+            PERFORM {schema}.happen(one.handle, 'timer fires');
+            done := done + 1;
+        END IF;
+    END LOOP;
+END
+$function$;

@@ -1,0 +1,22 @@
+-- Lock the groups of some dialogs, in the order of their ids; what the transaction has begun itself nobody else knows.
+-- is: generic plan, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.lock_dialogs(handles uuid[]) RETURNS void
+AS $function$
+DECLARE
+    wanted bigint[];
+    locked bigint[] := ARRAY[]::bigint[];
+BEGIN
+    LOOP
+        SELECT coalesce(array_agg(one.lock ORDER BY one.group_id, one.queue_id), ARRAY[]::bigint[]) INTO wanted FROM (
+            SELECT DISTINCT
+                known.group_id, known.queue_id, {schema}.group_lock(known.queue_id, known.group_id::text) AS lock
+            FROM {schema}.endpoints AS known
+            WHERE known.handle = ANY (handles) AND known.begun_by <> pg_current_xact_id()
+        ) AS one;
+        -- A dialog may have been moved while its group was waited for.
+        EXIT WHEN wanted <@ locked;
+        PERFORM {schema}.take_lock(one, 'a conversation group') FROM unnest(wanted) AS one;
+        locked := wanted;
+    END LOOP;
+END
+$function$;

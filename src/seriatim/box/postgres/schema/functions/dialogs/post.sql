@@ -1,0 +1,50 @@
+-- Put messages into the queues of those who receive them; `receivers` are their handles. Some go `ahead` of what is
+-- queued there: then a turn has to look, rather than hand out what it finds.
+-- is: generic plan, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.post(
+    receivers uuid[], kinds text[], content_types text[], bodies bytea[], sequences bigint[], ahead boolean
+) RETURNS void
+AS $function$
+DECLARE
+    moment_us bigint := {schema}.now_us();
+BEGIN
+    WITH given AS MATERIALIZED (
+        SELECT one.place, one.type, one.content_type, one.body, one.sequence, known.*
+        FROM unnest(receivers, kinds, content_types, bodies, sequences) WITH ORDINALITY
+            AS one (handle, type, content_type, body, sequence, place)
+        JOIN {schema}.endpoints AS known USING (handle)
+    ), arrived AS (
+        INSERT INTO {schema}.arrivals (location, count, queue_ids)
+        SELECT given.service, count(*), array_agg(DISTINCT given.queue_id) FROM given GROUP BY given.service
+        RETURNING arrival_id, location
+    ), placed AS MATERIALIZED (
+        SELECT given.*, arrived.arrival_id, {schema}.new_message_id() AS message_id,
+            row_number() OVER (PARTITION BY given.service ORDER BY given.place) - 1 AS position
+        FROM given JOIN arrived ON arrived.location = given.service
+    ), spooled AS (
+        INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, destinations)
+        SELECT
+            placed.arrival_id, placed.position, placed.message_id, placed.type, placed.content_type,
+            jsonb_build_object('dialog', jsonb_build_object(
+                'handle', placed.handle, 'conversation_id', placed.conversation_id, 'service', placed.service,
+                'far_service', placed.to_services[1], 'contract', placed.contract, 'sequence', placed.sequence,
+                'is_initiator', placed.is_initiator, 'is_monolog', placed.is_monolog
+            )), placed.body, 1
+        FROM placed
+    ), entered AS (
+        INSERT INTO {schema}.entries (queue_id, group_key, rank, arrival_id, position, priority, ahead)
+        SELECT
+            placed.queue_id, placed.group_id::text, moment_us - (placed.priority - 5) * 10000000, placed.arrival_id,
+            placed.position, placed.priority, post.ahead
+        FROM placed ORDER BY placed.place
+    )
+    INSERT INTO {schema}.dialog_messages (handle, sent, sequence, type, content_type, body, message_id)
+    SELECT placed.handle, FALSE, placed.sequence, placed.type, placed.content_type, placed.body, placed.message_id
+    FROM placed WHERE placed.retains ORDER BY placed.place;
+    IF ahead THEN
+        INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+        SELECT known.queue_id, known.group_id::text, 'look', moment_us
+        FROM {schema}.endpoints AS known WHERE known.handle = ANY (receivers);
+    END IF;
+END
+$function$;

@@ -1,0 +1,86 @@
+-- Send messages of one type in one dialog, where nothing stands in their way: both sides are there, the other one's queue
+-- has no limit, nothing of the dialog waits on its way, and nobody keeps the messages. Else it answers FALSE and has
+-- changed nothing, and `try_send` looks at each of them. The caller has seen that no body is missing, or too large.
+CREATE OR REPLACE FUNCTION {schema}.send_straight(of_handle uuid, kind text, content_types text[], bodies bytea[]) RETURNS boolean
+AS $function$
+DECLARE
+    messages bigint := cardinality(bodies);
+    one record;
+    base bigint;
+    rank bigint;
+    arrival bigint;
+    told jsonb;
+BEGIN
+    IF kind IN ('EndDialog', 'Error', 'Timer') THEN
+        RETURN FALSE;
+    END IF;
+    FOR attempt IN 1..2 LOOP
+        SELECT
+            own.queue_id AS own_queue, own.group_id AS own_group, own.state, own.is_initiator,
+            own.service AS own_service, rule.becomes, far.handle, far.conversation_id, far.service, far.queue_id, far.group_id, far.contract,
+            far.priority,
+            CASE WHEN own.begun_by <> pg_current_xact_id() THEN
+                {schema}.take_lock({schema}.group_lock(own.queue_id, own.group_id::text), 'a conversation group')
+            END AS locked
+        INTO one
+        FROM {schema}.endpoints AS own
+        JOIN {schema}.dialog_rules AS rule ON rule.verb = 'send' AND rule.state = own.state AND rule.refusal IS NULL
+        JOIN {schema}.contracts AS agreed ON agreed.contract = own.contract
+        JOIN {schema}.endpoints AS far
+            ON far.conversation_id = own.conversation_id AND far.is_initiator <> own.is_initiator
+            AND far.service = own.to_services[1] COLLATE "C"
+        JOIN {schema}.queues AS place ON place.queue_id = far.queue_id
+        WHERE own.handle = of_handle AND NOT own.is_monolog AND NOT own.retains AND NOT far.retains
+            AND far.state IN ('SO', 'SI', 'CO', 'DI') AND place.definition ->> 'max_messages' IS NULL
+            AND agreed.definition -> 'types' ->> kind IN (
+                'any', CASE WHEN own.is_initiator THEN 'initiator' ELSE 'target' END
+            )
+            AND NOT EXISTS (
+                SELECT FROM {schema}.transmission AS before
+                WHERE before.to_service = far.service AND before.handle = own.handle
+            )
+        FOR KEY SHARE OF far;
+        EXIT WHEN FOUND OR attempt = 2;
+        -- With its first message a dialog gets its other side, unless that would be refused. One that the transaction
+        -- itself has begun nobody else ends meanwhile.
+        PERFORM {schema}.add_targets(ARRAY[of_handle])
+        FROM {schema}.endpoints AS own JOIN {schema}.contracts AS agreed USING (contract)
+        WHERE own.handle = of_handle AND own.begun_by = pg_current_xact_id() AND own.state = 'SO'
+            AND NOT own.is_monolog AND NOT own.retains
+            AND (own.expires_at > clock_timestamp()) IS NOT FALSE
+            AND agreed.definition -> 'types' ->> kind IN ('any', 'initiator');
+        EXIT WHEN NOT FOUND;
+    END LOOP;
+    IF one.handle IS NULL THEN
+        RETURN FALSE;
+    END IF;
+    PERFORM {schema}.permit('receive', ARRAY[one.own_queue]);
+    PERFORM {schema}.permit('publish', ARRAY[one.queue_id]);
+    -- While its group was waited for it may have been moved, or the other side has ended.
+    UPDATE {schema}.endpoints AS own SET send_sequence = own.send_sequence + messages, state = one.becomes
+    WHERE own.handle = of_handle AND own.group_id = one.own_group AND own.state = one.state
+        AND (own.expires_at > clock_timestamp()) IS NOT FALSE
+    RETURNING own.send_sequence - messages INTO base;
+    IF NOT FOUND THEN
+        RETURN FALSE;
+    END IF;
+    INSERT INTO {schema}.arrivals (location, count, queue_ids) VALUES (one.service, messages, ARRAY[one.queue_id])
+    RETURNING arrival_id INTO arrival;
+    rank := {schema}.now_us() - (one.priority - 5) * 10000000;
+    told := jsonb_build_object('dialog', jsonb_build_object(
+        'handle', one.handle, 'conversation_id', one.conversation_id, 'service', one.service,
+        'far_service', one.own_service, 'contract', one.contract, 'is_initiator', NOT one.is_initiator,
+        'is_monolog', FALSE
+    ));
+    INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, destinations)
+    SELECT
+        arrival, message.place - 1, message.message_id, kind, message.content_type,
+        jsonb_set(told, '{dialog,sequence}', to_jsonb(base + message.place - 1)), message.body, 1
+    FROM ROWS FROM (unnest(content_types, bodies), {schema}.new_message_ids(messages)) WITH ORDINALITY
+        AS message (content_type, body, message_id, place);
+    INSERT INTO {schema}.entries (queue_id, group_key, rank, arrival_id, position, priority)
+    SELECT one.queue_id, one.group_id::text, rank, arrival, position, one.priority
+    FROM generate_series(0, messages - 1) AS position;
+    RETURN TRUE;
+END
+$function$;

@@ -1,0 +1,9 @@
+-- As `transmit_into`, of all queues.
+-- is: definer
+CREATE OR REPLACE FUNCTION {schema}.transmit() RETURNS bigint
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
+    RETURN {schema}.transmit_into(NULL);
+END
+$function$;

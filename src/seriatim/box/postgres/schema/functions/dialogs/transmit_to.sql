@@ -1,0 +1,9 @@
+-- As `transmit_into`, of one queue, for who receives from it.
+-- is: definer
+CREATE OR REPLACE FUNCTION {schema}.transmit_to(of_queue integer) RETURNS bigint
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN {schema}.transmit_into(ARRAY[of_queue]);
+END
+$function$;

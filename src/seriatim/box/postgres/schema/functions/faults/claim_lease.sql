@@ -1,0 +1,25 @@
+-- Make a lease of what was handed out, the first `how_many` of it, and put all of it back. The caller has it locked, and
+-- commits. A message without a group is hidden meanwhile.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.claim_lease(
+    of_queue integer, of_group text, of_entries bigint[], ordinals bigint[], lates boolean[], how_many integer,
+    of_worker text, period interval, OUT token bigint, OUT incarnation integer
+)
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, of_entries);
+    IF of_group IS NULL THEN
+        UPDATE {schema}.entries AS entry SET visible_at = 'infinity'
+        WHERE entry.entry_id = ANY (of_entries[:how_many]) AND entry.queue_id = of_queue;
+    ELSE
+        PERFORM {schema}.put_back(of_queue, of_group, of_entries, ordinals, lates);
+        incarnation := (
+            SELECT known.incarnation FROM {schema}.known_groups AS known
+            WHERE known.queue_id = of_queue AND known.group_key = of_group
+        );
+    END IF;
+    INSERT INTO {schema}.leases AS lease (queue_id, group_key, entry_ids, worker, expires_at)
+    VALUES (of_queue, of_group, of_entries[:how_many], of_worker, clock_timestamp() + period)
+    RETURNING lease.token INTO token;
+END
+$function$;

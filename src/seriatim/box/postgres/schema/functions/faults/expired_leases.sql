@@ -1,0 +1,14 @@
+-- The leases of a queue that have run out, each with the message that its handler had.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.expired_leases(of_queue integer)
+RETURNS TABLE (token bigint, group_key text, entry_id bigint, worker text, expired_at timestamptz)
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    RETURN QUERY
+    SELECT lease.token, lease.group_key, lease.entry_ids[1], lease.worker, lease.expires_at
+    FROM {schema}.leases AS lease
+    WHERE lease.queue_id = of_queue AND lease.expires_at <= clock_timestamp()
+    ORDER BY lease.expires_at;
+END
+$function$;

@@ -1,0 +1,18 @@
+-- Keep a group from everybody but the turn that has it at this moment, by a lease: so who ends that turn can count its
+-- attempt before anybody else begins one. NULL: the group is in a lease already.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.fence_group(
+    of_queue integer, of_group text, of_entry bigint, of_worker text, period interval
+) RETURNS bigint
+AS $function$
+DECLARE
+    made bigint;
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    INSERT INTO {schema}.leases AS lease (queue_id, group_key, entry_ids, worker, expires_at)
+    VALUES (of_queue, of_group, ARRAY[of_entry], of_worker, clock_timestamp() + period)
+    ON CONFLICT DO NOTHING
+    RETURNING lease.token INTO made;
+    RETURN made;
+END
+$function$;

@@ -1,0 +1,16 @@
+-- Lock a group for whoever writes down what its worker, which is gone, failed at; that one waits so long. A worker that
+-- has the group meanwhile isn't disturbed.
+-- is: definer
+CREATE OR REPLACE FUNCTION {schema}.lock_for_fault(
+    of_queue integer, of_group text, patience_ms integer,
+    OUT locked boolean, OUT now_us bigint, OUT isolation text, OUT version bigint
+)
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    locked := {schema}.lock_patiently(of_queue, of_group, patience_ms);
+    now_us := {schema}.now_us();
+    isolation := current_setting('transaction_isolation');
+    version := (SELECT max(change.version) FROM {schema}.changes AS change);
+END
+$function$;

@@ -1,0 +1,25 @@
+-- Set messages aside as dead that were released, and have the next turn of their group look what is ready now. The
+-- caller has the lock of the group.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.set_dead(of_queue integer, of_group text, of_entries bigint[], why text) RETURNS void
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries_for('judge', of_queue, of_entries);
+    WITH gone AS (
+        DELETE FROM {schema}.entries AS entry
+        WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue AND entry.group_key = coalesce(of_group, entry.group_key)
+        RETURNING entry.*
+    )
+    INSERT INTO {schema}.aside (
+        entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+        subscription_ids, ordinal, late, attempt
+    )
+    SELECT
+        entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
+        subscription_ids, ordinal, late, attempt
+    FROM gone;
+    INSERT INTO {schema}.requests (queue_id, group_key, action, rank)
+    SELECT queue_id, group_key, 'look', {schema}.now_us() FROM {schema}.known_groups
+    WHERE queue_id = of_queue AND group_key = of_group;
+END
+$function$;

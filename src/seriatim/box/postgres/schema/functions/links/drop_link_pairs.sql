@@ -1,0 +1,19 @@
+-- Of a copy: its pairs are the original's, and so is what waits to be sent. Returns how many messages are deleted.
+-- is: no seqscan, no jit
+CREATE OR REPLACE FUNCTION {schema}.drop_link_pairs() RETURNS bigint
+AS $function$
+DECLARE
+    gone bigint := (SELECT coalesce(sum(sent - acked), 0) FROM {schema}.link_streams_out WHERE acked < sent);
+    place record;
+BEGIN
+    FOR place IN SELECT queue_id FROM {schema}.queues WHERE definition ->> 'at' IS NOT NULL LOOP
+        gone := gone + (SELECT count(*) FROM {schema}.entries WHERE queue_id = place.queue_id);
+        PERFORM {schema}.link_leave(ARRAY(SELECT entry_id FROM {schema}.entries WHERE queue_id = place.queue_id));
+    END LOOP;
+    DELETE FROM {schema}.link_streams_out WHERE TRUE;
+    DELETE FROM {schema}.link_streams_in WHERE TRUE;
+    DELETE FROM {schema}.link_numbers WHERE TRUE;
+    UPDATE {schema}.links SET peer = NULL, role = NULL, public_key = NULL, traces = FALSE, replayed_through = 0 WHERE TRUE;
+    RETURN gone;
+END
+$function$;

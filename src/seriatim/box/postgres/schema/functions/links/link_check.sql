@@ -1,0 +1,9 @@
+-- Refuse a frame for which something doesn't hold.
+CREATE OR REPLACE FUNCTION {schema}.link_check(holds boolean, otherwise text) RETURNS void
+AS $function$
+BEGIN
+    IF holds IS NOT TRUE THEN
+        RAISE EXCEPTION '%', otherwise USING ERRCODE = 'SQ004';
+    END IF;
+END
+$function$;

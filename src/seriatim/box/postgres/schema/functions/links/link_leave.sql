@@ -1,0 +1,19 @@
+-- Take entries out of their queues for good, and the bodies that nobody else needs, as `complete` does where nothing is kept.
+-- is: generic plan, no seqscan, no jit
+CREATE OR REPLACE FUNCTION {schema}.link_leave(entry_ids bigint[]) RETURNS void
+AS $function$
+BEGIN
+    WITH gone AS (
+        DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids) RETURNING arrival_id, position
+    ), alone AS (
+        DELETE FROM {schema}.spool AS stored USING gone
+        WHERE stored.arrival_id = ANY (ARRAY[gone.arrival_id]) AND stored.position = ANY (ARRAY[gone.position])
+            AND stored.destinations = 1
+        RETURNING stored.arrival_id, stored.position
+    )
+    INSERT INTO {schema}.dropped (arrival_id, position)
+    SELECT gone.arrival_id, gone.position FROM gone
+    LEFT JOIN alone ON alone.arrival_id = gone.arrival_id AND alone.position = gone.position
+    WHERE alone.arrival_id IS NULL;
+END
+$function$;

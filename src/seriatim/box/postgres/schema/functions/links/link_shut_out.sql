@@ -1,0 +1,16 @@
+-- Take that back, unless it speaks as another one; its other rights in the box stay.
+CREATE OR REPLACE FUNCTION {schema}.link_shut_out(who regrole) RETURNS void
+AS $function$
+BEGIN
+    IF EXISTS (SELECT FROM {schema}.links WHERE role = who) OR NOT EXISTS (SELECT FROM pg_roles WHERE oid = who) THEN
+        RETURN;
+    END IF;
+    IF NOT EXISTS (SELECT FROM {schema}.grants WHERE role = who) THEN
+        EXECUTE format(
+            'REVOKE EXECUTE ON FUNCTION %s, %s, %s FROM %s', '{schema}.link_push(bytea)'::regprocedure, '{schema}.link_fetch(bytea)'::regprocedure,
+            '{schema}.link_trace(bytea)'::regprocedure, who
+        );
+        EXECUTE format('REVOKE USAGE ON SCHEMA %s FROM %s', '{schema}'::regnamespace, who);
+    END IF;
+END
+$function$;

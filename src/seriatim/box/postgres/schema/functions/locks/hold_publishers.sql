@@ -1,0 +1,15 @@
+-- See that nobody has published, and not committed yet, by what is about to go; and that nobody begins to until this
+-- transaction ends. FALSE where that took too long: then publishers go on.
+CREATE OR REPLACE FUNCTION {schema}.hold_publishers(patience_ms integer) RETURNS boolean
+AS $function$
+DECLARE
+    before text := current_setting('lock_timeout');
+BEGIN
+    PERFORM set_config('lock_timeout', patience_ms::text, TRUE);
+    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim publishers', '{schema}'::regnamespace::oid::bigint));
+    PERFORM set_config('lock_timeout', before, TRUE);
+    RETURN TRUE;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN FALSE;
+END
+$function$;

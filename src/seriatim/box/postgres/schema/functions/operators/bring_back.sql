@@ -1,0 +1,50 @@
+-- Begin the next incarnation of a group, which the caller has locked: the messages of its present count are taken back from
+-- those that were set aside, as held messages before all others, in order of arrival; answers how many. The kernel then
+-- judges them from the start.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.bring_back(of_queue integer, of_group text) RETURNS bigint
+AS $function$
+DECLARE
+    moved record;
+BEGIN
+    PERFORM {schema}.permit('operate', ARRAY[of_queue]);
+    WITH chosen AS (
+        SELECT one.entry_id FROM {schema}.aside AS one
+        JOIN {schema}.known_groups AS known ON known.queue_id = one.queue_id AND known.group_key = one.group_key
+        WHERE one.queue_id = of_queue AND one.group_key = of_group AND one.counted = known.ordinal
+            AND one.disposition IN ('late', 'duplicate', 'invalid')
+        ORDER BY one.entry_id DESC
+        LIMIT (
+            SELECT count.suspects FROM {schema}.known_groups AS count
+            WHERE count.queue_id = of_queue AND count.group_key = of_group
+        )
+    ), gone AS (
+        DELETE FROM {schema}.aside AS one USING chosen WHERE one.entry_id = chosen.entry_id RETURNING one.*
+    ), entered AS (
+        INSERT INTO {schema}.entries (
+            gate_id, origin_group, origin_number, entry_id, queue_id, group_key, status, rank, arrival_id, position, sequence, size, priority,
+            subscription_ids, attempt, late, waits, arrival, arrived_us
+        )
+        SELECT
+            way.gate_id, way.origin_group, way.origin_number,
+            gone.entry_id, gone.queue_id, gone.group_key, 'held',
+            (extract(epoch FROM stored.received_at) * 1000000)::bigint - (gone.priority - 5) * 10000000,
+            gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids,
+            gone.attempt, TRUE, TRUE, row_number() OVER (ORDER BY gone.entry_id) - count(*) OVER (), {schema}.now_us()
+        FROM gone JOIN {schema}.spool AS stored USING (arrival_id, position)
+        LEFT JOIN LATERAL {schema}.place_at_gate(gone.queue_id, stored.context) AS way ON TRUE
+    )
+    SELECT
+        count(*) AS messages,
+        count(*) FILTER (WHERE gone.disposition = 'late') AS late,
+        count(*) FILTER (WHERE gone.disposition = 'duplicate') AS duplicate,
+        count(*) FILTER (WHERE gone.disposition = 'invalid') AS invalid
+    INTO moved FROM gone;
+    UPDATE {schema}.known_groups AS known SET
+        incarnation = known.incarnation + 1,
+        decided[3] = known.decided[3] - moved.late, decided[4] = known.decided[4] - moved.duplicate,
+        decided[5] = known.decided[5] - moved.invalid
+    WHERE known.queue_id = of_queue AND known.group_key = of_group;
+    RETURN moved.messages;
+END
+$function$;

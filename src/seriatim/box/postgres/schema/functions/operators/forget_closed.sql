@@ -1,0 +1,36 @@
+-- Forget sides that have been closed for so long, and what is remembered of conversation groups that have none any more.
+-- Answers with how many sides.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.forget_closed(older_than interval) RETURNS bigint
+AS $function$
+DECLARE
+    forgotten bigint;
+BEGIN
+    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
+    WITH gone AS (
+        DELETE FROM {schema}.endpoints WHERE closed_at <= clock_timestamp() - older_than
+        RETURNING handle, queue_id, group_id
+    ), uncounted AS (
+        DELETE FROM {schema}.rollbacks AS known USING gone
+        WHERE known.queue_id = gone.queue_id AND known.group_key = gone.group_id::text
+    ), unwritten AS (
+        DELETE FROM {schema}.writer_dialogs AS known USING gone, {schema}.writers AS writing
+        WHERE known.handle = gone.handle AND writing.writer = known.writer AND known.batch <= writing.batch
+    ), emptied AS (
+        DELETE FROM {schema}.known_groups AS known USING (SELECT DISTINCT queue_id, group_id FROM gone) AS one
+        WHERE known.queue_id = one.queue_id AND known.group_key = one.group_id::text
+            AND NOT EXISTS (
+                SELECT FROM {schema}.endpoints AS other
+                WHERE other.queue_id = one.queue_id AND other.group_id = one.group_id
+                    AND other.handle NOT IN (SELECT handle FROM gone)
+            )
+            AND NOT EXISTS (
+                SELECT FROM {schema}.entries AS entry
+                WHERE entry.queue_id = one.queue_id AND entry.group_key = one.group_id::text
+            )
+            AND pg_try_advisory_xact_lock({schema}.group_lock(one.queue_id, one.group_id::text))
+    )
+    SELECT count(*) INTO forgotten FROM gone;
+    RETURN forgotten;
+END
+$function$;

@@ -1,0 +1,69 @@
+-- Forget groups of a queue that were idle since before a moment, from a key on, in steps of so many: they leave no row,
+-- and one that comes again begins in a higher incarnation. Those that somebody has, or that have anything to wait for, that
+-- an operator or a fault has stopped, or whose instance runs, stay. Answers how many, and behind which key it goes on;
+-- NULL: that was all.
+CREATE OR REPLACE FUNCTION {schema}.forget_expired(
+    of_queue integer, before timestamptz, after_key text, how_many integer, OUT forgotten bigint, OUT through text
+)
+AS $function$
+DECLARE
+    candidates text[];
+    mine text[];
+    latest integer;
+    its_gate integer := (
+        SELECT gate.queue_id FROM {schema}.queues AS origin
+        JOIN {schema}.queues AS gate ON gate.queue = origin.definition ->> 'gate' WHERE origin.queue_id = of_queue
+    );
+BEGIN
+    forgotten := 0;
+    IF EXISTS (
+        SELECT FROM {schema}.queues AS gate JOIN {schema}.queues AS origin ON gate.queue = origin.definition ->> 'gate'
+        WHERE gate.queue_id = of_queue
+    ) THEN
+        RETURN;
+    END IF;
+    SELECT array_agg(group_key ORDER BY group_key), count(*) INTO candidates, forgotten FROM (
+        SELECT group_key FROM {schema}.known_groups
+        WHERE queue_id = of_queue AND group_key > after_key AND touched_at < before
+            AND ready_rank IS NULL AND due_at IS NULL AND flags & 24 = 0
+        ORDER BY group_key LIMIT how_many
+    ) AS idle;
+    through := CASE WHEN forgotten = how_many THEN candidates[how_many] END;
+    forgotten := 0;
+    IF candidates IS NULL THEN
+        RETURN;
+    END IF;
+    -- Before the groups, as everybody takes it who takes both.
+    PERFORM {schema}.take_lock({schema}.lock_of('definitions'), 'the definitions');
+    SELECT array_agg(group_key) INTO mine FROM unnest(candidates) AS wanted (group_key)
+    WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, group_key))
+        AND (its_gate IS NULL OR pg_try_advisory_xact_lock({schema}.group_lock(its_gate, group_key)));
+    -- A statement of its own: what it sees is younger than the locks.
+    WITH gone AS (
+        DELETE FROM {schema}.known_groups AS known
+        WHERE known.queue_id = of_queue AND known.group_key = ANY (mine) AND known.touched_at < before
+            AND known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & 24 = 0
+            AND NOT EXISTS (
+                SELECT FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_queue AND entry.group_key = known.group_key
+            ) AND NOT EXISTS (
+                SELECT FROM {schema}.requests AS request
+                WHERE request.queue_id = of_queue AND request.group_key = known.group_key
+            ) AND NOT EXISTS (
+                SELECT FROM {schema}.known_instances AS instance
+                WHERE instance.queue_id = of_queue AND instance.group_key = known.group_key
+            )
+            AND (its_gate IS NULL OR {schema}.gate_is_idle(its_gate, of_queue, known.group_key))
+        RETURNING known.incarnation, known.group_key
+    ), passed AS (
+        DELETE FROM {schema}.known_groups AS other USING gone
+        WHERE other.queue_id = its_gate AND other.group_key = gone.group_key
+    )
+    SELECT count(*), max(incarnation) + 1 INTO forgotten, latest FROM gone;
+    UPDATE {schema}.queues SET incarnation = latest WHERE queue_id = of_queue AND incarnation < latest;
+    IF FOUND THEN
+        INSERT INTO {schema}.changes (version, what)
+        SELECT max(version) + 1, 'groups of a queue that had expired were forgotten' FROM {schema}.changes;
+    END IF;
+END
+$function$;

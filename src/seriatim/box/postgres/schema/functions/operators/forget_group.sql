@@ -1,0 +1,9 @@
+-- `forget`, for operators.
+-- is: definer
+CREATE OR REPLACE FUNCTION {schema}.forget_group(of_queue integer, of_group text, fresh bigint[]) RETURNS integer
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('operate', ARRAY[of_queue]);
+    RETURN {schema}.forget(of_queue, of_group, fresh);
+END
+$function$;

@@ -1,0 +1,22 @@
+-- Write down what an operator did to many groups of a queue, a row for each; answers with the numbers of the rows, in the
+-- order of the groups.
+-- is: definer
+CREATE OR REPLACE FUNCTION {schema}.log_operations(
+    its_actor text, its_action text, of_queue text, of_groups text[], its_reason text, of_details text[]
+) RETURNS bigint[]
+AS $function$
+DECLARE
+    place integer;
+    written bigint[] := '{}';
+BEGIN
+    PERFORM {schema}.permit('operate', ARRAY[coalesce(
+        (SELECT known.queue_id FROM {schema}.queues AS known WHERE known.queue = of_queue), -1
+    )]);
+    FOR place IN 1 .. coalesce(cardinality(of_groups), 0) LOOP
+        written := written || {schema}.log_operation(
+            its_actor, its_action, of_queue, of_groups[place], its_reason, of_details[place]::jsonb
+        );
+    END LOOP;
+    RETURN written;
+END
+$function$;

@@ -1,0 +1,28 @@
+-- Set messages aside as dead that wait in a queue without groups; answers with the entries of those that it took: what a
+-- receiver has in hand is left out.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.take_out(of_queue integer, of_entries bigint[], why text) RETURNS bigint[]
+AS $function$
+DECLARE
+    free bigint[];
+BEGIN
+    PERFORM {schema}.permit('operate', ARRAY[of_queue]);
+    free := ARRAY(
+        SELECT entry.entry_id FROM {schema}.entries AS entry
+        WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue AND entry.status IN ('arrived', 'faulted')
+        FOR UPDATE SKIP LOCKED
+    );
+    WITH gone AS (
+        DELETE FROM {schema}.entries AS entry WHERE entry.entry_id = ANY (free) RETURNING entry.*
+    )
+    INSERT INTO {schema}.aside (
+        entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+        subscription_ids, ordinal, late, attempt
+    )
+    SELECT
+        entry_id, queue_id, group_key, 'dead', why, arrival_id, position, sequence, size, priority,
+        subscription_ids, ordinal, late, attempt
+    FROM gone;
+    RETURN free;
+END
+$function$;

@@ -1,0 +1,6 @@
+-- How much that would delete.
+-- is: sql, stable
+CREATE OR REPLACE FUNCTION {schema}.transmission_size(OUT messages bigint, OUT dialogs bigint)
+BEGIN ATOMIC
+    SELECT count(*), count(DISTINCT handle) FROM {schema}.transmission;
+END;

@@ -1,0 +1,97 @@
+-- Take the staged parts of a batch in, in their order, as one publishing. The caller holds the definitions by which
+-- they were routed, and the writer's row. Messages that were published before are left out, unless they `repeat`: one
+-- message of a pipeline may go to several queues. Answers with how many are taken in. Bodies are read where
+-- they are written into the spool; all else goes by what was numbered.
+-- is: no nestloop
+CREATE OR REPLACE FUNCTION {schema}.merge_parts(of_parts bigint[], repeat boolean) RETURNS bigint
+-- How many rows a part has no statistics say: a batch that is taken for one row would be compared with itself row by row.
+AS $function$
+DECLARE
+    moment_us bigint := {schema}.now_us();
+    has_gates boolean := EXISTS (SELECT FROM {schema}.ways);
+    taken bigint;
+    numbered_queues integer[];
+BEGIN
+    WITH staged AS MATERIALIZED (
+        SELECT message.part_id, message.place, message.message_id, message.location, message.destinations, message.problem,
+            row_number() OVER (ORDER BY part.at, message.place) AS number,
+            CASE WHEN repeat THEN 1
+                ELSE row_number() OVER (PARTITION BY message.message_id ORDER BY part.at, message.place) END AS copy
+        FROM unnest(of_parts) WITH ORDINALITY AS part (part_id, at)
+        JOIN {schema}.staged_messages AS message USING (part_id)
+        WHERE message.part_id = ANY (of_parts)
+    ), fresh AS (
+        -- In one order for all publishers, so that two of them never wait for each other crosswise.
+        INSERT INTO {schema}.message_ids (message_id)
+        SELECT message_id FROM staged WHERE copy = 1 AND NOT repeat ORDER BY message_id
+        ON CONFLICT DO NOTHING
+        RETURNING message_id
+    ), numbered AS MATERIALIZED (
+        SELECT part_id, place, location, destinations, problem,
+            row_number() OVER (PARTITION BY location ORDER BY number) - 1 AS position
+        FROM staged LEFT JOIN fresh USING (message_id)
+        WHERE copy = 1 AND (repeat OR fresh.message_id IS NOT NULL)
+    ), arrived AS (
+        INSERT INTO {schema}.arrivals (location, count, queue_ids)
+        SELECT location, count(*), ARRAY(
+            SELECT DISTINCT queue_id FROM {schema}.staged_entries WHERE part_id = ANY (of_parts)
+        ) FROM numbered GROUP BY location
+        RETURNING arrival_id, location
+    ), placed AS MATERIALIZED (
+        SELECT part_id, place, arrival_id, position, destinations, problem FROM numbered JOIN arrived USING (location)
+    ), spooled AS (
+        INSERT INTO {schema}.spool (
+            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, parts
+        )
+        SELECT
+            arrival_id, position, message_id, type, content_type, context::jsonb, property_types::jsonb, body,
+            message.destinations, parts
+        FROM placed JOIN {schema}.staged_messages AS message USING (part_id, place)
+        WHERE message.part_id = ANY (of_parts)
+    ), beside AS (
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival_id, position, number, name, content_type, body
+        FROM placed JOIN {schema}.staged_message_parts AS part USING (part_id, place)
+        WHERE part.part_id = ANY (of_parts)
+    ), entered AS (
+        INSERT INTO {schema}.entries (
+            gate_id, queue_id, group_key, rank, arrival_id, position, sequence, size, priority, subscription_ids
+        )
+        SELECT
+            CASE WHEN has_gates THEN (
+                SELECT known.gate_id FROM {schema}.ways AS known
+                WHERE known.queue_id = entry.queue_id AND known.is_origin
+            ) END,
+            queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_id, position, sequence, size,
+            priority, subscription_ids
+        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place)
+        WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NULL
+    ), refused AS (
+        INSERT INTO {schema}.aside (
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            subscription_ids
+        )
+        SELECT
+            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', entry.problem, arrival_id, position,
+            sequence, size, priority, subscription_ids
+        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place)
+        WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NOT NULL
+    ), nowhere AS (
+        INSERT INTO {schema}.unrouted (arrival_id, position, problem)
+        SELECT arrival_id, position, problem
+        FROM placed WHERE destinations = 0
+    )
+    SELECT count(*) INTO taken FROM placed;
+    numbered_queues := {schema}.numbering(ARRAY(
+        SELECT unnest(queue_ids) FROM {schema}.arrivals WHERE transaction = pg_current_xact_id()
+    ));
+    IF numbered_queues IS NOT NULL THEN
+        PERFORM {schema}.number_at_commit(numbered_queues, NULL);
+    END IF;
+    DELETE FROM {schema}.staged_entries WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.staged_message_parts WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.staged_messages WHERE part_id = ANY (of_parts);
+    DELETE FROM {schema}.parts WHERE part_id = ANY (of_parts);
+    RETURN taken;
+END
+$function$;

@@ -1,0 +1,9 @@
+-- The sets of functions and views that the box has had, in order: what each was, and its names.
+-- is: stable, definer
+CREATE OR REPLACE FUNCTION {schema}.applied_functions() RETURNS TABLE (checksum text, names text[])
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_anything();
+    RETURN QUERY SELECT one.checksum, one.names FROM {schema}.function_sets AS one ORDER BY one.set_id;
+END
+$function$;

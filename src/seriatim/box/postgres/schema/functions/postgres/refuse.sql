@@ -1,0 +1,11 @@
+-- Raise what a verb was refused for: for those who call it from SQL.
+CREATE OR REPLACE FUNCTION {schema}.refuse(refused text, what text, remedy text) RETURNS void
+AS $function$
+BEGIN
+    IF refused IS NOT NULL THEN
+        RAISE EXCEPTION '%', what USING
+            ERRCODE = CASE refused WHEN 'usage' THEN 'invalid_parameter_value' ELSE 'object_not_in_prerequisite_state' END,
+            HINT = coalesce(remedy, '');
+    END IF;
+END
+$function$;

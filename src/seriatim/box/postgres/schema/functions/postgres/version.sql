@@ -1,0 +1,9 @@
+-- The version of what is defined.
+-- is: stable, definer
+CREATE OR REPLACE FUNCTION {schema}.version() RETURNS bigint
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_anything();
+    RETURN (SELECT max(change.version) FROM {schema}.changes AS change);
+END
+$function$;

@@ -1,0 +1,91 @@
+-- Put messages of the spool, at the places (arrival_ids, positions), into queues. The first arrays are as long as there
+-- are messages (an arrival of 0: leave it out), the others as there are entries; `entry_places` counts messages from 1.
+-- A message without any entry is unrouted; `problems` says where it isn't what its type says. `stamps`: those of their
+-- tickets, or NULL where they have none yet.
+-- is: generic plan
+CREATE OR REPLACE FUNCTION {schema}.enter(
+    on_way boolean, arrival_ids bigint[], positions bigint[], destinations integer[], problems text[],
+    seen_from timestamptz, entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
+    stamps bigint[], times bigint[] DEFAULT NULL, numbered_queues integer[] DEFAULT NULL,
+    entry_gates integer[] DEFAULT NULL, entry_origins text[] DEFAULT NULL, entry_numbers bigint[] DEFAULT NULL
+) RETURNS void
+AS $function$
+DECLARE
+    moment_us bigint := {schema}.now_us();
+    numbered bigint[];
+    ordinals bigint[];
+    counted integer[];
+BEGIN
+    IF numbered_queues IS NOT NULL AND stamps IS NOT NULL THEN
+        counted := {schema}.counting(numbered_queues);
+    END IF;
+    IF counted IS NOT NULL THEN
+        numbered := ARRAY(
+            SELECT entry.nth
+            FROM unnest(entry_places, entry_queues, entry_problems)
+                WITH ORDINALITY AS entry (place, queue_id, problem, nth)
+            WHERE entry.queue_id = ANY (counted) AND entry.problem IS NULL AND arrival_ids[entry.place] > 0
+            ORDER BY stamps[entry.place], positions[entry.place], entry.nth
+        );
+        SELECT array_agg(given.ordinal ORDER BY entry.nth) INTO ordinals
+        FROM generate_series(1, cardinality(entry_queues)) AS entry (nth)
+        LEFT JOIN unnest(numbered, {schema}.give_places(
+            ARRAY(SELECT entry_queues[one] FROM unnest(numbered) WITH ORDINALITY AS n (one, at) ORDER BY at),
+            ARRAY(SELECT entry_groups[one] FROM unnest(numbered) WITH ORDINALITY AS n (one, at) ORDER BY at)
+        )) AS given (nth, ordinal) USING (nth);
+    END IF;
+    INSERT INTO {schema}.entries (
+        gate_id, origin_group, origin_number, status,
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp, arrived_us,
+        ordinal
+    )
+    SELECT
+        coalesce(entry.gate_id, way.gate_id), coalesce(entry.origin_group, way.origin_group),
+        coalesce(entry.origin_number, way.origin_number),
+        CASE WHEN coalesce(entry.gate_id, way.gate_id) = queue_id THEN 'placed' ELSE 'arrived' END,
+        queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
+        size, priority, seen_from, subscription_ids::integer[], stamps[place], times[place], ordinals[nth]
+    FROM unnest(
+        entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
+        entry_subscriptions, entry_gates, entry_origins, entry_numbers
+    ) WITH ORDINALITY AS entry (
+        place, queue_id, group_key, sequence, size, priority, problem, subscription_ids, gate_id, origin_group, origin_number, nth
+    )
+    LEFT JOIN LATERAL (
+        SELECT known.* FROM {schema}.spool AS stored
+        CROSS JOIN LATERAL {schema}.place_at_gate(entry.queue_id, stored.context) AS known
+        WHERE on_way AND entry_gates IS NULL AND stored.arrival_id = ANY (ARRAY[arrival_ids[entry.place]])
+            AND stored.position = ANY (ARRAY[positions[entry.place]])
+        OFFSET 0 -- so that nothing is looked up where nothing is on the way
+    ) AS way ON TRUE
+    WHERE problem IS NULL AND arrival_ids[place] > 0;
+    IF numbered_queues IS NOT NULL AND stamps IS NULL THEN
+        PERFORM {schema}.number_at_commit(numbered_queues, arrival_ids);
+    ELSIF numbered_queues IS NOT NULL AND (counted @> numbered_queues) IS NOT TRUE THEN
+        PERFORM {schema}.number_sequences(
+            ARRAY(SELECT unnest(numbered_queues) EXCEPT SELECT unnest(counted)), arrival_ids
+        );
+    END IF;
+    IF cardinality(array_remove(entry_problems, NULL)) > 0 THEN
+        INSERT INTO {schema}.aside (
+            entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+            subscription_ids
+        )
+        SELECT
+            nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', problem, arrival_ids[place],
+            positions[place], sequence, size, priority, subscription_ids::integer[]
+        FROM unnest(
+            entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
+            entry_subscriptions
+        ) AS entry (place, queue_id, group_key, sequence, size, priority, problem, subscription_ids)
+        WHERE problem IS NOT NULL AND arrival_ids[place] > 0;
+    END IF;
+    IF 0 = ANY (destinations) THEN
+        INSERT INTO {schema}.unrouted (arrival_id, position, problem)
+        SELECT arrival_id, position, problem
+        FROM unnest(arrival_ids, positions, destinations, problems) AS message (arrival_id, position, queues, problem)
+        WHERE queues = 0 AND arrival_id > 0;
+    END IF;
+END
+$function$;

@@ -1,0 +1,42 @@
+-- The queue that a message of SQL's is addressed to, if that is full, refuses what doesn't fit, and the message surely
+-- fills no hole there: its group and number are told, as text and number, and nothing later of its group waits. NULL: it
+-- comes in. What is only in the body the kernel alone can find; and nobody waits within a statement.
+-- is: stable, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.full_for(context jsonb) RETURNS text
+AS $function$
+DECLARE
+    place record;
+    fills boolean := FALSE;
+BEGIN
+    SELECT queue_id, queue, coalesce({schema}.whole_number(definition -> 'max_messages'), (
+            SELECT {schema}.whole_number(one.definition -> 'max_waiting') FROM {schema}.links AS one WHERE one.link = queues.definition ->> 'at'
+        )) AS most, definition #>> '{policy,name}' AS policy,
+        definition ->> 'group' AS grouped, definition ->> 'sequence' AS numbered
+    INTO place
+    FROM {schema}.queues
+    WHERE queue = context ->> 'to'
+        AND (definition ->> 'at' IS NOT NULL OR definition ->> 'when_full' = 'refuse');
+    IF place.most IS NULL OR NOT ({schema}.is_owner() OR place.queue_id = ANY ({schema}.permitted('publish'))) THEN
+        RETURN NULL;
+    END IF;
+    IF ({schema}.room_in(ARRAY[place.queue_id], ARRAY[place.most]))[1] > 0 THEN
+        RETURN NULL;
+    END IF;
+    IF place.policy IN ('standard', 'unit_of_work') THEN
+        fills := coalesce(jsonb_typeof(context -> place.grouped), 'null') NOT IN ('string', 'number')
+            OR coalesce(context ->> place.numbered, '') !~ '^-?\d{1,18}$'
+            OR EXISTS (
+                SELECT FROM {schema}.types
+                WHERE coalesce(
+                    definition #>> ARRAY['properties', place.grouped, 'type'],
+                    definition #>> ARRAY['properties', place.grouped]
+                ) NOT IN ('string', 'long')
+            )
+            OR ({schema}.waited_for(
+                place.queue_id, place.policy = 'unit_of_work', ARRAY[NULL::text],
+                ARRAY[context ->> place.grouped], ARRAY[(context ->> place.numbered)::bigint]
+            ))[1];
+    END IF;
+    RETURN CASE WHEN NOT fills THEN place.queue END;
+END
+$function$;

@@ -1,0 +1,43 @@
+-- At commit: number what the transaction has published. The first of its arrivals numbers all of them, in the order
+-- of locations, so that two transactions never wait for each other crosswise; the others find nothing left.
+-- Whoever waits for one of the messages is called: as many as there are messages, each once.
+-- is: definer, generic plan, no seqscan, no bitmapscan
+CREATE OR REPLACE FUNCTION {schema}.number_arrivals() RETURNS trigger
+AS $function$
+DECLARE
+    arrival record;
+    woken integer[] := ARRAY[]::integer[];
+    messages bigint := 0;
+    numbered integer[];
+    entries_of bigint[];
+BEGIN
+    FOR arrival IN
+        WITH mine AS (
+            DELETE FROM {schema}.arrivals WHERE transaction = pg_current_xact_id()
+            RETURNING location, arrival_id, count, queue_ids, publisher, permitted, numbered_queues, entered
+        )
+        SELECT * FROM mine ORDER BY location, arrival_id
+    LOOP
+        IF arrival.count = 0 THEN
+            numbered := numbered || arrival.numbered_queues;
+            entries_of := entries_of || arrival.entered;
+            CONTINUE;
+        END IF;
+        PERFORM {schema}.dispense(arrival.location, arrival.count, arrival.arrival_id);
+        IF arrival.publisher IS NOT NULL THEN
+            INSERT INTO {schema}.to_route (arrival_id, position, stamp, publisher, permitted)
+            SELECT run.arrival_id, 0, run.stamp, arrival.publisher, arrival.permitted
+            FROM {schema}.tickets AS run WHERE run.arrival_id = arrival.arrival_id;
+        END IF;
+        woken := woken || arrival.queue_ids;
+        messages := messages + arrival.count;
+    END LOOP;
+    IF numbered IS NOT NULL THEN
+        PERFORM {schema}.number_places(numbered, entries_of);
+    END IF;
+    IF cardinality(woken) > 0 THEN
+        PERFORM {schema}.call_waiters(woken, messages);
+    END IF;
+    RETURN NULL;
+END
+$function$;

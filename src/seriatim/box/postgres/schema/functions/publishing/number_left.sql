@@ -1,0 +1,21 @@
+-- Number what transactions have published that have ended and haven't: somebody had switched the trigger off. They get
+-- the next numbers of their locations, in the order in which they were published. Answers how many messages that were.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.number_left() RETURNS bigint
+AS $function$
+DECLARE
+    numbered bigint;
+BEGIN
+    PERFORM {schema}.permit('route', ARRAY[]::integer[]);
+    -- Of a transaction that goes on nobody else sees anything.
+    WITH gone AS (
+        DELETE FROM {schema}.arrivals WHERE transaction IS DISTINCT FROM pg_current_xact_id_if_assigned() RETURNING *
+    ), again AS (
+        INSERT INTO {schema}.arrivals (arrival_id, location, count, queue_ids, publisher, permitted, numbered_queues, entered)
+        SELECT arrival_id, location, count, queue_ids, publisher, permitted, numbered_queues, entered FROM gone
+        RETURNING count
+    )
+    SELECT coalesce(sum(count), 0) INTO numbered FROM again;
+    RETURN numbered;
+END
+$function$;

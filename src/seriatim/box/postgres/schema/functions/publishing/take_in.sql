@@ -1,0 +1,109 @@
+-- is: definer, generic plan, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.take_in(
+    known_version bigint, message_ids text[], types text[], locations text[], content_types text[], contexts text[],
+    property_types text[], bodies bytea[], destinations integer[], problems text[], visible_at timestamptz,
+    delay interval, entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
+    part_counts integer[], part_places bigint[], part_names text[], part_content_types text[], part_bodies bytea[],
+    on_way boolean, by_itself boolean, flushed boolean, numbered_queues integer[] DEFAULT NULL,
+    entry_gates integer[] DEFAULT NULL, entry_origins text[] DEFAULT NULL, entry_numbers bigint[] DEFAULT NULL
+) RETURNS bigint[]
+AS $function$
+DECLARE
+    seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
+    space text := '';
+    arrival_ids bigint[];
+    positions bigint[];
+    numbered bigint[];
+    stamped bigint[];
+    stamps bigint[];
+    came bigint[];
+    times bigint[];
+    early text;
+BEGIN
+    IF NOT {schema}.is_owner() THEN
+        PERFORM {schema}.permit_incoming(
+            message_ids, types, locations, content_types, contexts, property_types, bodies, destinations, problems,
+            seen_from, entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities,
+            entry_problems, entry_subscriptions, part_counts, part_places, part_names, part_content_types, part_bodies
+        );
+        space := {schema}.space_of_role({schema}.caller());
+        numbered_queues := {schema}.numbering(entry_queues);
+        on_way := TRUE;
+        entry_gates := NULL;
+        entry_origins := NULL;
+        entry_numbers := NULL;
+    END IF;
+    IF known_version IS DISTINCT FROM {schema}.hold_definitions() THEN
+        RETURN NULL;
+    END IF;
+    WITH incoming AS MATERIALIZED (
+        SELECT * FROM unnest(message_ids, locations) WITH ORDINALITY AS message (message_id, location, place)
+    ), fresh AS (
+        -- In one order for all publishers, so that two of them never wait for each other crosswise.
+        INSERT INTO {schema}.message_ids (message_id, id_space)
+        SELECT message_id, space FROM incoming ORDER BY message_id
+        ON CONFLICT DO NOTHING
+        RETURNING message_id
+    ), numbered AS MATERIALIZED (
+        SELECT place, location, row_number() OVER (PARTITION BY location ORDER BY place) - 1 AS position
+        FROM incoming JOIN fresh USING (message_id)
+    ), arrived AS (
+        INSERT INTO {schema}.arrivals (location, count, queue_ids)
+        SELECT location, count(*), ARRAY(
+            SELECT DISTINCT wanted.queue_id FROM unnest(entry_queues) AS wanted (queue_id)
+            WHERE NOT on_way OR NOT EXISTS (
+                SELECT FROM {schema}.ways AS way WHERE way.queue_id = wanted.queue_id AND way.gate_id = way.queue_id
+            )
+        ) FROM numbered GROUP BY location
+        RETURNING arrival_id, location
+    )
+    SELECT
+        array_agg(coalesce(arrival_id, 0) ORDER BY place), array_agg(coalesce(position, 0) ORDER BY place)
+    INTO arrival_ids, positions
+    FROM incoming LEFT JOIN (
+        SELECT place, position, arrival_id FROM numbered JOIN arrived USING (location)
+    ) AS placed USING (place);
+    INSERT INTO {schema}.spool (
+        arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at,
+        parts, id_space
+    )
+    SELECT
+        arrival_ids[place], positions[place], message_id, type, content_type, context::jsonb,
+        message.property_types::jsonb, body, queues, seen_from, parts, space
+    FROM unnest(
+        message_ids, types, content_types, contexts, property_types, bodies, destinations, part_counts
+    ) WITH ORDINALITY AS message (message_id, type, content_type, context, property_types, body, queues, parts, place)
+    WHERE arrival_ids[place] > 0;
+    IF part_counts IS NOT NULL THEN
+        INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
+        SELECT arrival_ids[place], positions[place], number, name, content_type, body
+        FROM unnest(part_places, part_names, part_content_types, part_bodies)
+            WITH ORDINALITY AS part (place, name, content_type, body, number)
+        WHERE arrival_ids[place] > 0;
+    END IF;
+    IF flushed THEN
+        early := {schema}.commit_early();
+    END IF;
+    IF by_itself THEN
+        -- From here on nobody else gets a number of these locations: what comes in order of commit can be written so.
+        SET CONSTRAINTS {schema}.number_at_commit IMMEDIATE;
+        SELECT array_agg(run.arrival_id), array_agg(run.stamp), array_agg(run.arrived_us) INTO numbered, stamped, came
+        FROM {schema}.tickets AS run WHERE run.arrival_id = ANY (ARRAY(SELECT DISTINCT unnest(arrival_ids)));
+        stamps := ARRAY(
+            SELECT stamped[array_position(numbered, arrival_id)]
+            FROM unnest(arrival_ids) WITH ORDINALITY AS arrival (arrival_id, place) ORDER BY place
+        );
+        times := ARRAY(
+            SELECT came[array_position(numbered, arrival_id)]
+            FROM unnest(arrival_ids) WITH ORDINALITY AS arrival (arrival_id, place) ORDER BY place
+        );
+    END IF;
+    PERFORM {schema}.enter(
+        on_way, arrival_ids, positions, destinations, problems, seen_from, entry_places, entry_queues, entry_groups,
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, stamps, times, numbered_queues,
+        entry_gates, entry_origins, entry_numbers
+    );
+    RETURN coalesce(array_positions(arrival_ids, 0), '{}');
+END
+$function$;

@@ -1,0 +1,85 @@
+-- is: definer, generic plan, no seqscan, no bitmapscan
+CREATE OR REPLACE FUNCTION {schema}.take_in_one(
+    known_version bigint, of_message text, of_type text, at_location text, of_content_type text,
+    of_context text, of_property_types text, of_body bytea, visible_at timestamptz, delay interval,
+    of_queue integer, of_group text, of_sequence bigint, of_size bigint, of_priority integer, by_subscriptions integer[],
+    by_itself boolean, flushed boolean
+) RETURNS boolean
+AS $function$
+DECLARE
+    seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
+    space text := '';
+    granted integer[];
+    wrong text;
+    arrival bigint;
+    given record;
+    stamped bigint;
+    came bigint;
+    early text;
+BEGIN
+    IF NOT {schema}.is_owner() THEN
+        granted := {schema}.permitted('publish');
+        IF (of_queue = ANY (granted)) IS NOT TRUE THEN
+            IF cardinality(granted) = 0 OR {schema}.is_asked_for(of_queue, by_subscriptions, of_type) IS NOT TRUE THEN
+                PERFORM {schema}.permit('publish', ARRAY[of_queue]);
+            END IF;
+        END IF;
+        wrong := coalesce(
+            {schema}.wrong_message(
+                of_message, of_type, at_location, of_content_type, of_context::jsonb, of_property_types::jsonb, of_body
+            ),
+            {schema}.wrong_moment(seen_from)
+        );
+        IF wrong IS NULL THEN
+            SELECT {schema}.wrong_entry(known.definition #>> '{policy,name}', of_group, of_sequence, of_priority, NULL)
+            INTO wrong FROM {schema}.queues AS known WHERE known.queue_id = of_queue;
+            IF wrong IS NULL AND {schema}.numbering(ARRAY[of_queue]) IS NOT NULL THEN
+                wrong := 'messages of this queue are numbered: they are taken in by take_in';
+            END IF;
+        END IF;
+        IF wrong IS NOT NULL THEN
+            RAISE EXCEPTION '%', wrong USING ERRCODE = 'invalid_parameter_value';
+        END IF;
+        space := {schema}.space_of_role({schema}.caller());
+    END IF;
+    IF known_version IS DISTINCT FROM {schema}.hold_definitions() THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO {schema}.message_ids (message_id, id_space) VALUES (of_message, space) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN FALSE;
+    END IF;
+    IF by_itself THEN
+        arrival := nextval('{schema}.arrival_ids');
+    ELSE
+        INSERT INTO {schema}.arrivals (location, count, queue_ids) VALUES (at_location, 1, ARRAY[of_queue])
+        RETURNING arrival_id INTO arrival;
+    END IF;
+    INSERT INTO {schema}.spool (
+        arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at,
+        id_space
+    ) VALUES (
+        arrival, 0, of_message, of_type, of_content_type, of_context::jsonb, of_property_types::jsonb, of_body, 1,
+        seen_from, space
+    );
+    IF flushed THEN
+        early := {schema}.commit_early();
+    END IF;
+    IF by_itself THEN
+        -- Without a row that says at the commit what is to be done there.
+        IF EXISTS (SELECT FROM {schema}.waiters) THEN
+            PERFORM {schema}.call_waiters(ARRAY[of_queue], 1);
+        END IF;
+        given := {schema}.dispense(at_location, 1, arrival);
+        stamped := given.stamp;
+        came := given.arrived_us;
+    END IF;
+    INSERT INTO {schema}.entries (
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp, arrived_us
+    ) VALUES (
+        of_queue, of_group, {schema}.now_us() - (of_priority - 5) * 10000000, arrival, 0, of_sequence, of_size,
+        of_priority, seen_from, by_subscriptions, stamped, came
+    );
+    RETURN TRUE;
+END
+$function$;

@@ -1,0 +1,22 @@
+-- Sessions under their locks, in one order for all; those that aren't known begin at `floors`. The arrays are sorted, without repetitions.
+-- is: own path, generic plan, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.region_lock(
+    of_queues integer[], of_sessions text[], floors bigint[],
+    OUT queue_id integer, OUT session text, OUT through bigint, OUT over_through bigint
+) RETURNS SETOF record
+AS $function$
+#variable_conflict use_column
+BEGIN
+    INSERT INTO {schema}.region_sessions AS known (queue_id, session, through)
+    SELECT given.queue_id, given.session, given.through
+    FROM unnest(of_queues, of_sessions, floors) WITH ORDINALITY AS given (queue_id, session, through, nth) ORDER BY nth
+    ON CONFLICT DO NOTHING;
+    RETURN QUERY
+        SELECT known.queue_id, known.session, known.through, known.over_through
+        FROM unnest(of_queues, of_sessions) AS given (queue_id, session)
+        JOIN {schema}.region_sessions AS known
+            ON known.queue_id = ANY (ARRAY[given.queue_id]) AND known.session = ANY (ARRAY[given.session])
+        ORDER BY known.queue_id, known.session
+        FOR UPDATE OF known;
+END
+$function$;

@@ -1,0 +1,16 @@
+-- As `region_role`, of which the fence stays as it is until the transaction ends. Each statement has a snapshot of its own: what is read is younger than the lock.
+-- is: own path
+CREATE OR REPLACE FUNCTION {schema}.region_role_held(
+    of_name text, OUT region text, OUT incarnation bigint, OUT learned integer, OUT fence bigint, OUT is_restored boolean,
+    OUT queue_ids integer[]
+) RETURNS SETOF record
+AS $function$
+DECLARE
+    key constant bigint := {schema}.lock_of('region fence ' || of_name);
+BEGIN
+    IF NOT pg_try_advisory_xact_lock_shared(key) THEN
+        PERFORM {schema}.wait_for_lock(key, TRUE, 'the regions ' || of_name);
+    END IF;
+    RETURN QUERY SELECT * FROM {schema}.region_role(of_name);
+END
+$function$;

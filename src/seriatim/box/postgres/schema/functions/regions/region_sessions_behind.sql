@@ -1,0 +1,21 @@
+-- The sessions of a queue behind one of them, in the order of their keys.
+-- is: stable, own path, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.region_sessions_behind(
+    of_name text, of_queue text, behind text, at_most integer, OUT session text, OUT through bigint, OUT over_through bigint
+) RETURNS SETOF record
+AS $function$
+#variable_conflict use_column
+DECLARE
+    its_queue integer := (
+        SELECT regional.queue_id FROM {schema}.region_queues AS regional JOIN {schema}.queues AS place USING (queue_id)
+        WHERE regional.name = of_name AND place.queue = of_queue
+    );
+BEGIN
+    RETURN QUERY
+        SELECT known.session, known.through, known.over_through
+        FROM {schema}.region_sessions AS known
+        WHERE known.queue_id = its_queue AND known.session > behind COLLATE "C"
+        ORDER BY known.session
+        LIMIT at_most;
+END
+$function$;

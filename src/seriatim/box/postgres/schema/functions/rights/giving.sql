@@ -1,0 +1,10 @@
+-- The rights that give leave for something: one's own, or another that has it in it. `judge` and `read` aren't granted:
+-- receivers judge groups and read messages as well.
+-- is: sql, immutable, parallel safe
+CREATE OR REPLACE FUNCTION {schema}.giving(what text) RETURNS text[]
+RETURN CASE what
+    WHEN 'see' THEN ARRAY['see', 'see_bodies', 'operate']
+    WHEN 'judge' THEN ARRAY['receive', 'operate']
+    WHEN 'read' THEN ARRAY['receive', 'see_bodies']
+    ELSE ARRAY[what]
+END;

@@ -1,0 +1,34 @@
+-- Let a role call what looks by itself whether it may, and with a right of operators read what shows only its queues.
+-- Called again after a migration, for what that has made.
+CREATE OR REPLACE FUNCTION {schema}.let_in(who regrole) RETURNS void
+AS $function$
+DECLARE
+    door regprocedure;
+    seen regclass;
+BEGIN
+    EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', '{schema}'::regnamespace, who);
+    FOR door IN
+        SELECT oid FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND prosecdef AND prorettype <> 'trigger'::regtype
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', door, who);
+    END LOOP;
+    IF NOT EXISTS (SELECT FROM {schema}.grants WHERE role = who AND may = ANY ({schema}.giving('see'))) THEN
+        RETURN;
+    END IF;
+    FOR seen IN
+        SELECT oid FROM pg_class
+        WHERE relnamespace = '{schema}'::regnamespace AND relkind = 'v' AND starts_with(relname, 'seen_')
+    LOOP
+        EXECUTE format('GRANT SELECT ON %s TO %s', seen, who);
+    END LOOP;
+    -- What looks compute with: it runs as the role itself, and so reads no more than that.
+    FOR door IN
+        SELECT oid FROM pg_proc
+        WHERE pronamespace = '{schema}'::regnamespace AND NOT prosecdef
+            AND (provolatile = 'i' OR proname IN ('group_lock', 'lock_of', 'now_us'))
+    LOOP
+        EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', door, who);
+    END LOOP;
+END
+$function$;

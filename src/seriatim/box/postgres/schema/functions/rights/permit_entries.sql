@@ -1,0 +1,16 @@
+-- Refuse a caller that may not receive from a queue, or names entries that are in another one.
+-- is: stable
+CREATE OR REPLACE FUNCTION {schema}.permit_entries(of_queue integer, entry_ids bigint[]) RETURNS void
+AS $function$
+BEGIN
+    IF {schema}.is_owner() THEN
+        RETURN;
+    END IF;
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    IF EXISTS (
+        SELECT FROM {schema}.entries AS entry WHERE entry.entry_id = ANY (entry_ids) AND entry.queue_id <> of_queue
+    ) THEN
+        RAISE EXCEPTION 'these entries are in another queue' USING ERRCODE = 'insufficient_privilege';
+    END IF;
+END
+$function$;

@@ -1,0 +1,11 @@
+-- The queues that the caller has a right for; all of them where it is the owner. What the views below show.
+-- is: stable, definer
+CREATE OR REPLACE FUNCTION {schema}.sees(what text) RETURNS integer[]
+AS $function$
+BEGIN
+    IF {schema}.is_owner() THEN
+        RETURN ARRAY(SELECT queue_id FROM {schema}.queues);
+    END IF;
+    RETURN {schema}.permitted(what);
+END
+$function$;

@@ -1,0 +1,144 @@
+-- Hand out what was released before, of the group of lowest rank that has some, and lock that group: no rule has to be
+-- asked. Answers with no row where there is none, where a group that has something to judge has waited longer, where an
+-- operator has asked something, or a subscription isn't started: then a turn has to look. `from_rank`: see `head_of`.
+-- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
+CREATE OR REPLACE FUNCTION {schema}.hand_out(of_queue integer, named text, at_most integer, at_us bigint, from_rank bigint)
+RETURNS TABLE (
+    version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
+    ordinal bigint, late boolean, message_id text, type text, content_type text, context text, property_types jsonb,
+    body bytea, received_at timestamptz, location text, epoch bigint, number bigint, attempt integer,
+    priority smallint, subscription_ids integer[], parts integer
+)
+AS $function$
+DECLARE
+    moment timestamptz := coalesce(to_timestamp(at_us / 1e6), clock_timestamp());
+    around record;
+    candidate text;
+    tried text[] := ARRAY[]::text[];
+    chosen text;
+    of_incarnation integer;
+    line record;
+    leaving integer;
+    following integer;
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    SELECT
+        EXISTS (SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue AND request.action <> 'look') OR EXISTS (
+            SELECT FROM {schema}.known_subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
+        ) AS judges,
+        least((
+            SELECT request.rank FROM {schema}.requests AS request
+            WHERE request.queue_id = of_queue AND request.action = 'look' AND named IS NULL
+            ORDER BY request.rank LIMIT 1
+        ), (
+            SELECT entry.rank FROM {schema}.entries AS entry
+            WHERE entry.queue_id = of_queue AND entry.status = 'arrived' AND entry.rank >= from_rank AND named IS NULL
+            ORDER BY entry.rank LIMIT 1
+        )) AS oldest,
+        (SELECT max(change.version) FROM {schema}.changes AS change) AS version
+    INTO around;
+    IF around.judges THEN
+        RETURN;
+    END IF;
+    LOOP
+        -- A group that isn't handed out of is not locked: the block takes the lock back.
+        BEGIN
+            SELECT next.key INTO candidate
+            FROM (
+                SELECT known.group_key AS key FROM {schema}.known_groups AS known
+                WHERE known.queue_id = of_queue AND known.ready_rank >= from_rank
+                    AND (named IS NULL OR known.group_key = named) AND known.group_key <> ALL (tried)
+                    AND (around.oldest IS NULL OR known.ready_rank <= around.oldest)
+                ORDER BY known.ready_rank LIMIT 1000
+            ) AS next
+            -- The locks of as many groups are asked for as somebody else has, and one more.
+            WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, next.key))
+            LIMIT 1;
+            EXIT WHEN NOT FOUND;
+            -- A statement of its own: its snapshot is younger than the lock. A request may have come before, and is obeyed
+            -- by a turn that judges. The line: as much as is asked for, and the one behind it.
+            SELECT
+                (
+                    SELECT known.ready_rank IS NOT NULL FROM {schema}.known_groups AS known
+                    WHERE known.queue_id = of_queue AND known.group_key = candidate
+                ) AND NOT EXISTS (
+                    SELECT FROM {schema}.requests
+                    WHERE queue_id = of_queue AND requests.group_key = candidate AND requests.action <> 'look'
+                ) AND NOT EXISTS (
+                    SELECT FROM {schema}.leases WHERE queue_id = of_queue AND leases.group_key = candidate
+                ) AS is_ready,
+                count(*) AS waiting,
+                array_agg(one.ordinal) AS ordinals,
+                array_agg(one.rank) AS ranks,
+                array_agg(one.visible_at) AS visible,
+                array_agg(coalesce(one.visible_at > moment, FALSE)) AS hidden
+            INTO line
+            FROM (
+                SELECT entry.ordinal, entry.rank, entry.visible_at FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_queue AND entry.group_key = candidate AND entry.status = 'queued'
+                ORDER BY entry.ordinal LIMIT at_most + 1::bigint
+            ) AS one;
+            IF line.is_ready THEN
+                chosen := candidate;
+                EXIT;
+            END IF;
+            RAISE EXCEPTION 'nothing to hand out' USING ERRCODE = 'SQ001';
+        EXCEPTION WHEN SQLSTATE 'SQ001' THEN
+            tried := tried || candidate;
+        END;
+    END LOOP;
+    IF chosen IS NULL THEN
+        RETURN;
+    END IF;
+    -- Where it has no more than is asked for, and a turn has let only a part of a run go, the next one lets more go first:
+    -- so the group keeps its place among the others. Where it has less, and more has arrived, that is judged first. The
+    -- group stays locked for both.
+    IF line.waiting <= at_most THEN
+        PERFORM FROM {schema}.known_groups AS one
+        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.flags & 64 <> 0; -- a run is leaving, see state.py
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    IF line.waiting < at_most THEN
+        PERFORM FROM {schema}.requests AS one WHERE one.queue_id = of_queue AND one.group_key = chosen;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+        PERFORM FROM {schema}.entries AS one
+        WHERE one.queue_id = of_queue AND one.group_key = chosen
+            AND one.status >= 'arrived' AND one.status <= 'arrived' LIMIT 1;
+        IF FOUND THEN
+            RETURN;
+        END IF;
+    END IF;
+    -- What may not be seen yet keeps what is behind it.
+    leaving := least(at_most, line.waiting, array_position(line.hidden, TRUE) - 1);
+    following := leaving + 1;
+    UPDATE {schema}.known_groups AS known SET
+        ready_rank = CASE WHEN line.hidden[following] THEN NULL ELSE line.ranks[following] END,
+        due_at = CASE WHEN line.hidden[following] AND line.visible[following] < 'infinity'
+            THEN least(known.due_at, (extract(epoch FROM line.visible[following]) * 1000000)::bigint)
+            ELSE known.due_at END,
+        touched_at = now()
+    WHERE known.queue_id = of_queue AND known.group_key = chosen
+    RETURNING known.incarnation INTO of_incarnation;
+    RETURN QUERY
+    SELECT
+        around.version, current_setting('transaction_isolation'), chosen, of_incarnation,
+        entry.entry_id, entry.sequence, entry.ordinal, entry.late,
+        stored.message_id, stored.type, stored.content_type, stored.context::text, stored.property_types, stored.body,
+        stored.received_at, run.location,
+        run.epoch + (run.number - 1 + stored.position) / place.last_number,
+        (run.number - 1 + stored.position) % place.last_number + 1,
+        entry.attempt, entry.priority::smallint, entry.subscription_ids, stored.parts::integer
+    FROM {schema}.entries AS entry
+    JOIN {schema}.spool AS stored
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
+    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
+    JOIN {schema}.locations AS place ON place.location = run.location
+    WHERE entry.queue_id = of_queue AND entry.group_key = chosen AND entry.status = 'queued'
+        AND entry.ordinal <= line.ordinals[leaving]
+    ORDER BY entry.ordinal;
+END
+$function$;

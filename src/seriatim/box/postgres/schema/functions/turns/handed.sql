@@ -1,0 +1,37 @@
+-- The messages of entries that are handed out, in their order. The caller has locked their group.
+-- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
+CREATE OR REPLACE FUNCTION {schema}.handed(of_queue integer, of_entries bigint[])
+RETURNS TABLE (
+    message_id text, type text, content_type text, context text, property_types jsonb, body bytea,
+    received_at timestamptz, location text, epoch bigint, number bigint, attempt integer, priority smallint,
+    subscription_ids integer[], parts integer
+)
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit_entries_for(CASE WHEN of_entries = '{}' THEN 'judge' ELSE 'receive' END, of_queue, of_entries);
+    RETURN QUERY
+    SELECT
+        stored.message_id,
+        stored.type,
+        stored.content_type,
+        stored.context::text,
+        stored.property_types,
+        stored.body,
+        stored.received_at,
+        run.location,
+        run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
+        (run.number - 1 + stored.position) % place.last_number + 1 AS number,
+        entry.attempt,
+        entry.priority::smallint,
+        entry.subscription_ids,
+        stored.parts::integer
+    FROM unnest(of_entries) WITH ORDINALITY AS handed (entry_id, at)
+    JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
+    JOIN {schema}.spool AS stored
+        ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
+    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
+    JOIN {schema}.locations AS place ON place.location = run.location
+    ORDER BY handed.at;
+END
+$function$;

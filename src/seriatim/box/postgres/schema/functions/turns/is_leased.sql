@@ -1,0 +1,7 @@
+-- Does a worker have this group in a lease, even one that has run out? Whoever counts its attempt takes that away.
+CREATE OR REPLACE FUNCTION {schema}.is_leased(of_queue integer, of_group text) RETURNS boolean
+AS $function$
+BEGIN
+    RETURN EXISTS (SELECT FROM {schema}.leases WHERE queue_id = of_queue AND group_key = of_group);
+END
+$function$;

@@ -1,0 +1,7 @@
+-- Is the connection still there that waits on a channel?
+CREATE OR REPLACE FUNCTION {schema}.is_there(waiting_on text) RETURNS boolean
+AS $function$
+BEGIN
+    RETURN EXISTS (SELECT FROM pg_stat_get_activity(substr(waiting_on, length('seriatim_') + 1)::integer));
+END
+$function$;

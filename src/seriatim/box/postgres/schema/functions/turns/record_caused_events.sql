@@ -1,0 +1,20 @@
+-- As `record_events`, for events of several operators' actions, each with the number of its own.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.record_caused_events(
+    of_queue integer, of_groups text[], its_kinds text[], its_firsts bigint[], its_lasts bigint[], its_counts bigint[],
+    its_times bigint[], of_operations bigint[]
+) RETURNS void
+AS $function$
+#variable_conflict use_column
+BEGIN
+    PERFORM {schema}.permit('judge', ARRAY[of_queue]);
+    INSERT INTO {schema}.events (queue_id, group_key, incarnation, kind, first, last, count, at, operation_id)
+    SELECT
+        of_queue, told.group_key, coalesce(known.incarnation, 0), told.kind, told.first, told.last, told.count,
+        to_timestamp(told.at / 1e6), told.operation_id
+    FROM unnest(of_groups, its_kinds, its_firsts, its_lasts, its_counts, its_times, of_operations)
+        WITH ORDINALITY AS told (group_key, kind, first, last, count, at, operation_id, nth)
+    LEFT JOIN {schema}.known_groups AS known ON known.queue_id = of_queue AND known.group_key = told.group_key
+    ORDER BY told.nth;
+END
+$function$;

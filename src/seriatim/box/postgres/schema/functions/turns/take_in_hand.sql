@@ -1,0 +1,14 @@
+-- As `mark_entry`, for what a turn hands out. `begun`: dialogs of which it is the first message.
+-- is: definer, generic plan, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.take_in_hand(of_queue integer, of_group text, of_entry bigint, begun uuid[]) RETURNS bigint
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    IF cardinality(begun) > 0 THEN
+        PERFORM {schema}.converse(begun);
+    END IF;
+    RETURN {schema}.mark_entry(of_queue, of_group, of_entry, (
+        SELECT entry.xmax::text::bigint FROM {schema}.entries AS entry WHERE entry.entry_id = of_entry
+    ));
+END
+$function$;

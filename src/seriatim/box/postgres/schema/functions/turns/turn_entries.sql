@@ -1,0 +1,156 @@
+-- The entries of a turn's groups, as columns: the first that arrived (code 0), in order of commit; the first that are held
+-- (1), by number, and the first late ones, by arrival; the first that are queued (2), by ordinal; and of a group that holds
+-- more than is read of it those that are held with the number of one that arrived (3), perhaps once more. Of each group at
+-- most `most_arrived`, `most_held` and `at_most`. The caller has locked the groups.
+-- `unrouted`: something that was published through SQL waits to be routed. What was committed after that stays out:
+-- whoever sees it sees that, too, for it is one statement. `settled`, `unsettled`: where to look for that.
+-- What is asked for in the order of an index is read in that order.
+-- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin, no sort
+CREATE OR REPLACE FUNCTION {schema}.turn_entries(
+    of_queue integer, of_groups text[], at_most integer, most_arrived integer, most_held integer,
+    settled xid8 DEFAULT '0', unsettled xid8[] DEFAULT '{}'
+) RETURNS TABLE (
+    places bigint[], codes integer[], entry_ids bigint[], sequences bigint[], sizes bigint[], ranks bigint[],
+    visible bigint[], arrivals bigint[], ordinals bigint[], late boolean[], waits boolean[], unrouted boolean,
+    times bigint[]
+)
+AS $function$
+#variable_conflict use_column
+DECLARE
+    unplaced text[];
+    long text[];
+BEGIN
+    PERFORM {schema}.permit('judge', ARRAY[of_queue]);
+    -- Which groups have more that only their tickets can put in order than a turn takes in, and which hold more than it reads.
+    SELECT
+        array_agg(group_key) FILTER (WHERE most_arrived > 0 AND EXISTS (
+            SELECT FROM {schema}.entries AS entry
+            WHERE entry.queue_id = of_queue AND entry.group_key = wanted.group_key
+                AND entry.status >= 'arrived' AND entry.status <= 'arrived' AND entry.stamp IS NULL
+            OFFSET most_arrived
+        )),
+        array_agg(group_key) FILTER (WHERE EXISTS (
+            SELECT FROM {schema}.known_groups AS known
+            WHERE known.queue_id = of_queue AND known.group_key = wanted.group_key
+                AND known.arrivals - (SELECT sum(one) FROM unnest(known.decided) AS one) > most_held
+        ))
+    INTO unplaced, long
+    FROM unnest(of_groups) AS wanted (group_key);
+    IF unplaced IS NOT NULL THEN
+        -- Written down once, or each turn would have to sort them all.
+        UPDATE {schema}.entries AS entry SET stamp = run.stamp, arrived_us = coalesce(entry.arrived_us, run.arrived_us)
+        FROM {schema}.tickets AS run
+        WHERE entry.queue_id = of_queue AND entry.group_key = ANY (unplaced)
+            AND entry.status >= 'arrived' AND entry.status <= 'arrived' AND entry.stamp IS NULL
+            AND run.arrival_id = ANY (ARRAY[entry.arrival_id]);
+    END IF;
+    RETURN QUERY
+    WITH around AS MATERIALIZED (
+        SELECT
+            left_over.unrouted,
+            -- Only where it keeps something: what was routed before stands there until it is vacuumed.
+            CASE
+                WHEN left_over.unrouted AND EXISTS (
+                    SELECT FROM {schema}.entries AS entry
+                    WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups)
+                        AND entry.status >= 'arrived' AND entry.status <= 'arrived'
+                ) THEN (SELECT min(stamp) FROM {schema}.to_route)
+                ELSE 9223372036854775807
+            END AS bound
+        FROM (SELECT {schema}.is_left(settled, unsettled) AS unrouted OFFSET 0) AS left_over
+    ), come AS MATERIALIZED (
+        SELECT wanted.place - 1 AS place, first.*
+        FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
+        CROSS JOIN LATERAL (
+            SELECT one.* FROM (
+                (
+                    SELECT entry.*, entry.stamp AS first_by, coalesce(entry.arrived_us, (
+                        SELECT run.arrived_us FROM {schema}.tickets AS run WHERE run.arrival_id = entry.arrival_id
+                    )) AS came
+                    FROM {schema}.entries AS entry
+                    -- Said so that the index of all that has arrived isn't one to choose, and in the order of the other.
+                    WHERE entry.queue_id = of_queue AND entry.group_key = wanted.group_key
+                        AND entry.status >= 'arrived' AND entry.status <= 'arrived'
+                        AND entry.stamp < (SELECT bound FROM around)
+                    ORDER BY entry.status, entry.ordinal, entry.stamp NULLS FIRST, entry.position
+                    LIMIT most_arrived
+                ) UNION ALL (
+                    SELECT entry.*, run.stamp, coalesce(entry.arrived_us, run.arrived_us)
+                    FROM {schema}.entries AS entry
+                    JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
+                    WHERE entry.queue_id = of_queue AND entry.group_key = wanted.group_key
+                        AND entry.status >= 'arrived' AND entry.status <= 'arrived' AND entry.stamp IS NULL
+                        AND run.stamp < (SELECT bound FROM around)
+                )
+            ) AS one
+            ORDER BY one.first_by, one.position LIMIT most_arrived
+        ) AS first
+    )
+    SELECT
+        array_agg(place) AS places,
+        array_agg(code) AS codes,
+        array_agg(entry_id) AS entry_ids,
+        array_agg(sequence) AS sequences,
+        array_agg(size) AS sizes,
+        array_agg(rank) AS ranks,
+        array_agg(CASE
+            WHEN subscription_ids <> '{}' AND subscription_ids <@ (
+                SELECT array_agg(subscription_id) FROM {schema}.known_subscriptions
+                WHERE queue_id = of_queue AND state <> 'started'
+            ) THEN 9223372036854775807
+            ELSE (extract(epoch FROM visible_at) * 1000000)::bigint END) AS visible,
+        array_agg(arrival) AS arrivals,
+        array_agg(ordinal) AS ordinals,
+        array_agg(late) AS late,
+        array_agg(waits) AS waits,
+        (SELECT unrouted FROM around) AS unrouted,
+        array_agg(greatest(came, (extract(epoch FROM visible_at) * 1000000)::bigint)) AS times
+    FROM (
+        SELECT
+            place, 0 AS code, entry_id, sequence, size, rank, subscription_ids, visible_at, arrival, ordinal, late,
+            waits, came, first_by, position AS then_by
+        FROM come
+        UNION ALL
+        SELECT
+            wanted.place - 1, 1, one.entry_id, one.sequence, one.size, one.rank, one.subscription_ids, one.visible_at,
+            one.arrival, one.ordinal, one.late, one.waits, one.arrived_us, one.arrival, 0
+        FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
+        CROSS JOIN LATERAL (
+            (
+                SELECT entry.* FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_queue AND entry.group_key = wanted.group_key
+                    AND entry.status = 'held' AND NOT entry.late
+                ORDER BY entry.sequence, entry.arrival LIMIT most_held
+            ) UNION ALL (
+                SELECT entry.* FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_queue AND entry.group_key = wanted.group_key
+                    AND entry.status = 'held' AND entry.late
+                ORDER BY entry.arrival LIMIT most_held
+            )
+        ) AS one
+        UNION ALL
+        SELECT
+            wanted.place - 1, 2, one.entry_id, one.sequence, one.size, one.rank, one.subscription_ids, one.visible_at,
+            one.arrival, one.ordinal, one.late, one.waits, NULL, one.ordinal, 0
+        FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
+        CROSS JOIN LATERAL (
+            SELECT * FROM {schema}.entries
+            WHERE queue_id = of_queue AND group_key = wanted.group_key AND status = 'queued'
+            ORDER BY ordinal LIMIT at_most
+        ) AS one
+        UNION ALL
+        SELECT
+            come.place, 3, same.entry_id, same.sequence, same.size, same.rank, same.subscription_ids, same.visible_at,
+            same.arrival, same.ordinal, same.late, same.waits, same.arrived_us, same.arrival, 0
+        FROM come CROSS JOIN LATERAL (
+            SELECT entry.* FROM {schema}.entries AS entry
+            WHERE entry.queue_id = of_queue AND entry.group_key = come.group_key
+                AND entry.status = 'held' AND NOT entry.late
+                AND entry.sequence >= come.sequence AND entry.sequence <= come.sequence
+            ORDER BY entry.sequence, entry.arrival LIMIT 1
+        ) AS same
+        WHERE long IS NOT NULL AND come.group_key = ANY (long)
+        ORDER BY place, code, first_by, then_by
+    ) AS found;
+END
+$function$;

@@ -1,0 +1,9 @@
+-- After that its messages may be handed out, and nobody who waits was called.
+-- is: definer
+CREATE OR REPLACE FUNCTION {schema}.call_for_copies(of_queue integer, how_many bigint) RETURNS void
+AS $function$
+BEGIN
+    PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    PERFORM {schema}.call_waiters(ARRAY[of_queue], how_many);
+END
+$function$;

@@ -1,0 +1,10 @@
+-- A process has ended, or somebody has seen that it is dead.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.forget_process(of_process uuid) RETURNS void
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_anything();
+    DELETE FROM {schema}.known_workers AS known
+    WHERE known.process_id = of_process AND (known.role = {schema}.caller() OR {schema}.is_owner());
+END
+$function$;

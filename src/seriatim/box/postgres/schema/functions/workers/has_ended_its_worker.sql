@@ -1,0 +1,12 @@
+-- Has an attempt of a message ended its process, or taken too long? Then its last one is made alone in a process.
+-- is: stable, definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.has_ended_its_worker(of_queue integer, of_entry bigint) RETURNS boolean
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    RETURN EXISTS (
+        SELECT FROM {schema}.faults AS fault
+        WHERE fault.entry_id = of_entry AND fault.queue_id = of_queue AND fault.kind IN ('poison', 'timeout')
+    );
+END
+$function$;

@@ -1,0 +1,10 @@
+-- From the last version before the baseline: what is made by its tables and wasn't there.
+CREATE TABLE {schema}.function_sets (
+    set_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    checksum text NOT NULL UNIQUE,
+    names text[] NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+DELETE FROM {schema}.migrations;
+ALTER SEQUENCE {schema}.edited_bodies_edit_id_seq RENAME TO edits_edit_id_seq;
+ALTER TABLE {schema}.id_spaces DROP COLUMN since_upgrade;

@@ -1,0 +1,94 @@
+-- See 0020. A group whose first message is postponed waits.
+CREATE OR REPLACE VIEW {schema}.groups AS
+WITH locked AS MATERIALIZED (
+    SELECT (classid::bigint << 32) | objid::bigint AS lock FROM pg_locks
+    WHERE locktype = 'advisory' AND objsubid = 1 AND granted
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    UNION ALL
+    SELECT {schema}.group_lock(queue_id, group_key) FROM {schema}.leases WHERE group_key IS NOT NULL
+), known AS (
+    SELECT
+        queue_id, group_key, incarnation, flags, first, next, last, ordinal, since, reports, due_at
+    FROM {schema}.known_groups
+    UNION ALL
+    SELECT DISTINCT
+        queue_id, group_key, NULL::integer, 0::bigint, NULL::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
+        (-4611686018427387904)::bigint, 0::bigint, NULL::bigint
+    FROM {schema}.entries AS entry
+    WHERE status = 'arrived' AND NOT EXISTS (
+        SELECT FROM {schema}.known_groups AS judged
+        WHERE judged.queue_id = entry.queue_id AND judged.group_key = entry.group_key
+    )
+)
+SELECT
+    place.queue,
+    known.group_key,
+    {schema}.shown_state(
+        CASE WHEN postponed.waits AND known.flags & 4 <> 0 THEN known.flags & ~6::bigint ELSE known.flags END,
+        fact.suspended, fact.locked, fact.hole OR coalesce(postponed.waits, FALSE),
+        fact.hole AND policy.hole_timeout IS NOT NULL AND known.reports > policy.hole_retries
+    ) AS state,
+    fact.locked,
+    CASE WHEN policy.name = 'standard' AND (policy.start <> 'first' OR known.flags & 1 <> 0) THEN known.next END AS next,
+    entry.arrived,
+    entry.held,
+    entry.queued,
+    CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
+    CASE WHEN fact.hole THEN entry.lowest - policy.increment END AS hole_through,
+    nullif(known.last, -9223372036854775808) AS last_released,
+    known.ordinal,
+    coalesce(known.incarnation, place.incarnation) AS incarnation,
+    to_timestamp(known.due_at / 1e6) AS due_at,
+    CASE WHEN said.action = 'suspend' THEN said.actor END AS suspended_by,
+    CASE
+        WHEN said.action = 'suspend' THEN said.reason
+        WHEN fact.suspended THEN {schema}.late_because(policy.name, known.first, came.sequence)
+    END AS suspended_because,
+    entry.in_hand
+FROM known
+JOIN {schema}.queues AS place USING (queue_id)
+CROSS JOIN LATERAL {schema}.policy_said(
+    -- A type's own, where the key begins with the type.
+    coalesce(place.definition -> 'policies' -> split_part(known.group_key, '/', 1), place.definition -> 'policy')
+) AS policy
+CROSS JOIN LATERAL (
+    SELECT
+        coalesce((
+            SELECT action = 'suspend' FROM {schema}.requests AS request
+            WHERE request.queue_id = known.queue_id AND request.group_key = known.group_key
+                AND request.action <> 'look'
+            ORDER BY request_id DESC LIMIT 1
+        ), known.flags & 8 <> 0) AS suspended,
+        {schema}.group_lock(known.queue_id, known.group_key) IN (SELECT lock FROM locked) AS locked,
+        policy.name = 'standard' AND known.since <> -4611686018427387904 AS hole
+) AS fact
+LEFT JOIN LATERAL (
+    SELECT one.postponed_until = one.visible_at AND one.visible_at > clock_timestamp() AS waits
+    FROM {schema}.entries AS one
+    WHERE known.due_at IS NOT NULL AND one.queue_id = known.queue_id AND one.group_key = known.group_key
+        AND one.status = 'queued'
+    ORDER BY one.ordinal LIMIT 1
+) AS postponed ON TRUE
+CROSS JOIN LATERAL (
+    SELECT
+        count(*) FILTER (WHERE status = 'arrived') AS arrived,
+        count(*) FILTER (WHERE status = 'held') AS held,
+        count(*) FILTER (WHERE status = 'queued') AS queued,
+        count(*) FILTER (WHERE status = 'in_hand') AS in_hand,
+        min(sequence) FILTER (WHERE status = 'held' AND NOT late) AS lowest
+    FROM {schema}.entries AS one
+    WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
+) AS entry
+LEFT JOIN LATERAL (
+    SELECT action, actor, reason FROM {schema}.operator_log AS log
+    WHERE fact.suspended AND log.queue = place.queue AND log.group_key = known.group_key
+        AND action IN ('suspend', 'resume', 'skip_message', 'forget')
+    ORDER BY operation_id DESC LIMIT 1
+) AS said ON TRUE
+LEFT JOIN LATERAL (
+    SELECT sequence FROM {schema}.entries AS late
+    WHERE fact.suspended AND said.action IS DISTINCT FROM 'suspend' AND late.queue_id = known.queue_id
+        AND late.group_key = known.group_key AND late.status = 'held' AND late.late
+    ORDER BY arrival LIMIT 1
+) AS came ON TRUE
+WHERE policy.name <> 'unordered';

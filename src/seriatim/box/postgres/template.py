@@ -1,0 +1,81 @@
+"""Fill the templates of the package's SQL: the schema's name, and values that the kernel defines.
+
+``{schema}`` stands for the schema's name as an identifier, ``{schema_name}`` for the same within a text. ``{flag.FAULTED}`` is a
+member of one of the kernel's enumerations as its number, ``{NEVER}`` one of its constants, ``{DIALOG_RULES}`` the rows of its table.
+All other braces are SQL's own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum, IntFlag
+from importlib import resources
+
+from seriatim.errors import UsageError, shown
+from seriatim.kernel import dialog
+from seriatim.kernel.outcome import Disposition
+from seriatim.kernel.state import NOTHING, STOPPING, Flag
+from seriatim.kernel.time import FOREVER, NEVER
+
+__all__ = ["checked_schema", "for_schema", "template", "with_constants"]
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
+_ENUMERATIONS: Mapping[str, type[IntEnum | IntFlag]] = {"flag": Flag, "disposition": Disposition}
+_CONSTANT = re.compile(rf"\{{(?:([A-Z_]+)|({'|'.join(_ENUMERATIONS)})\.([A-Z_]+))\}}")
+
+
+def template(package: str, path: str) -> str:
+    """A file of a package, with its placeholders."""
+    return resources.files(package).joinpath(path).read_text(encoding="utf-8")
+
+
+def with_constants(text: str) -> str:
+    """A template with the kernel's values in place of their names.
+
+    Raises:
+        KeyError: there is no such value.
+    """
+    return _CONSTANT.sub(_constant, text)
+
+
+def for_schema(text: str, schema: str) -> bytes:
+    """The SQL of a template for a schema.
+
+    Raises:
+        UsageError: the schema's name would need quotes somewhere.
+    """
+    checked = checked_schema(schema)
+    return with_constants(text).replace("{schema}", f'"{checked}"').replace("{schema_name}", checked).encode()
+
+
+def checked_schema(schema: str) -> str:
+    """The name of a box's schema.
+
+    Raises:
+        UsageError: the name would need quotes somewhere.
+    """
+    if not isinstance(schema, str) or not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
+        raise UsageError(
+            f"{shown(schema)} can't be the schema of a message box",
+            remedy="at most 63 of a-z, 0-9 and _, not beginning with a digit or pg_",
+        )
+    return schema
+
+
+def _constant(found: re.Match[str]) -> str:
+    name, enumeration, member = found.groups()
+    return _CONSTANTS[name] if name else str(int(_ENUMERATIONS[enumeration][member]))
+
+
+def _literal(value: str | None) -> str:
+    return "NULL" if value is None else "'{}'".format(value.replace("'", "''"))
+
+
+_CONSTANTS: Mapping[str, str] = {
+    "NEVER": str(NEVER),
+    "FOREVER": str(FOREVER),
+    "NOTHING": str(NOTHING),
+    "STOPPING": str(STOPPING),
+    "DIALOG_RULES": ",\n    ".join(f"({', '.join(map(_literal, row))})" for row in dialog.rows()),
+}
