@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from seriatim.errors import (
     ActionRefused,
     BoxDisabled,
+    BoxMigrated,
     Business,
     CheckpointMismatch,
     ColumnError,
@@ -87,6 +88,7 @@ __all__ = [
     "AsyncWorker",
     "BestEffort",
     "BoxDisabled",
+    "BoxMigrated",
     "BoxSettings",
     "Business",
     "CheckpointMismatch",

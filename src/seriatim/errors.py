@@ -19,6 +19,7 @@
     │   ├── QueryFailed         ... a pipeline's query, at something that does not heal by itself
     │   ├── CheckpointMismatch  ... the checkpoint belongs to another pipeline or layout
     │   └── SchemaMismatch      ... the schema of a message box is older, newer, of another build, or no box
+    │       └── BoxMigrated     ... a newer seriatim has migrated the box
     ├── Unavailable             nobody: a retry may succeed
     │   ├── QueueFull           ... a queue is full
     │   └── LeaseLost           ... the lease of a handler is lost: another worker gets its message
@@ -40,6 +41,7 @@ from datetime import timedelta
 __all__ = [
     "ActionRefused",
     "BoxDisabled",
+    "BoxMigrated",
     "Business",
     "CheckpointMismatch",
     "ColumnError",
@@ -230,6 +232,12 @@ class SchemaMismatch(DeploymentError):
     """
 
     code = "schema"
+
+
+class BoxMigrated(SchemaMismatch):
+    """A newer seriatim has migrated the message box: this process has to be restarted with that version."""
+
+    code = "box-migrated"
 
 
 class Unavailable(SeriatimError):

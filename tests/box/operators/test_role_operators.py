@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.box.postgres.statements import SEEN, right_of_look, template
+from seriatim.box.postgres.statements import SEEN, right_of_look
+from seriatim.box.postgres.template import template
 from seriatim.cli.main import main
 from seriatim.operations import bulk_operations, dead_letters, events, faults, find, groups, messages, queues, trace
 from seriatim.operations.groups import Action
@@ -192,7 +193,7 @@ def test_each_table_that_looks_read_has_a_view():
         file.name.removesuffix(".sql"): f"sql/{room.name}/{file.name}" for room in rooms for file in room.iterdir()
     }
     read = {
-        name: set(re.findall(r"\{schema\}\.(\w+)\b(?!\()", template(file)))
+        name: set(re.findall(r"\{schema\}\.(\w+)\b(?!\()", template("seriatim.box.postgres", file)))
         for name, file in files.items()
         if right_of_look(name)
     }

@@ -20,6 +20,7 @@ from psycopg.pq import PGconn, Ping, TransactionStatus
 from psycopg_pool import ConnectionPool
 
 from seriatim.box.connection.access import Access, PublishNotices
+from seriatim.box.connection.box_version import BoxVersion
 from seriatim.box.connection.dsn import place_of, resolve
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.identity import Identity, identity_of
@@ -31,7 +32,7 @@ from seriatim.box.definitions.known import Known
 from seriatim.box.postgres.migrate import check, find, migrate
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import checked_schema
-from seriatim.box.postgres.translate import is_out_of_step, reached, translated
+from seriatim.box.postgres.translate import is_out_of_step, reached, translated, watch_version
 from seriatim.box.server.embedded import EmbeddedServer, peer_of
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
@@ -121,6 +122,7 @@ class Connections(Closing):
         identity: the box's identity.
         place: host, database and schema, for errors.
         server: the embedded PostgreSQL, if it is used.
+        version: the version of the box.
         is_pooled: whether a connection pooler stands in between, from `has_pooler`.
         most: the largest number of open connections.
         turn_limit: seconds (or ``"60s"``) after which PostgreSQL closes a connection that idles inside a transaction;
@@ -136,6 +138,7 @@ class Connections(Closing):
         identity: Identity,
         place: str,
         server: EmbeddedServer | None,
+        version: BoxVersion,
         most: int,
         turn_limit: float | str | None = None,
         *,
@@ -148,7 +151,7 @@ class Connections(Closing):
         self._lend(
             dsn,
             place,
-            SharedPool(dsn, place, identity, server, most, limits or Limits(), is_pooled=is_pooled),
+            SharedPool(dsn, place, identity, server, version, most, limits or Limits(), is_pooled=is_pooled),
             identity,
             most,
             turn_limit,
@@ -217,8 +220,9 @@ class Connections(Closing):
             with _connected(dsn, place) as connection:
                 statements = Statements(connection, schema)
                 found = find(statements)
-                if server is not None if found is not None else create:
+                if create if found is None else server is not None and not found.is_present:
                     migrate(statements)
+                    found = find(statements)
                 else:
                     check(statements, found)
                 if owner:
@@ -227,8 +231,11 @@ class Connections(Closing):
                 why_disabled = identity.look(connection)
                 if owner and why_disabled is not None:
                     identity.check_enabled(connection)
+            version = BoxVersion(dsn, schema, found)
+            for named in (place, place_of(dsn, schema)):
+                watch_version(named, version)
             return cls(
-                publish_notices, dsn, identity, place, server, most, turn_limit,
+                publish_notices, dsn, identity, place, server, version, most, turn_limit,
                 is_pooled=pooled, unrouted=unrouted, limits=limits,
             )  # fmt: skip
         except BaseException:
@@ -314,7 +321,7 @@ class SharedPool:
     """
 
     def __init__(
-        self, dsn: str, place: str, identity: Identity, server: EmbeddedServer | None, most: int, limits: Limits, *,
+        self, dsn: str, place: str, identity: Identity, server: EmbeddedServer | None, version: BoxVersion, most: int, limits: Limits, *,
         is_pooled: bool,
     ) -> None:  # fmt: skip
         self._dsn, self._place, self._identity, self._limits = dsn, place, identity, limits
@@ -328,13 +335,21 @@ class SharedPool:
         self.is_pooled = is_pooled
         self.process = os.getpid()
         self._server = server
+        self._version = version  # it is watched as long as this lives
         self._lock = threading.Lock()
         self._users = 1
 
     def here(self, most: int) -> SharedPool:
         """A new pool for one user in this process, which was forked from the process that made this pool."""
         return SharedPool(
-            self._dsn, self._place, self._identity, self._server, most, self._limits, is_pooled=self.is_pooled
+            self._dsn,
+            self._place,
+            self._identity,
+            self._server,
+            self._version,
+            most,
+            self._limits,
+            is_pooled=self.is_pooled,
         )
 
     def has_free(self) -> bool:

@@ -24,7 +24,7 @@ from seriatim.box.postgres.replacement import Replacement
 from seriatim.box.postgres.routines import checksum, of_tables, routines, rules
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.template import for_schema, template, with_constants
-from seriatim.errors import EnvironmentProblem, SchemaMismatch
+from seriatim.errors import BoxMigrated, EnvironmentProblem, SchemaMismatch
 
 __all__ = [
     "BASELINE",
@@ -249,12 +249,12 @@ def _refuse(found: Applied, schema: str) -> None:
     """Refuse a box that can't be brought up to date."""
     newest = _newest()
     if found.version > newest:
-        raise SchemaMismatch(
+        raise BoxMigrated(
             f"the schema {schema} has version {found.version}, and this seriatim knows {newest} at most",
             remedy="a newer seriatim migrated it: pip install --upgrade seriatim",
         )
     if checksum() in found.function_sets[:-1]:
-        raise SchemaMismatch(
+        raise BoxMigrated(
             f"the functions of the schema {schema} are of a newer seriatim of the same version {found.version}",
             remedy="a newer seriatim migrated it: pip install --upgrade seriatim",
         )

@@ -22,9 +22,6 @@ SETTINGS: Mapping[str, str] = {
     "check_function_bodies": "off",  # a function may be made before those that it calls
     "client_min_messages": "warning",
     "datestyle": "ISO, MDY",
-    "default_table_access_method": "heap",
-    "default_tablespace": "",
-    "default_toast_compression": "pglz",
     "escape_string_warning": "off",
     "idle_in_transaction_session_timeout": "0",
     "intervalstyle": "postgres",

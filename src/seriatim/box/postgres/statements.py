@@ -10,18 +10,21 @@ What several files have in common is a part, a file in ``sql/parts/``: ``{in_tim
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache, partial
 from importlib import resources
-from typing import Any, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import class_row, dict_row, namedtuple_row, scalar_row
+from psycopg.rows import class_row, dict_row, no_result, scalar_row
 
 from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.template import checked_schema, for_schema, template
+from seriatim.box.postgres.translate import ChangedResult
 
 __all__ = ["SEEN", "Statements", "right_of_look", "seen_statement", "statement"]
 
@@ -102,7 +105,7 @@ class Statements:
         All rows are read, so the plan has to be the best for all; PostgreSQL would plan a cursor for its first tenth.
         """
         self.do("plan_for_all_rows")
-        with self.connection.cursor(name, row_factory=namedtuple_row, binary=True) as cursor:
+        with self.connection.cursor(name, row_factory=_named_row, binary=True) as cursor:
             cursor.execute(self._of_rows(name, parameters), written(parameters))
             while rows := cursor.fetchmany(size):
                 yield rows
@@ -120,8 +123,53 @@ class Statements:
 
 def _factory(of: type | None) -> Any:
     if of is None:
-        return namedtuple_row
-    return dict_row if of is dict else class_row(of)
+        return _named_row
+    return dict_row if of is dict else partial(_class_row, of)
+
+
+def _named_row(cursor: psycopg.Cursor[Any]) -> Any:
+    """Rows that are named tuples."""
+    names = _column_names(cursor)
+    return no_result if names is None else _row_class(names)._make
+
+
+@lru_cache(512)
+def _row_class(names: tuple[bytes, ...]) -> Any:
+    fields = namedtuple("Row", [name.decode() for name in names])  # type: ignore[misc] # noqa: PYI024 -- known at run time only
+    return type("Row", (fields,), {"__slots__": (), "__getattr__": _no_such_column})
+
+
+def _no_such_column(row: Any, name: str) -> NoReturn:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    raise ChangedResult(f"the result has no column {name}, but {', '.join(row._fields)}")
+
+
+def _class_row(of: type, cursor: psycopg.Cursor[Any]) -> Any:
+    """Rows that are of a class whose fields have the names of the columns."""
+    names = _column_names(cursor)
+    if names is not None:
+        _check_fits(of, names)
+    return class_row(of)(cursor)
+
+
+@cache
+def _check_fits(of: type, names: tuple[bytes, ...]) -> None:
+    given = [name.decode() for name in names]
+    try:
+        inspect.signature(of).bind(**dict.fromkeys(given))
+    except TypeError as error:
+        raise ChangedResult(
+            f"the result has the columns {', '.join(given)}, and {of.__name__} others: {error}"
+        ) from None
+
+
+def _column_names(cursor: psycopg.Cursor[Any]) -> tuple[bytes, ...] | None:
+    """The names of a result's columns; None: there is no result."""
+    result = cursor.pgresult
+    if result is None or not result.nfields:
+        return None
+    return tuple(result.fname(place) or b"" for place in range(result.nfields))
 
 
 @cache

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Protocol
+from weakref import WeakSet
 
 import psycopg
 from psycopg import errors
 
 from seriatim.errors import (
     BoxDisabled,
+    BoxMigrated,
     EnvironmentProblem,
     InvariantBroken,
     SchemaMismatch,
@@ -19,17 +22,27 @@ from seriatim.errors import (
     UsageError,
 )
 
-__all__ = ["is_out_of_step", "reached", "translated"]
+__all__ = ["ChangedResult", "KnownVersion", "is_out_of_step", "migrated", "reached", "translated", "watch_version"]
 
 #: What the functions of the schema raise in a box that is disabled.
 _DISABLED = "SQ003"
 _AGAIN = "roll back and repeat the transaction"
 _BACK = "repeat the transaction once the server is back"
 
+
+class ChangedResult(psycopg.ProgrammingError):
+    """The result of a statement has other columns than this process expects."""
+
+
+#: What a process meets whose box was migrated. The last one is a prepared statement of which the result has changed.
+_OTHER_SCHEMA = (
+    errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName, errors.UndefinedColumn, errors.AmbiguousFunction,
+    ChangedResult, errors.FeatureNotSupported,
+)  # fmt: skip
 #: The first row that fits counts: what the driver raised, what we raise, what to do.
 _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], ...] = (
     (
-        (errors.UndefinedTable, errors.UndefinedFunction, errors.InvalidSchemaName, errors.UndefinedColumn),
+        _OTHER_SCHEMA,
         SchemaMismatch,
         "is it the right database and schema? `seriatim box migrate` makes the schema",
     ),
@@ -51,6 +64,32 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
     ((errors.ProgramLimitExceeded,), UsageError, "make the value smaller: PostgreSQL can't keep it"),
     ((psycopg.OperationalError, psycopg.InterfaceError), Unavailable, _BACK),
 )
+
+
+class KnownVersion(Protocol):
+    """The version of a box as a process has found it."""
+
+    def changed_to(self) -> str | None:
+        """What the box is now, in words; None: what it was, or it can't be read now."""
+
+
+_VERSIONS: dict[str, WeakSet[KnownVersion]] = {}
+
+
+def watch_version(place: str, known: KnownVersion) -> None:
+    """Before an error is told that a changed schema may cause, look whether the box at a place has changed, as long as `known` exists."""
+    _VERSIONS.setdefault(place, WeakSet()).add(known)
+
+
+def migrated(error: BaseException, place: str) -> BoxMigrated | None:
+    """What to raise in place of an error, if a newer seriatim has migrated the box and the error may come of that."""
+    if not isinstance(error, _OTHER_SCHEMA):
+        return None
+    for known in tuple(_VERSIONS.get(place, ())):
+        if (now := known.changed_to()) is not None:
+            what = f"a newer seriatim has migrated the message box: {now}"
+            return BoxMigrated(what, where=place, remedy="restart this process with that version of seriatim")
+    return None
 
 
 class translated:  # noqa: N801 -- a context manager, as those of contextlib; a generator would cost five times as much
@@ -80,6 +119,8 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
             raise Unavailable(_said(error), where=self._place, remedy=_BACK) from error
         if error.sqlstate == _DISABLED:
             raise BoxDisabled(_said(error), where=self._place, remedy=error.diag.message_hint or "") from error
+        if (newer := migrated(error, self._place)) is not None:
+            raise newer from error
         for kinds, ours, remedy in _ROWS:
             if isinstance(error, kinds):
                 hint = error.diag.message_hint if isinstance(error, errors.InsufficientPrivilege) else None

@@ -12,7 +12,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.definitions.activations import Activated
 from seriatim.box.measures import Snapshot
 from seriatim.box.workers.reader_places import Slots
-from seriatim.errors import SeriatimError
+from seriatim.errors import BoxMigrated, SeriatimError
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.work_limits import Mode
 from seriatim.pipeline.text.counted import counted
@@ -77,6 +77,7 @@ class ReaderPool:
 
         Raises:
             EnvironmentProblem, Unavailable: as for `Slots.fill`.
+            BoxMigrated: a newer seriatim has migrated the box.
         """
         now, said = time.monotonic(), seen.activation
         self._collect(now)
@@ -187,6 +188,8 @@ class ReaderPool:
             self._rest(work.error, now)
 
     def _rest(self, error: BaseException, now: float) -> None:
+        if isinstance(error, BoxMigrated):  # all that begins here would meet it
+            raise error
         self._failures += 1
         rest_s = min(_SHORT_REST_S * 2 ** (self._failures - 1), _LONG_REST_S)
         self._rest_until = now + rest_s

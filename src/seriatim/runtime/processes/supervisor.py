@@ -29,7 +29,7 @@ from seriatim.box.faults.lease import give_back
 from seriatim.box.measures import MEASURES, Measure, Snapshot
 from seriatim.box.session import Session
 from seriatim.box.workers.heartbeat import forget
-from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
+from seriatim.errors import BoxMigrated, EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
 from seriatim.kernel.fault import FaultKind
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.worker_process import REFUSED, Orders
@@ -282,9 +282,10 @@ class Supervisor:
         has_worked = any(slot.has_begun for slot in worker.scoreboard.slots)
         for kind, refused in REFUSED.items():
             # A server that is away while a process is replaced comes back; at the beginning it may be the wrong one.
-            if code == refused and not at_work and (kind is UsageError or (worker.is_first and not has_worked)):
+            ends = kind is UsageError or (worker.is_first and not has_worked)
+            if code == refused and (kind is BoxMigrated or (ends and not at_work)):
                 what = f"a worker process couldn't {'go on' if has_worked else 'begin'}: see above"
-                raise (UsageError if kind is UsageError else EnvironmentProblem)(what)
+                raise (kind if kind in (UsageError, BoxMigrated) else EnvironmentProblem)(what)
         MEASURES.count(Measure.REPLACED, "")
         _LOG.error(
             "process %d %s, and is replaced",

@@ -19,7 +19,7 @@ from typing import Any
 from uuid import UUID
 
 from seriatim.box.measures import MEASURES
-from seriatim.errors import DeploymentError, SeriatimError, UsageError
+from seriatim.errors import BoxMigrated, DeploymentError, SeriatimError, UsageError
 from seriatim.extras import is_chosen
 from seriatim.pipeline.declared.work_limits import MOST_WORKERS
 from seriatim.regions.regions import Regions
@@ -37,7 +37,7 @@ from seriatim.runtime.workers.worker import SPARE_THREADS, Worker
 __all__ = ["REFUSED", "Orders", "main"]
 
 #: How it ends where another one would end in the same way: a handler, a queue or the box isn't as it has to be.
-REFUSED: Mapping[type[SeriatimError], int] = {UsageError: 2, DeploymentError: 3}
+REFUSED: Mapping[type[SeriatimError], int] = {UsageError: 2, BoxMigrated: 4, DeploymentError: 3}
 
 _BEAT_S = 0.5
 

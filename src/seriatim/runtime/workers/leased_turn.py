@@ -15,11 +15,11 @@ from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, fail
 from seriatim.box.faults.lease import Lease, claim, give_back
 from seriatim.box.faults.postpone import postpone, postponement_us
-from seriatim.box.postgres.translate import translated
+from seriatim.box.postgres.translate import migrated, translated
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.steps import TurnEnded, refusal
-from seriatim.errors import LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
+from seriatim.errors import BoxMigrated, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import FaultKind
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.coroutines import HandlerStopped
@@ -154,7 +154,7 @@ class _Turn:
             try:
                 if not self._call(size, began, together=together):
                     return
-            except (LeaseLost, HandlerStopped, _Doubt):
+            except (LeaseLost, HandlerStopped, _Doubt, BoxMigrated):
                 raise
             except TurnEnded as error:
                 # The handler may have committed what it wrote; the message is not done.
@@ -163,7 +163,9 @@ class _Turn:
             except Postpone as asked:
                 self._postpone(size, asked)
                 return
-            except BaseException as error:  # noqa: BLE001 -- of the handler's
+            except BaseException as error:
+                if (newer := migrated(error, self._turns.box.access.place)) is not None:
+                    raise newer from error
                 self._fail(size, error)
                 return
 

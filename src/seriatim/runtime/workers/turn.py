@@ -19,12 +19,12 @@ from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_
 from seriatim.box.faults.lease import fence, give_back
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.measures import MEASURES, Measure
-from seriatim.box.postgres.translate import translated
+from seriatim.box.postgres.translate import migrated, translated
 from seriatim.box.session import Session
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, refusal
-from seriatim.errors import Postpone, SeriatimError, Unavailable, UsageError
+from seriatim.errors import BoxMigrated, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import ErrorClasses, FaultKind
 from seriatim.pipeline.types.message import Message, Received
 from seriatim.runtime.workers.answers import Answers, AnswersRefused
@@ -343,8 +343,10 @@ class _Turn:
                 self._answers.check()
                 if isinstance(error, HandlerStopped):  # it is handed out again, and nobody is blamed
                     break
-                if isinstance(error, TurnEnded) or self.steps.is_lost:
+                if isinstance(error, (TurnEnded, BoxMigrated)) or self.steps.is_lost:
                     raise
+                if (newer := migrated(error, self._session.access.place)) is not None:
+                    raise newer from error
                 if isinstance(error, Postpone):
                     self._postpone(size, error)
                 else:

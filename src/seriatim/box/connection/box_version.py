@@ -1,0 +1,47 @@
+"""`BoxVersion`: notice that a box was migrated while a process has it open."""
+
+from __future__ import annotations
+
+import psycopg
+
+from seriatim.box.postgres.migrate import Applied, find
+from seriatim.box.postgres.statements import Statements
+from seriatim.errors import SeriatimError
+
+__all__ = ["BoxVersion"]
+
+_PATIENCE_S = 5
+
+
+class BoxVersion:
+    """The version of a box as a process has found it.
+
+    Args:
+        dsn: the PostgreSQL, with all secrets.
+        schema: the schema of the box.
+        found: what the process has found when it opened the box.
+    """
+
+    __slots__ = ("__weakref__", "_dsn", "_found", "_schema")
+
+    def __init__(self, dsn: str, schema: str, found: Applied | None) -> None:
+        self._dsn, self._schema, self._found = dsn, schema, found
+
+    def changed_to(self) -> str | None:
+        """What the box is now, in words; None: what it was, or it can't be read now. Makes a connection of its own."""
+        if self._found is None:
+            return None
+        try:
+            with psycopg.connect(self._dsn, connect_timeout=_PATIENCE_S) as connection:
+                now = find(Statements(connection, self._schema))
+        except (psycopg.Error, SeriatimError):
+            return None
+        if (
+            now is None
+            or (now.function_sets[-1:] == self._found.function_sets[-1:]
+            and now.version == self._found.version)
+        ):
+            return None
+        if now.version != self._found.version:
+            return f"it has version {now.version}, and had {self._found.version} when this process opened it"
+        return f"its functions are others of version {now.version} than when this process opened it"
