@@ -41,7 +41,7 @@ def test_its_modules_data_and_commands_are_there(installed, box, tmp_path):
     assert (installed / "seriatim" / "py.typed").is_file()
     assert (installed / "pyspark_seriatim" / "__init__.py").is_file()
     made = ["-m", "seriatim", "box", "migrate", "--dsn", box.dsn, "--schema", f"{box.schema}_wheel"]
-    assert "0001" in ran(installed, tmp_path, *made)
+    assert "baseline" in ran(installed, tmp_path, *made)
     explained = ran(installed, tmp_path, "-m", "seriatim", "doctor", "--explain", "faulted")
     assert "seriatim group retry c1" in explained  # a page that the wheel carries
     assert ran(installed, tmp_path, "-m", "seriatim", "docs") == ran(ROOT / "src", tmp_path, "-m", "seriatim", "docs")

@@ -8,12 +8,12 @@ from contextlib import suppress
 import pytest
 
 import seriatim as sq
+from seriatim.box.postgres.statements import statement
 from seriatim.errors import ActionRefused, LeaseLost, UsageError
 from seriatim.kernel.claims import Action, Answer, EntryState
 from seriatim.kernel.votes import Vote
 from seriatim.regions.journal import forgetting, votes
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.statements import statement
 from seriatim.regions.journal.values import Asked, QueueRules, Token, digest_of
 from tests.blocked import wait_until_blocked
 from tests.regions.journal.given import NAME, QUEUE, answers, asked, claim_of, claimed, let_pass, numbered

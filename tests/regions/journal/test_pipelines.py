@@ -8,7 +8,6 @@ import psycopg
 import pytest
 
 from seriatim.errors import EnvironmentProblem, LeaseLost, SchemaMismatch, Unavailable, UsageError
-from seriatim.regions.journal import schema
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.pipelines import OutputTable, PipelineClaim, PipelineView
 from tests.regions.journal.given import NAME, let_pass
@@ -189,19 +188,6 @@ def test_a_group_that_begins_anew_is_delivered_from_its_first_number_again(journ
     with pytest.raises(UsageError, match="nothing of a group 'p' is delivered to 'parcels'"):
         journal.pipelines.forget_delivered("status", "parcels", "p", actor="ann", reason="again")
     assert len(journal.log(name="status")) == 1
-
-
-def test_a_journal_of_the_version_before_is_brought_up_to_date(journal_dsn):
-    with psycopg.connect(journal_dsn) as connection:
-        connection.execute("DROP TABLE seriatim_journal.pipelines, seriatim_journal.delivered")
-        connection.execute("UPDATE seriatim_journal.journal SET version = 1")
-    with pytest.raises(SchemaMismatch, match=f"has version 1, and this seriatim works with {schema.VERSION}"):
-        Journal.open(journal_dsn, create=False)
-    with ThreadPoolExecutor(3) as threads:
-        opened = list(threads.map(lambda _: Journal.open(journal_dsn), range(3)))
-    assert isinstance(claim(opened[0]), PipelineClaim)
-    for one in opened:
-        one.close()
 
 
 def test_a_connection_that_breaks_in_the_midst_has_written_nothing(journal, table):

@@ -9,10 +9,10 @@ from importlib import resources
 import psycopg
 import pytest
 
+from seriatim.box.postgres.statements import files, statement
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError
 from seriatim.regions.journal import schema
 from seriatim.regions.journal.journal import Journal
-from seriatim.regions.journal.statements import names, statement, version_script
 from tests.regions.journal.given import NAME, QUEUE, asked, claimed
 
 #: What other databases that speak PostgreSQL's protocol don't have.
@@ -24,13 +24,12 @@ _NOT_PLAIN = re.compile(
 _CHANGES = re.compile(r"\b(?:INSERT INTO|UPDATE|DELETE FROM)\s+here\.(\w+)", re.IGNORECASE)
 
 
-def _scripts():
-    return [file.name for file in resources.files("seriatim.regions.journal").joinpath("versions").iterdir()]
+PACKAGE = "seriatim.regions.journal"
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", sorted(files(PACKAGE)))
 def test_a_statement_is_plain_sql_and_changes_a_table_once(name):
-    text = statement(name, "here").decode()
+    text = statement(name, "here", package=PACKAGE).decode().replace('"here"', "here")
     assert not _NOT_PLAIN.findall(text)
     assert ";" not in text
     changed = _CHANGES.findall(text)
@@ -40,7 +39,7 @@ def test_a_statement_is_plain_sql_and_changes_a_table_once(name):
 def test_each_statement_says_what_it_is_for_and_who_calls_it():
     folder = resources.files("seriatim.regions.journal")
     source = "".join(file.read_text(encoding="utf-8") for file in folder.iterdir() if file.name.endswith(".py"))
-    for name in names():
+    for name in files(PACKAGE):
         text = folder.joinpath(f"sql/{name}.sql").read_text(encoding="utf-8")
         assert re.match(r"-- .+\n-- Caller: .+\.", text), name
         assert f'"{name}"' in source, name
@@ -55,9 +54,25 @@ def test_no_index_has_what_each_message_changes(journal, journal_dsn):
 
 
 def test_the_schema_is_plain_sql():
-    for name in _scripts():
-        assert not _NOT_PLAIN.findall(version_script(name, "here").decode())
-    assert len(_scripts()) == schema.VERSION
+    for text in schema.scripts().values():
+        assert not _NOT_PLAIN.findall(text)
+    assert list(schema.scripts()) == list(range(schema.BASELINE, schema.newest() + 1))
+
+
+def test_a_journal_of_the_version_before_the_baseline_is_taken_over(journal, journal_dsn):
+    claimed(journal, "a", asked("s", 1, 2))
+    with psycopg.connect(journal_dsn) as connection:
+        connection.execute("UPDATE seriatim_journal.journal SET version = %s", [schema.BASELINE - 1])
+    with pytest.raises(SchemaMismatch, match=f"works with {schema.newest()}"):
+        Journal.open(journal_dsn, create=False)
+    with Journal.open(journal_dsn) as opened:
+        assert [one.session for one in opened.sessions()] == ["s"]
+    Journal.open(journal_dsn, create=False).close()
+    with psycopg.connect(journal_dsn) as connection:
+        connection.execute("UPDATE seriatim_journal.journal SET version = 2")
+    with pytest.raises(SchemaMismatch, match="has version 2") as caught:
+        Journal.open(journal_dsn)
+    assert "commit 8473f540" in caught.value.remedy
 
 
 def test_what_is_read_and_written_for_a_claim_is_found_by_its_key(journal):
@@ -71,7 +86,7 @@ def test_what_is_read_and_written_for_a_claim_is_found_by_its_key(journal):
     }
     with journal.transaction() as tx:
         for name, parameters in given.items():
-            text = b"EXPLAIN (ANALYZE, COSTS OFF) " + statement(name, "seriatim_journal")
+            text = b"EXPLAIN (ANALYZE, COSTS OFF) " + statement(name, "seriatim_journal", package=PACKAGE)
             told = "".join(row[0] for row in tx.connection.execute(text, {"name": NAME, "queue": QUEUE, **parameters}))
             assert "Rows Removed" not in told, told
             assert "Seq Scan on sessions" not in told
@@ -87,7 +102,7 @@ def test_processes_that_open_a_new_journal_at_once_find_one(databases):
         with psycopg.connect(dsn) as connection:
             assert connection.execute("SELECT count(*), max(version) FROM seriatim_journal.journal").fetchone() == (
                 1,
-                schema.VERSION,
+                schema.newest(),
             )
 
 

@@ -36,10 +36,8 @@ class BoxVersion:
                 now = find(Statements(connection, self._schema))
         except (psycopg.Error, SeriatimError):
             return None
-        if (
-            now is None
-            or (now.function_sets[-1:] == self._found.function_sets[-1:]
-            and now.version == self._found.version)
+        if now is None or (
+            now.function_sets[-1:] == self._found.function_sets[-1:] and now.version == self._found.version
         ):
             return None
         if now.version != self._found.version:

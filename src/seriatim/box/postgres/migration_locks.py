@@ -53,7 +53,7 @@ class MigrationLocks:
     def __init__(self, statements: Statements) -> None:
         self._statements = statements
         is_known = statements.connection.info.server_version >= 170_000
-        settings = SETTINGS | ({_TRANSACTION_TIMEOUT: "0"} if is_known else {})
+        settings = dict(SETTINGS) | ({_TRANSACTION_TIMEOUT: "0"} if is_known else {})
         found = statements.one("set_for_migration", names=list(settings), values=list(settings.values()))
         self._own_s: float | None = found.lock_timeout_ms / 1000 or None
 

@@ -22,7 +22,7 @@ __all__ = ["ATTRIBUTES", "Routine", "checksum", "of_tables", "read_text", "routi
 
 _PACKAGE = "seriatim.box.postgres"
 #: The words of a line ``-- is: …``, in their order. A ``definer`` does its work with the rights of the box's owner. Why plans are pinned:
-#: docs/decisions/0060-why-plans-are-pinned.md.
+#: docs/decisions/0139-each-function-of-the-schema-has-one-present-text.md.
 ATTRIBUTES: Mapping[str, str] = {
     "sql": "LANGUAGE sql",
     "stable": "STABLE",

@@ -16,7 +16,8 @@ from collections import namedtuple
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, lru_cache, partial
 from importlib import resources
-from typing import Any, NoReturn, TypeVar, overload
+from importlib.resources.abc import Traversable
+from typing import Any, ClassVar, NoReturn, TypeVar, overload
 
 import psycopg
 from psycopg import sql
@@ -26,7 +27,7 @@ from seriatim.box.postgres.array_text import written
 from seriatim.box.postgres.template import checked_schema, for_schema, template
 from seriatim.box.postgres.translate import ChangedResult
 
-__all__ = ["SEEN", "Statements", "right_of_look", "seen_statement", "statement"]
+__all__ = ["SEEN", "Statements", "files", "right_of_look", "seen_statement", "statement"]
 
 _Row = TypeVar("_Row")
 
@@ -64,6 +65,8 @@ class Statements:
     """
 
     __slots__ = ("connection", "schema")
+    #: The package that has the files.
+    package: ClassVar[str] = _PACKAGE
 
     def __init__(self, connection: psycopg.Connection, schema: str) -> None:
         self.connection = connection
@@ -115,10 +118,10 @@ class Statements:
         return self.connection.execute(self._of_value(name, parameters), written(parameters)).rowcount
 
     def _of_rows(self, name: str, parameters: Mapping[str, Any]) -> bytes:
-        return statement(name, self.schema, *parameters, of_rows=True)
+        return statement(name, self.schema, *parameters, of_rows=True, package=self.package)
 
     def _of_value(self, name: str, parameters: Mapping[str, Any]) -> bytes:
-        return statement(name, self.schema, *parameters)
+        return statement(name, self.schema, *parameters, package=self.package)
 
 
 def _factory(of: type | None) -> Any:
@@ -173,7 +176,7 @@ def _column_names(cursor: psycopg.Cursor[Any]) -> tuple[bytes, ...] | None:
 
 
 @cache
-def statement(name: str, schema: str, *arguments: str, of_rows: bool = False) -> bytes:
+def statement(name: str, schema: str, *arguments: str, of_rows: bool = False, package: str = _PACKAGE) -> bytes:
     """The statement of a name for a schema.
 
     Args:
@@ -181,22 +184,23 @@ def statement(name: str, schema: str, *arguments: str, of_rows: bool = False) ->
         schema: the schema of the box.
         arguments: the names of the given arguments of the function; a file has its own parameters.
         of_rows: whether the function returns a row or rows, and not one value.
+        package: the package that has the files.
     """
-    if (file := _files().get(name)) is None:
+    if (file := files(package).get(name)) is None:
         return _call(name, schema, arguments, of_rows=of_rows).as_bytes(None)
-    return for_schema(_text(file), schema)
+    return for_schema(_text(file, package), schema)
 
 
 @cache
 def seen_statement(name: str, schema: str) -> bytes:
     """The statement of a look, for a role that sees some queues: it reads the views of what the role sees."""
-    return for_schema(_SEEN_TABLE.sub(r"{schema}.seen_\1", _text(_files()[name])), schema)
+    return for_schema(_SEEN_TABLE.sub(r"{schema}.seen_\1", _text(files()[name])), schema)
 
 
 @cache
 def right_of_look(name: str) -> str | None:
     """The right that a look needs: ``see`` or ``see_bodies``; None: it is no look. A look is a file that only reads what operators see."""
-    if (file := _files().get(name)) is None or file.split("/")[1] not in _ROOMS_OF_LOOKS:
+    if (file := files().get(name)) is None or file.split("/")[1] not in _ROOMS_OF_LOOKS:
         return None
     text = _text(file)
     if _WRITES.search(text) or not _SEEN_TABLE.search(text):
@@ -204,9 +208,9 @@ def right_of_look(name: str) -> str | None:
     return "see_bodies" if "\n-- Right: see_bodies.\n" in template(_PACKAGE, file) else "see"
 
 
-def _text(file: str) -> str:
+def _text(file: str, package: str = _PACKAGE) -> str:
     """A file of one statement, with its parts and without its header comments."""
-    text = "\n".join(line for line in template(_PACKAGE, file).splitlines() if not line.startswith("--"))
+    text = "\n".join(line for line in template(package, file).splitlines() if not line.startswith("--"))
     return _PART.sub(lambda found: _part(found[1], *found[2].split(", ")), text)
 
 
@@ -227,12 +231,18 @@ def _call(name: str, schema: str, arguments: Iterable[str], *, of_rows: bool) ->
 
 
 @cache
-def _files() -> dict[str, str]:
-    """The files of statements by their names, which are unique over all folders."""
-    rooms = resources.files(_PACKAGE).joinpath("sql").iterdir()
+def files(package: str = _PACKAGE) -> dict[str, str]:
+    """The files of statements of a package by their names, which are unique over all folders."""
     return {
-        file.name.removesuffix(".sql"): f"sql/{room.name}/{file.name}"
-        for room in rooms
-        if room.is_dir() and room.name != _PARTS
-        for file in room.iterdir()
+        path.rpartition("/")[2].removesuffix(".sql"): path
+        for path in _paths(resources.files(package).joinpath("sql"), "sql")
+        if not path.startswith(f"sql/{_PARTS}/")
     }
+
+
+def _paths(folder: Traversable, path: str) -> Iterator[str]:
+    for one in folder.iterdir():
+        if one.is_dir():
+            yield from _paths(one, f"{path}/{one.name}")
+        elif one.name.endswith(".sql"):
+            yield f"{path}/{one.name}"

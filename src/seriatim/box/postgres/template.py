@@ -77,5 +77,7 @@ _CONSTANTS: Mapping[str, str] = {
     "FOREVER": str(FOREVER),
     "NOTHING": str(NOTHING),
     "STOPPING": str(STOPPING),
+    # The time of the statement, in microseconds since 1970, by the database's clock.
+    "STATEMENT_US": "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)",
     "DIALOG_RULES": ",\n    ".join(f"({', '.join(map(_literal, row))})" for row in dialog.rows()),
 }

@@ -15,14 +15,14 @@ from seriatim.kernel.claims import Answer, EntryState, Known, State
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.time import NEVER
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
-from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import Asked, Claim, ClaimAnswer, Token
 
 __all__ = ["claim", "complete", "fail", "give_back", "postpone", "renew"]
 
 
 def claim(
-    statements: Statements, name: str, queue: str, region: str, asked: Sequence[Asked], lease: int, most: int
+    statements: JournalStatements, name: str, queue: str, region: str, asked: Sequence[Asked], lease: int, most: int
 ) -> list[ClaimAnswer]:
     """Ask for messages: of each session at most `most`, from its next number on.
 
@@ -63,7 +63,7 @@ def claim(
 
 
 def _quickly(
-    statements: Statements, name: str, queue: str, region: str, rows: Sequence[Asked], lease: int, most: int
+    statements: JournalStatements, name: str, queue: str, region: str, rows: Sequence[Asked], lease: int, most: int
 ) -> Claim | None:
     """The claim of one session of which nothing has to be judged, in one statement; None: ask in full.
 
@@ -264,7 +264,7 @@ def _raise_done(locked: LockedSessions, known: Mapping[str, int]) -> None:
             locked.change(one)
 
 
-def complete(statements: Statements, held: Claim, through: int) -> Claim | None:
+def complete(statements: JournalStatements, held: Claim, through: int) -> Claim | None:
     """Complete the numbers of a claim up to one, as the last statement of the handler's transaction.
 
     The last number of a claim ends it.
@@ -295,7 +295,7 @@ def complete(statements: Statements, held: Claim, through: int) -> Claim | None:
     return None if through == held.last else replace(held, first=through + held.increment)
 
 
-def renew(statements: Statements, held: Sequence[Claim]) -> list[Claim]:
+def renew(statements: JournalStatements, held: Sequence[Claim]) -> list[Claim]:
     """Renew the leases of claims.
 
     Returns:
@@ -307,14 +307,14 @@ def renew(statements: Statements, held: Sequence[Claim]) -> list[Claim]:
     return [one for one in held if one.id not in kept]
 
 
-def give_back(statements: Statements, held: Sequence[Claim]) -> None:
+def give_back(statements: JournalStatements, held: Sequence[Claim]) -> None:
     """End claims; those that are another's by now stay."""
     if held:
         statements.do("give_back", **_columns(held))
 
 
 def fail(
-    statements: Statements, held: Claim, number: int, what: str, *, passes: bool, retry_after: int | None = None,
+    statements: JournalStatements, held: Claim, number: int, what: str, *, passes: bool, retry_after: int | None = None,
     most: int | None = None, goes_on: bool | None = None,
 ) -> EntryState:  # fmt: skip
     """Note that the handler failed on a number; the claim ends.
@@ -349,7 +349,7 @@ def fail(
     return entry
 
 
-def postpone(statements: Statements, held: Claim, number: int, delay: int) -> None:
+def postpone(statements: JournalStatements, held: Claim, number: int, delay: int) -> None:
     """Have a number handed out again after a delay, in either region; the claim ends, and nothing counts as an attempt.
 
     Args:

@@ -18,7 +18,7 @@ from seriatim.box.connection.exchange import PreparingConnection
 from seriatim.box.postgres.template import checked_schema
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError
-from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.statements import JournalStatements
 
 __all__ = ["COLLISIONS", "Connections", "JournalConnection"]
 
@@ -131,7 +131,7 @@ class Connections:
         self._is_closed = False
         self._made_in = os.getpid()
 
-    def again(self, work: Callable[[Statements], _Result]) -> _Result:
+    def again(self, work: Callable[[JournalStatements], _Result]) -> _Result:
         """Do work in a transaction of its own, and commit; the whole of it again where it collided with another.
 
         Raises:
@@ -147,7 +147,7 @@ class Connections:
         raise AssertionError  # the last attempt's collision is an `Unavailable`
 
     @contextmanager
-    def transaction(self, *, is_repeated: bool = False) -> Iterator[Statements]:
+    def transaction(self, *, is_repeated: bool = False) -> Iterator[JournalStatements]:
         """One transaction: it commits at the end of the block; an exception rolls it back.
 
         Args:
@@ -157,7 +157,7 @@ class Connections:
         connection.patience = self.patience
         try:
             try:
-                yield Statements(connection, self.schema)
+                yield JournalStatements(connection, self.schema)
                 connection.commit()
             except COLLISIONS:
                 if is_repeated:

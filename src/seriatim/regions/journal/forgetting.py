@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from seriatim.errors import UsageError
 from seriatim.kernel.time import NEVER
 from seriatim.regions.journal.operators import write_log
-from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.statements import JournalStatements
 
 __all__ = ["PORTION", "Forgotten", "log_purge", "others_outbox", "purge", "report"]
 
@@ -29,14 +29,14 @@ class Forgotten:
     numbers: int
 
 
-def others_outbox(statements: Statements, name: str, region: str) -> int | None:
+def others_outbox(statements: JournalStatements, name: str, region: str) -> int | None:
     """Since when nothing older is in the other region's outbox, as it has reported; a region reads this before it looks at its own queues."""
     rows = [one for one in statements.rows("read_regions", name=name) if one.region != region]
     return rows[0].outbox_since if len(rows) == 1 else None
 
 
 def report(
-    statements: Statements, name: str, region: str, incarnation: int, *, outbox_age: int, queue_age: int,
+    statements: JournalStatements, name: str, region: str, incarnation: int, *, outbox_age: int, queue_age: int,
     others: int | None,
 ) -> bool:  # fmt: skip
     """Note what a region still has.
@@ -61,7 +61,7 @@ def report(
 
 
 def purge(
-    statements: Statements, name: str, forget_after: int, *, without: str | None = None, after: tuple[str, str],
+    statements: JournalStatements, name: str, forget_after: int, *, without: str | None = None, after: tuple[str, str],
     most: int,
 ) -> tuple[Forgotten, tuple[str, str]]:  # fmt: skip
     """Forget at most so many sessions, and at most so many ids of numbers that are over.
@@ -107,7 +107,7 @@ def purge(
     return Forgotten(len(found), numbers), after
 
 
-def log_purge(statements: Statements, name: str, without: str, *, actor: str, reason: str, detail: str) -> None:
+def log_purge(statements: JournalStatements, name: str, without: str, *, actor: str, reason: str, detail: str) -> None:
     """Note that an operator has purged without the word of a region."""
     write_log(
         statements, name, None, None, actor=actor, action=f"purge without {without}", reason=reason, detail=detail

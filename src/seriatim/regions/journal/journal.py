@@ -19,7 +19,7 @@ from seriatim.regions.journal.connections import COLLISIONS, Connections, Journa
 from seriatim.regions.journal.forgetting import Forgotten
 from seriatim.regions.journal.operators import ActionResult, Recovery
 from seriatim.regions.journal.pipelines import Pipelines
-from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import (
     LONGEST_LEASE_S,
     MOST_CLAIMED,
@@ -52,7 +52,7 @@ class JournalTransaction:
     """
 
     connection: JournalConnection
-    _statements: Statements
+    _statements: JournalStatements
     _patience: float
 
     @contextmanager
@@ -190,7 +190,7 @@ class Journal:
             if not isinstance(value, str) or not value or "\0" in value:
                 raise UsageError(f"{shown(value, 80)} can't be the name of {what}", remedy="text, not empty")
 
-        def define(statements: Statements) -> None:
+        def define(statements: JournalStatements) -> None:
             columns = rules.as_columns()
             statements.do("define_queue", name=name, queue=queue, **columns)
             found = statements.rows("read_queue", name=name, queue=queue)[0]
@@ -612,5 +612,5 @@ class Journal:
         """What the journal knows of the regions of a name."""
         return self._again(lambda one: views.regions(one, name))
 
-    def _again(self, work: Callable[[Statements], _Result]) -> _Result:
+    def _again(self, work: Callable[[JournalStatements], _Result]) -> _Result:
         return self._connections.again(work)

@@ -1,7 +1,7 @@
 """Sessions under their locks: read with all that is known of their numbers, changed as the kernel decides, and written back as sets.
 
 A transaction does this once, so any number of sessions and messages take two round trips: one that notes unknown sessions, locks and reads, and one that
-writes. Statements that only compare and change a row (a completion, a heartbeat) don't need it.
+writes. JournalStatements that only compare and change a row (a completion, a heartbeat) don't need it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from seriatim.kernel import claims
 from seriatim.kernel.claims import EntryState
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.time import NEVER
-from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.statements import JournalStatements
 
 __all__ = ["OVER", "Entry", "LockedSessions", "Rules", "Session", "lock"]
 
@@ -92,7 +92,7 @@ class LockedSessions:
         claim_floor: versions of claims are above it.
     """
 
-    statements: Statements
+    statements: JournalStatements
     name: str
     queue: str
     rules: Rules
@@ -177,7 +177,7 @@ class LockedSessions:
 
 
 def lock(
-    statements: Statements, name: str, queue: str, sessions: Iterable[str], asked: Iterable[tuple[str, int]] = (), *,
+    statements: JournalStatements, name: str, queue: str, sessions: Iterable[str], asked: Iterable[tuple[str, int]] = (), *,
     opens: bool = False,
 ) -> LockedSessions:  # fmt: skip
     """Lock sessions, and read them.

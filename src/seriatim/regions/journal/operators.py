@@ -13,7 +13,7 @@ from seriatim.kernel import claims as rules
 from seriatim.kernel.claims import ALLOWED, Action, EntryState, State
 from seriatim.kernel.time import NEVER
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
-from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import KnownByBox
 
 __all__ = ["ActionResult", "Recovery", "act", "begin_recovery", "end_recovery", "raise_known", "write_log"]
@@ -56,7 +56,7 @@ class Recovery:
 
 
 def act(
-    statements: Statements, name: str, queue: str, session: str, action: Action, *, actor: str, reason: str,
+    statements: JournalStatements, name: str, queue: str, session: str, action: Action, *, actor: str, reason: str,
     through: int | None = None,
 ) -> ActionResult:  # fmt: skip
     """Do something with one session.
@@ -103,7 +103,7 @@ def act(
     return ActionResult(session, verb, found.done_through, State(found.state).name.lower(), detail)
 
 
-def begin_recovery(statements: Statements, name: str, *, actor: str, reason: str) -> Recovery:
+def begin_recovery(statements: JournalStatements, name: str, *, actor: str, reason: str) -> Recovery:
     """Begin a new incarnation, after the journal was restored or has lost something: all claims end.
 
     Args:
@@ -119,7 +119,7 @@ def begin_recovery(statements: Statements, name: str, *, actor: str, reason: str
     return Recovery(incarnation, stopped, 0)
 
 
-def raise_known(statements: Statements, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
+def raise_known(statements: JournalStatements, name: str, queue: str, known: Mapping[str, KnownByBox]) -> int:
     """Take over what boxes know of sessions; nothing is lowered. A claim of a number that is over ends.
 
     Args:
@@ -155,14 +155,14 @@ def raise_known(statements: Statements, name: str, queue: str, known: Mapping[st
     return raised
 
 
-def end_recovery(statements: Statements, name: str, done: Recovery, *, actor: str, reason: str) -> None:
+def end_recovery(statements: JournalStatements, name: str, done: Recovery, *, actor: str, reason: str) -> None:
     """Note what a recovery did."""
     detail = f"incarnation {done.incarnation}, sessions raised: {done.raised}, boxes asked: {', '.join(done.asked) or 'none'}"
     write_log(statements, name, None, None, actor=actor, action="recovered", reason=reason, detail=detail)
 
 
 def write_log(
-    statements: Statements, name: str, queue: str | None, session: str | None, *, actor: str, action: str, reason: str,
+    statements: JournalStatements, name: str, queue: str | None, session: str | None, *, actor: str, action: str, reason: str,
     detail: str,
 ) -> None:  # fmt: skip
     """Note what an operator did."""

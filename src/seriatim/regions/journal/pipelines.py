@@ -20,7 +20,7 @@ from seriatim.box.postgres.array_text import written
 from seriatim.errors import EnvironmentProblem, LeaseLost, SchemaMismatch, UsageError, shown
 from seriatim.regions.journal.connections import Connections, JournalConnection
 from seriatim.regions.journal.operators import write_log
-from seriatim.regions.journal.statements import Statements, send_all, statement
+from seriatim.regions.journal.statements import JournalStatements, send_all
 from seriatim.regions.journal.values import LONGEST_LEASE_S, Token
 
 __all__ = ["DeliveredView", "OutputTable", "PipelineClaim", "PipelineView", "Pipelines"]
@@ -170,7 +170,7 @@ class Pipelines:
             "former": None if former is None else former.id,
         }  # fmt: skip
 
-        def work(statements: Statements) -> PipelineClaim | PipelineView:
+        def work(statements: JournalStatements) -> PipelineClaim | PipelineView:
             _, taken, known = statements.several(
                 ("open_pipeline", {"name": pipeline}), ("claim_pipeline", asked),
                 ("list_pipelines", {"name": pipeline}), ends=True,
@@ -237,7 +237,7 @@ class Pipelines:
             "numbers": [through[one] for one in groups],
         }  # fmt: skip
 
-        def work(statements: Statements) -> None:
+        def work(statements: JournalStatements) -> None:
             connection = cast("JournalConnection", statements.connection)
             connection.patience = max(_WRITING_S, connection.patience or 0)
             try:
@@ -246,10 +246,10 @@ class Pipelines:
                         given = {f"c{at}": values for at, values in enumerate(rows.values())}
                         connection.execute(table.insertion(list(rows)), written(given))
                         send_all(connection)
-                    connection.execute(statement("raise_delivered", statements.schema), written(noted))
+                    connection.execute(statements.text("raise_delivered"), written(noted))
                     send_all(connection)
                     kept = {**_of(claim), "lease": claim.lease, "lost": _LOST}
-                    connection.execute(statement("keep_pipeline", statements.schema), kept)
+                    connection.execute(statements.text("keep_pipeline"), kept)
                     connection.commit()
             except errors.UniqueViolation as error:  # of the table: the numbers have no such key
                 connection.rollback()
@@ -307,7 +307,7 @@ class Pipelines:
             Unavailable: the journal can't be reached.
         """
 
-        def work(statements: Statements) -> DeliveredView:
+        def work(statements: JournalStatements) -> DeliveredView:
             found = statements.maybe("forget_delivered", pipeline=pipeline, destination=destination, group=group)
             if found is None:
                 raise UsageError(
@@ -333,7 +333,7 @@ class Pipelines:
         """
         names = list(table.columns)
 
-        def work(statements: Statements) -> None:
+        def work(statements: JournalStatements) -> None:
             try:
                 statements.connection.execute(table.insertion(names), {f"c{at}": "{}" for at in range(len(names))})
                 statements.connection.rollback()
@@ -343,7 +343,7 @@ class Pipelines:
 
         self._connections.again(work)
 
-    def _table_error(self, statements: Statements, table: OutputTable, error: psycopg.Error) -> Exception:
+    def _table_error(self, statements: JournalStatements, table: OutputTable, error: psycopg.Error) -> Exception:
         where = f"table {table.name} of {self._connections.place}"
         told = error.diag.message_primary or str(error)
         match error:
@@ -363,7 +363,7 @@ class Pipelines:
         return error
 
     @staticmethod
-    def _columns(statements: Statements, table: OutputTable) -> set[str]:
+    def _columns(statements: JournalStatements, table: OutputTable) -> set[str]:
         names = table.name.split(".")
         place = {"schema": names[0] if len(names) > 1 else None, "name": names[-1]}
         return {row.column_name for row in statements.rows("table_columns", **place)}

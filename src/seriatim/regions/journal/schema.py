@@ -1,30 +1,56 @@
 """The journal's schema: made at first use, and brought up to date; it has a version of its own.
 
-Two processes may make it at once, and there is no lock for that in all databases: whoever comes second finds what the first has made.
+``schema/tables.sql`` is the baseline; a later version is a file behind it, which is never edited: ``schema/0005_name.sql`` brings a
+journal to version 5. Two processes may make it at once, and there is no lock for that in all databases: the second one finds what the
+first one has made.
 """
 
 from __future__ import annotations
 
+import re
+from functools import cache
+from importlib import resources
 from uuid import uuid4
 
 import psycopg
 from psycopg import errors, sql
 
-from seriatim.errors import EnvironmentProblem, SchemaMismatch
-from seriatim.regions.journal.statements import Statements, version_script
+from seriatim.box.postgres.template import for_schema, template
+from seriatim.errors import BoxMigrated, EnvironmentProblem, SchemaMismatch
+from seriatim.regions.journal.statements import JournalStatements
 
-__all__ = ["DEFAULT_SCHEMA", "VERSION", "bring_up_to_date", "check"]
+__all__ = ["BASELINE", "DEFAULT_SCHEMA", "bring_up_to_date", "check", "newest", "scripts"]
 
 DEFAULT_SCHEMA = "seriatim_journal"
-_VERSIONS = ("0001_journal.sql", "0002_pipelines.sql", "0003_indexes_of_sessions.sql")
-#: The version that this seriatim works with.
-VERSION = len(_VERSIONS)
-#: What whoever comes second is told, of a schema, a table or a row.
+_PACKAGE = "seriatim.regions.journal"
+#: The version of the baseline. A journal of the one before has the same tables, and is taken over as it is; an older one is upgraded by
+#: this commit first.
+BASELINE = 4
+_FORMER_COMMIT = "8473f540"
+_STEP = re.compile(r"(\d{4})_[a-z0-9_]+\.sql")
+#: What the second process is told, of a schema, a table or a row.
 _THERE_ALREADY = (errors.DuplicateSchema, errors.DuplicateTable, errors.UniqueViolation, errors.SerializationFailure)
 _TRIES = 5
 
 
-def check(statements: Statements) -> None:
+@cache
+def scripts() -> dict[int, str]:
+    """The SQL that brings a journal to each version, from none or from the version before it; templates of the schema's name."""
+    names = (file.name for file in resources.files(_PACKAGE).joinpath("schema").iterdir())
+    steps = {
+        int(found[1]): template(_PACKAGE, f"schema/{found[0]}")
+        for found in map(_STEP.fullmatch, sorted(names))
+        if found
+    }
+    return {BASELINE: template(_PACKAGE, "schema/tables.sql"), **steps}
+
+
+def newest() -> int:
+    """The version that this seriatim works with."""
+    return max(scripts())
+
+
+def check(statements: JournalStatements) -> None:
     """Refuse a schema that this seriatim can't work with.
 
     Raises:
@@ -36,30 +62,30 @@ def check(statements: Statements) -> None:
             f"there is no journal in the schema {statements.schema}",
             remedy="is it the right database and schema? it is made at first use by a process that may make it",
         )
-    _refuse_newer(version, statements.schema)
-    if version < VERSION:
+    _refuse(version, statements.schema)
+    if version < newest():
         raise SchemaMismatch(
-            f"the journal in the schema {statements.schema} has version {version}, and this seriatim works with {VERSION}",
+            f"the journal in the schema {statements.schema} has version {version}, and this seriatim works with {newest()}",
             remedy="open it by a role that may change it",
         )
 
 
-def bring_up_to_date(statements: Statements) -> None:
+def bring_up_to_date(statements: JournalStatements) -> None:
     """Make the journal, or bring it to the present version; does nothing if it has that.
 
     Raises:
-        SchemaMismatch: the schema is newer, or isn't a journal.
+        SchemaMismatch: the schema is newer, too old, or isn't a journal.
         EnvironmentProblem: the role may not make it.
     """
     for _ in range(_TRIES):
         version = _version(statements)
         if version is not None:
-            _refuse_newer(version, statements.schema)
-            if version == VERSION:
+            _refuse(version, statements.schema)
+            if version == newest():
                 statements.connection.rollback()
                 return
         try:
-            _make(statements, version or 0)
+            _make(statements, version)
             statements.connection.commit()
         except _THERE_ALREADY:
             statements.connection.rollback()
@@ -73,20 +99,24 @@ def bring_up_to_date(statements: Statements) -> None:
     check(statements)
 
 
-def _make(statements: Statements, version: int) -> None:
+def _make(statements: JournalStatements, version: int | None) -> None:
     connection = statements.connection
-    if version == 0:
+    if version is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(statements.schema)))
-    for file in _VERSIONS[version:]:
-        connection.execute(version_script(file, statements.schema))
-    if version == 0:
-        statements.do("begin_journal", id=str(uuid4()), version=VERSION)
+    reached = (
+        BASELINE - 1 if version is None else max(version, BASELINE)
+    )  # the tables of the version before are those of the baseline
+    for number, text in scripts().items():
+        if number > reached:
+            connection.execute(for_schema(text, statements.schema))
+    if version is None:
+        statements.do("begin_journal", id=str(uuid4()), version=newest())
     else:
-        statements.do("set_version", version=VERSION)
+        statements.do("set_version", version=newest())
 
 
-def _version(statements: Statements) -> int | None:
-    found = statements.rows("find_schema", schema=statements.schema)[0]
+def _version(statements: JournalStatements) -> int | None:
+    found = statements.one("find_schema", schema=statements.schema)
     if not found.is_there:
         return None
     if not found.is_journal:
@@ -104,9 +134,14 @@ def _version(statements: Statements) -> int | None:
     return None if row is None else int(row.version)
 
 
-def _refuse_newer(version: int, schema: str) -> None:
-    if version > VERSION:
-        raise SchemaMismatch(
-            f"the journal in the schema {schema} has version {version}, and this seriatim knows {VERSION} at most",
+def _refuse(version: int, schema: str) -> None:
+    if version > newest():
+        raise BoxMigrated(
+            f"the journal in the schema {schema} has version {version}, and this seriatim knows {newest()} at most",
             remedy="a newer seriatim has changed it: pip install --upgrade seriatim",
+        )
+    if version < BASELINE - 1:
+        raise SchemaMismatch(
+            f"the journal in the schema {schema} has version {version}, and this seriatim upgrades those from {BASELINE - 1} on",
+            remedy=f"upgrade it with the commit {_FORMER_COMMIT} of seriatim first, and then with this one",
         )

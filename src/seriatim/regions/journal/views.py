@@ -9,7 +9,7 @@ from typing import Any
 from seriatim.errors import UsageError
 from seriatim.kernel.claims import EntryState, State
 from seriatim.kernel.time import NEVER
-from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import QueueRules
 
 __all__ = [
@@ -162,7 +162,7 @@ class RegionView:
 
 
 def sessions(
-    statements: Statements, *, name: str | None = None, queue: str | None = None, session: str | None = None,
+    statements: JournalStatements, *, name: str | None = None, queue: str | None = None, session: str | None = None,
     not_idle: bool = False, stands: bool = False, most: int = 100,
 ) -> list[SessionView]:  # fmt: skip
     """Sessions, by their keys.
@@ -183,14 +183,14 @@ def sessions(
 
 
 def known_sessions(
-    statements: Statements, name: str, after: tuple[str, str], most: int
+    statements: JournalStatements, name: str, after: tuple[str, str], most: int
 ) -> list[tuple[str, str, int, int]]:
     """The queue, the session, the highest number and through which number all is over, of the sessions behind one, by their keys."""
     rows = statements.rows("known_sessions", name=name, queue=after[0], session=after[1], most=most)
     return [(one.queue, one.session, max(one.sent_through, one.done_through), one.done_through) for one in rows]
 
 
-def entries(statements: Statements, name: str, queue: str, session: str, most: int = 100) -> list[EntryView]:
+def entries(statements: JournalStatements, name: str, queue: str, session: str, most: int = 100) -> list[EntryView]:
     """What is noted of the newest numbers of a session, the highest first."""
     (found,) = sessions(statements, name=name, queue=queue, session=session) or (None,)
     rows = statements.rows("list_entries", name=name, queue=queue, session=session, most=most)
@@ -204,7 +204,7 @@ def entries(statements: Statements, name: str, queue: str, session: str, most: i
 
 
 def log(
-    statements: Statements, *, name: str | None = None, queue: str | None = None, session: str | None = None,
+    statements: JournalStatements, *, name: str | None = None, queue: str | None = None, session: str | None = None,
     most: int = 100,
 ) -> list[LogEntry]:  # fmt: skip
     """What operators did, the latest first."""
@@ -214,7 +214,7 @@ def log(
     ]
 
 
-def regions(statements: Statements, name: str) -> list[RegionView]:
+def regions(statements: JournalStatements, name: str) -> list[RegionView]:
     """What the journal knows of the regions of a name."""
     return [
         RegionView(one.region, one.incarnation, *map(_time, (one.outbox_since, one.queue_since, one.reported_at)))
@@ -222,12 +222,12 @@ def regions(statements: Statements, name: str) -> list[RegionView]:
     ]
 
 
-def counts(statements: Statements, name: str) -> SessionCounts:
+def counts(statements: JournalStatements, name: str) -> SessionCounts:
     """The sessions of a name in numbers."""
     return SessionCounts(*statements.rows("count_sessions", name=name)[0])
 
 
-def rules(statements: Statements, name: str, queue: str) -> QueueRules:
+def rules(statements: JournalStatements, name: str, queue: str) -> QueueRules:
     """What holds for a queue.
 
     Raises:

@@ -13,14 +13,14 @@ from seriatim.kernel.claims import EntryState
 from seriatim.kernel.time import NEVER
 from seriatim.kernel.votes import Vote
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, lock
-from seriatim.regions.journal.statements import Statements
+from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import Holder, Numbered, Reservation, VoteAnswer
 
 __all__ = ["bar", "confirm", "done_of", "fence", "holders_of", "numbers_of", "reserve", "through_of", "vote"]
 
 
 def vote(
-    statements: Statements, name: str, queue: str, asked: Sequence[Numbered], counted: Mapping[str, int]
+    statements: JournalStatements, name: str, queue: str, asked: Sequence[Numbered], counted: Mapping[str, int]
 ) -> list[VoteAnswer]:
     """Vote on numbers for messages: all numbers of a session, or none.
 
@@ -66,7 +66,12 @@ def vote(
 
 
 def bar(
-    statements: Statements, name: str, queue: str, asked: Sequence[Numbered], counted: Mapping[str, int], age: int
+    statements: JournalStatements,
+    name: str,
+    queue: str,
+    asked: Sequence[Numbered],
+    counted: Mapping[str, int],
+    age: int,
 ) -> list[Vote]:
     """Bar messages from their numbers, so that they may get others: a number of which nothing is known is void from then on.
 
@@ -109,7 +114,7 @@ def bar(
     return [Vote(one) for one in found]
 
 
-def through_of(statements: Statements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
+def through_of(statements: JournalStatements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
     """The highest number that the journal knows of each session; those that it doesn't know aren't there."""
     if not sessions:
         return {}
@@ -117,7 +122,7 @@ def through_of(statements: Statements, name: str, queue: str, sessions: Sequence
     return {key: _through(locked, key) for key in locked.sessions}
 
 
-def done_of(statements: Statements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
+def done_of(statements: JournalStatements, name: str, queue: str, sessions: Sequence[str]) -> dict[str, int]:
     """Through which number each session is over, as the journal knows; those that it doesn't know aren't there."""
     if not sessions:
         return {}
@@ -125,7 +130,9 @@ def done_of(statements: Statements, name: str, queue: str, sessions: Sequence[st
     return {key: one.done_through for key, one in locked.sessions.items()}
 
 
-def holders_of(statements: Statements, name: str, queue: str, numbers: Sequence[tuple[str, int]]) -> list[Holder]:
+def holders_of(
+    statements: JournalStatements, name: str, queue: str, numbers: Sequence[tuple[str, int]]
+) -> list[Holder]:
     """Whose numbers of sessions are, for each a `Holder`."""
     if not numbers:
         return []
@@ -143,7 +150,7 @@ def holders_of(statements: Statements, name: str, queue: str, numbers: Sequence[
 
 
 def numbers_of(
-    statements: Statements, name: str, queue: str, messages: Sequence[tuple[str, str]]
+    statements: JournalStatements, name: str, queue: str, messages: Sequence[tuple[str, str]]
 ) -> dict[tuple[str, str], int]:
     """The numbers that messages have, by session and id; those of which the journal knows none aren't there."""
     if not messages:
@@ -157,7 +164,7 @@ def numbers_of(
 
 
 def reserve(
-    statements: Statements, name: str, queue: str, counts: Mapping[str, int], lease: int
+    statements: JournalStatements, name: str, queue: str, counts: Mapping[str, int], lease: int
 ) -> dict[str, list[Reservation]]:
     """Reserve the next numbers of sessions; those that aren't confirmed before their lease ends are over without a message.
 
@@ -193,7 +200,7 @@ def reserve(
 
 
 def confirm(
-    statements: Statements, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]
+    statements: JournalStatements, name: str, queue: str, kept: Sequence[tuple[Reservation, Numbered]]
 ) -> list[Reservation]:
     """Confirm reservations, each for its message. A message that has a number in its session isn't given a second one.
 
@@ -218,12 +225,12 @@ def confirm(
     return [one for one, _ in kept if (one.session, one.number) not in confirmed]
 
 
-def fence(statements: Statements, name: str, region: str, incarnation: int) -> None:
+def fence(statements: JournalStatements, name: str, region: str, incarnation: int) -> None:
     """Note the incarnation of a region's box: votes of an earlier one count no more, nor what it has reported."""
     statements.do("fence", name=name, region=region, incarnation=incarnation)
 
 
-def _is_stale(statements: Statements, name: str, counted: Mapping[str, int]) -> bool:
+def _is_stale(statements: JournalStatements, name: str, counted: Mapping[str, int]) -> bool:
     """Whether a call counts the vote of a box that was restored since. If not, no such box learns the numbers before the transaction ends."""
     if not counted:
         return False

@@ -6,8 +6,8 @@ SET
     state = CASE WHEN %(ends)s::boolean THEN 0 ELSE 1 END,
     claim = CASE WHEN %(ends)s::boolean THEN NULL ELSE claim END,
     region = CASE WHEN %(ends)s::boolean THEN NULL ELSE region END,
-    lease_until = CASE WHEN %(ends)s::boolean THEN NULL ELSE {now} + %(lease)s::bigint END,
-    used_at = {now}
+    lease_until = CASE WHEN %(ends)s::boolean THEN NULL ELSE {STATEMENT_US} + %(lease)s::bigint END,
+    used_at = {STATEMENT_US}
 WHERE name = %(name)s AND queue = %(queue)s AND session = %(session)s
     AND state = 1 AND claim = %(claim)s AND version = %(version)s AND done_through = %(before)s
 RETURNING done_through

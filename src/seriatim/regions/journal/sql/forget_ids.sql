@@ -6,7 +6,7 @@ USING (
     FROM {schema}.entries AS one
     JOIN {schema}.sessions AS known
         ON known.name = one.name AND known.queue = one.queue AND known.session = one.session
-    WHERE one.name = %(name)s AND one.number <= known.done_through AND one.changed_at <= {now} - %(forget_after)s::bigint
+    WHERE one.name = %(name)s AND one.number <= known.done_through AND one.changed_at <= {STATEMENT_US} - %(forget_after)s::bigint
     LIMIT %(most)s
 ) AS old
 WHERE entry.name = %(name)s AND entry.queue = old.queue AND entry.session = old.session AND entry.number = old.number

@@ -2,7 +2,7 @@
 -- Caller: pipelines.py. Locks: the pipeline, until that commit; nobody who stands still between the two holds it. Index: the key.
 WITH kept AS (
     UPDATE {schema}.pipelines
-    SET lease_until = greatest(lease_until, {now} + %(lease)s::bigint)
+    SET lease_until = greatest(lease_until, {STATEMENT_US} + %(lease)s::bigint)
     WHERE name = %(name)s AND claim = %(claim)s AND version = %(version)s
     RETURNING version
 )

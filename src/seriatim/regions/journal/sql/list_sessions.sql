@@ -4,7 +4,7 @@ SELECT
     known.name, known.queue, known.session, known.done_through, known.sent_through, known.state, known.version,
     known.region, known.claim, known.lease_until, known.hole_since, known.take_overs, known.conflicts, known.used_at,
     known.done_through + queue.increment AS next_number, queue.hole_timeout,
-    entry.state AS entry_state, entry.message_id, entry.attempts, entry.due_at, entry.fault, {now} AS now
+    entry.state AS entry_state, entry.message_id, entry.attempts, entry.due_at, entry.fault, {STATEMENT_US} AS now
 FROM {schema}.sessions AS known
 JOIN {schema}.queues AS queue ON queue.name = known.name AND queue.queue = known.queue
 LEFT JOIN {schema}.entries AS entry

@@ -5,7 +5,7 @@ INSERT INTO {schema}.sessions (
 )
 SELECT
     queue.name, queue.queue, asked.session, queue.start - queue.increment, queue.start - queue.increment, 0, 0,
-    queue.forgotten_before, 0, 0, {now}
+    queue.forgotten_before, 0, 0, {STATEMENT_US}
 FROM unnest(%(sessions)s::text[]) AS asked (session)
 CROSS JOIN {schema}.queues AS queue
 WHERE queue.name = %(name)s AND queue.queue = %(queue)s

@@ -13,7 +13,7 @@ WITH held AS (
     FOR UPDATE OF known
 )
 UPDATE {schema}.sessions AS known
-SET lease_until = {now} + held.lease
+SET lease_until = {STATEMENT_US} + held.lease
 FROM held
 WHERE known.name = held.name AND known.queue = held.queue AND known.session = held.session
     AND known.state = 1 AND known.claim = held.claim AND known.version = held.version

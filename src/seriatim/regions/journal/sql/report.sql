@@ -2,8 +2,8 @@
 -- Caller: forgetting.py. Index: the key.
 INSERT INTO {schema}.regions (name, region, incarnation, outbox_since, queue_since, reported_at)
 VALUES (
-    %(name)s, %(region)s, %(incarnation)s, {now} - %(outbox_age)s::bigint,
-    least({now} - %(queue_age)s::bigint, %(others)s::bigint), {now}
+    %(name)s, %(region)s, %(incarnation)s, {STATEMENT_US} - %(outbox_age)s::bigint,
+    least({STATEMENT_US} - %(queue_age)s::bigint, %(others)s::bigint), {STATEMENT_US}
 )
 ON CONFLICT (name, region) DO UPDATE SET
     incarnation = excluded.incarnation, outbox_since = excluded.outbox_since, queue_since = excluded.queue_since,

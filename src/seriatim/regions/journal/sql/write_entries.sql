@@ -5,7 +5,7 @@ INSERT INTO {schema}.entries (
 )
 SELECT
     %(name)s, %(queue)s, new.session, new.number, new.first_number, new.state, new.message_id, new.digest, new.attempts,
-    new.due_at, new.reservation, new.fault, {now}
+    new.due_at, new.reservation, new.fault, {STATEMENT_US}
 FROM unnest(
     %(sessions)s::text[], %(numbers)s::bigint[], %(first)s::bigint[], %(states)s::smallint[], %(ids)s::text[],
     %(digests)b::bytea[], %(attempts)s::integer[], %(due)s::bigint[], %(reservations)s::text[], %(faults)s::text[]

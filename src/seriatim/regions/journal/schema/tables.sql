@@ -24,6 +24,8 @@ CREATE TABLE {schema}.queues (
 );
 
 -- All numbers of a session up to `done_through` are over. `sent_through`: the highest number that the journal knows.
+-- Each message changes the state and the last use of its session twice. With an index over these every change would write all
+-- indexes anew; without one it writes none (PostgreSQL's heap-only tuples). Lists, and the forgetting of sessions, go by the key.
 CREATE TABLE {schema}.sessions (
     name text NOT NULL,
     queue text NOT NULL,
@@ -42,8 +44,6 @@ CREATE TABLE {schema}.sessions (
     used_at bigint NOT NULL,
     PRIMARY KEY (name, queue, session)
 );
-CREATE INDEX sessions_not_idle ON {schema}.sessions (name, queue, session) WHERE state <> 0;
-CREATE INDEX sessions_by_use ON {schema}.sessions (name, used_at);
 
 -- What is known of single numbers, or of the numbers from `first_number` to `number` if they were skipped together. `digest`: the SHA-256 of type, content
 -- type and body. `due_at`: the next attempt, or the end of a reservation, whose id is `reservation`.
@@ -89,3 +89,25 @@ CREATE TABLE {schema}.operator_log (
     detail text NOT NULL
 );
 CREATE INDEX operator_log_of_session ON {schema}.operator_log (name, queue, session, at);
+
+-- Pipelines that run once in each region, of which one delivers at a time: who has the lease. `claim`: the holder's random id.
+CREATE TABLE {schema}.pipelines (
+    name text PRIMARY KEY,
+    version bigint NOT NULL,
+    claim text,
+    region text,
+    holder text,
+    lease_until bigint,
+    held_since bigint,
+    take_overs bigint NOT NULL
+);
+
+-- What they have delivered: of a group of a destination all numbers up to `through`.
+CREATE TABLE {schema}.delivered (
+    pipeline text NOT NULL,
+    destination text NOT NULL,
+    group_key text NOT NULL,
+    through bigint NOT NULL,
+    delivered_at bigint NOT NULL,
+    PRIMARY KEY (pipeline, destination, group_key)
+);
