@@ -1,1 +1,1 @@
-"""The message box: its API, and its implementation in a PostgreSQL schema. Only this package uses `psycopg`."""
+"""The message box: its API, and its implementation in a PostgreSQL schema."""

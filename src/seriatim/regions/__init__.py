@@ -1,1 +1,1 @@
-"""Two regions: sessions that are sent to the boxes of both, and worked on once. So far: the journal that both share."""
+"""Two regions: sessions that are sent to the boxes of both, and worked on once."""
