@@ -674,3 +674,94 @@ def test_a_result_calls_nobody_at_the_gate_before_its_place_is_closed(gated):
     waiting = "SELECT 1 FROM {schema}.requests WHERE queue_id = %s AND action = 'look'"
     assert len(rows(gated, waiting, queues["out"])) == 1
     assert received(gated) == [("a", 1, False)]
+
+
+# ---- behind a hole
+
+
+@pytest.fixture(params=["fifo", "unordered"])
+def holey(request, moving):
+    """Origin queues of both kinds, of which single places can stay open."""
+    moving.define(WORK if request.param == "fifo" else replace(WORK, policy=sq.Unordered()))
+    moving.define(replace(WORK, policy=sq.Fifo() if request.param == "fifo" else sq.Unordered(), through=["price"]))
+    yield moving
+    assert invariants.broken(moving) == []
+
+
+def worked_on(box, *answers):
+    """Work on so many messages, one at a time, whichever they are."""
+    for nth, its in enumerate(answers, 1):
+        with box.session() as tx:
+            (message,) = tx.receive("work", limit=1)
+            assert message.context["n"] == nth
+            for one in its.split():
+                tx.publish(result(one), cause=message)
+
+
+def looked(box):
+    """What leaves, after everybody has looked: nothing waits that no place keeps, and no clock."""
+    box.tick()
+    assert invariants.broken(box) == []
+    return [name for name, _, _ in received(box)]
+
+
+def test_all_that_is_closed_leaves_after_a_hole_was_skipped(holey):
+    clock = Clock(holey)
+    publish(holey, 7)
+    worked_on(holey, "x1", "x2", "p3", "x4", "x5", "", "x7")
+    assert looked(holey) == ["x1", "x2"]
+    clock.move(7)
+    assert looked(holey) == ["x4", "x5", "x7"]
+    assert skipped(holey) == [(3, 3)]
+    assert looked(holey) == []
+
+
+def test_each_of_several_holes_has_its_clock(holey):
+    clock = Clock(holey)
+    publish(holey, 9)
+    worked_on(holey, "p1", "x2", "x3", "p4", "", "p6", "x7", "x8", "p9")
+    assert looked(holey) == []
+    clock.move(7)
+    assert looked(holey) == ["x2", "x3"]
+    clock.move(7)
+    assert looked(holey) == []  # the fifth place was void
+    clock.move(7)
+    assert looked(holey) == ["x7", "x8"]
+    assert skipped(holey) == [(6, 6), (4, 4), (1, 1)]
+    work(holey, "x9", queue="price", group="p9")
+    assert looked(holey) == ["x9"]
+
+
+def test_reports_of_a_hole_come_first(holey):
+    holey.define(replace(OUT, policy=sq.Standard(hole_timeout=6, hole_retries=2, on_hole="skip")))
+    clock = Clock(holey)
+    publish(holey, 4)
+    worked_on(holey, "p1", "x2", "x3", "x4")
+    assert looked(holey) == []
+    for _ in range(2):
+        clock.move(7)
+        assert looked(holey) == []
+    clock.move(7)
+    assert looked(holey) == ["x2", "x3", "x4"]
+
+
+def test_an_operator_skips_a_hole_with_much_behind_it(holey):
+    holey.define(replace(OUT, policy=sq.Standard(hole_timeout=6, on_hole="wait")))
+    publish(holey, 5)
+    worked_on(holey, "p1", "x2", "x3", "p4", "x5")
+    assert looked(holey) == []
+    groups.skip_hole(holey, "out", "a", **BY)
+    assert looked(holey) == ["x2", "x3"]
+    groups.skip_hole(holey, "out", "a", **BY)
+    assert looked(holey) == ["x5"]
+
+
+def test_a_receiver_that_waits_gets_what_is_behind_a_hole(holey):
+    clock = Clock(holey)
+    publish(holey, 4)
+    worked_on(holey, "p1", "x2", "x3", "x4")
+    assert received(holey) == []
+    clock.move(7)
+    with holey.session() as tx:
+        assert [one.context["of"] for one in tx.receive("out", limit=1)] == ["x2"]
+    assert [name for name, _, _ in received(holey, limit=1)] == ["x3", "x4"]

@@ -124,6 +124,9 @@ class TurnReading:
         begun = self.read(queue, locked, at_most, forced=ends)
         if isinstance(begun.turn, GateTurn):
             begun.turn.skip_holes(ends, under_way)
+            # A turn reads closed places up to the first one behind a hole; the others have to be looked at behind this turn.
+            moved = [key for key, end in zip(locked.keys, ends, strict=True) if end is not None]
+            self._transaction.do("look_at_places", of_gate=queue.queue_id, of_groups=moved)
         return begun
 
     def under_way(self, queue: BoxQueue, locked: LockedGroups, through: Sequence[int | None]) -> list[Ints]:

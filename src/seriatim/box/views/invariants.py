@@ -64,12 +64,14 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
 
     The laws: each message that a group took in is decided or held. Each released message, from the first one that isn't
     done, is queued, in hand or dead. (Done messages have left the box, so a stolen first message can't be told from
-    them.) A group with queued messages has a time for its next turn. In the spool each reference has its message, and each
+    them.) A group with queued messages has a time for its next turn. A closed place at a gate waits for an open one, or for
+    the clock of a hole. In the spool each reference has its message, and each
     message has a ticket and a reference. The messages of a lease exist and aren't done.
     """
     groups = transaction.rows("audit_groups", most=most)
     released = transaction.rows("audit_released", most=most)
     asleep = transaction.rows("audit_ready", most=most)
+    kept = transaction.rows("audit_places", most=most)
     leases = transaction.rows("audit_leases", most=most)
     told = [_released(*row) for row in released]
     return (
@@ -81,6 +83,10 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
         + [
             f"queue {queue!r}, group {group!r}: {counted(messages, 'message is', 'messages are')} queued, and nothing says when they are next"
             for queue, group, messages in asleep
+        ]
+        + [
+            f"queue {queue!r}, group {group!r}: the results of place {number:,} wait at the gate, and no open place and no clock is before them"
+            for queue, group, number in kept
         ]
         + [
             f"queue {queue!r}, group {group!r}: the lease {token} of {worker} has {missing:,} missing messages"
