@@ -152,3 +152,30 @@ def test_a_group_that_is_stopped_at_the_gate_stays_so(made):
     assert received(box) == []
     groups.resume(box, "out", "a", **BY)
     assert told(box) == ([("c", 3, False)], [])
+
+
+def test_groups_of_before_and_of_now_are_judged_together(made):
+    """The groups that are begun behind the numbers given before count no voids yet; turns give them that count."""
+    box = made(replace(FIFO, gate=None))
+    for key in "abc":
+        finished_of(box, key)
+    box.define(FIFO)
+    answered(box, "a")
+    assert received(box) == [("a", 1, False)]
+    answered(box, *"abc")
+    assert box.tick().groups == 3
+    assert sorted(name for name, _, _ in received(box)) == ["a", "b", "c"]
+
+
+def answered(box, *keys):
+    for key in keys:
+        publish(box, 1, key)
+        with box.session() as tx:
+            (message,) = tx.receive("work", group=key)
+            tx.publish(sq.Message(type="done", context={"of": key, "to": "out"}), cause=message)
+
+
+def finished_of(box, key):
+    publish(box, 2, key)
+    with box.session() as tx:
+        assert len(list(tx.receive("work", group=key, limit=2))) == 2

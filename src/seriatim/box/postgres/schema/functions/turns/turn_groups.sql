@@ -13,7 +13,7 @@ BEGIN
     RETURN QUERY
     SELECT
         group_key, incarnation, ARRAY[flags, first, next, mark, last, ordinal, since, reports, clock, suspects, suspect], skipped,
-        arrivals, decided,
+        arrivals, (decided || 0::bigint)[:8], -- a group counts voids since its queue is a gate: all are as long
         encode(remembered, 'base64')
     FROM {schema}.known_groups
     WHERE queue_id = of_queue AND group_key = ANY (of_groups);
