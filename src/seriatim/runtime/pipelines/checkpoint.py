@@ -41,7 +41,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seriatim.errors import CheckpointMismatch, EnvironmentProblem, UsageError
+from seriatim.errors import CheckpointMismatch, EnvironmentProblem, NotFound, UsageError
 from seriatim.pipeline.declared.pipeline import BOX, Destination, Pipeline, Receive
 from seriatim.pipeline.files.pipeline_file import examine, load
 from seriatim.pipeline.text.log_fields import fields
@@ -641,7 +641,7 @@ def _check_abandoned(names: Collection[str], pipeline: Pipeline, known: Collecti
             what = f"destination {name!r} is in the pipeline file"
             raise UsageError(what, where="--abandon", remedy="take it out of the file, or leave out --abandon")
         if name not in known:
-            raise UsageError(
+            raise NotFound(
                 f"the checkpoint has no destination {name!r}", where="--abandon", remedy=likely(name, known)
             )
 
