@@ -131,9 +131,7 @@ def _to_buckets(pipeline: Pipeline, checkpoint: Checkpoint, buckets: int, lock: 
         made = checkpoint.root.absolute() / folder
         made.mkdir()
         with pipeline_session({**pipeline.spark, **known.splitting}, checkpoint, lock, verbose=False) as session:
-            cut_state(
-                session, checkpoint.query, pipeline, known.buckets, buckets, known.history, made, by_key=known.by_key
-            )
+            cut_state(session, checkpoint.query, pipeline, layout=known.layout, to=buckets, folder=made)
     checkpoint.note_move(pipeline, buckets, folder)
 
 

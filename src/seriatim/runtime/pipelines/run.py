@@ -268,12 +268,13 @@ def _start(
         # One batch ahead is right: the entry in Spark's log that begins it may be lost with the power.
         sink.check_age(checkpoint.last_begun() + 1)
         frame = decided(
-            session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling,
-            history=identity.history,
-            by_key=identity.by_key,
-            moved=identity.moved,
+            session,
+            pipeline,
+            layout=identity.layout,
+            control=checkpoint.control,
+            calling=calling,
             stamp_buckets=identity.stamp_buckets,
-        )  # fmt: skip
+        )
         return start(
             frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s,
             available_now=available_now, before=before,
@@ -290,7 +291,7 @@ def _folders(pipeline: Pipeline, checkpoint: Checkpoint) -> Folders:
 
 
 def _keep_first_numbers(session: Any, identity: Identity, destination: Destination, folder: Path) -> None:
-    keep_first_numbers_of(session, destination, identity.buckets, folder, by_key=identity.by_key)
+    keep_first_numbers_of(session, destination, identity.layout, folder)
 
 
 class _Query:
