@@ -7,7 +7,7 @@ Owns the parameters and their checks. Other modules apply the policies (``standa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 from seriatim.errors import PolicyError, UsageError, shown
@@ -117,6 +117,7 @@ class Standard:
     """
 
     start: int | Literal["first"] = 1
+    _: KW_ONLY
     increment: int = 1
     hole_timeout: Duration | None = None
     hole_retries: int = 0
@@ -174,6 +175,7 @@ class BestEffort:
     """
 
     by: Literal["number", "time"] = "number"
+    _: KW_ONLY
     window: Duration | None = None
     buffer: float = 0.10
     max_rows: int | None = None

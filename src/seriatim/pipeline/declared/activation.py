@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 from seriatim.errors import UsageError, shown
@@ -58,6 +58,7 @@ class Activation:
     """
 
     handler: str | None = None
+    _: KW_ONLY
     minimum: int = 0
     maximum: int = 1
     batch: bool = False

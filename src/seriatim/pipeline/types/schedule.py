@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import takewhile
 from typing import Any, Literal, Self, get_args
@@ -59,6 +59,7 @@ class Schedule:
     name: str
     cron: str
     type: str
+    _: KW_ONLY
     timezone: str = "UTC"
     body: bytes = field(default=b"", repr=False)
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)

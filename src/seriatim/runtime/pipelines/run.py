@@ -128,7 +128,7 @@ def run(
         tally.begin(begun=checkpoint.last_begun(), committed=checkpoint.last_committed())
         if identity.moved is not None and not identity.is_woken:
             tally.gather(bucket_ids(identity.buckets)[0])
-        watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell, looked)
+        watch = _Watch(pipeline, checkpoint, tally, stop=stop, report=progress, tell=tell, looked=looked)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
         with (
@@ -138,7 +138,7 @@ def run(
             stop.listening(),
         ):
             watch.lease = lease
-            query_of = partial(_query, session, checkpoint, identity, fence, tally, lease)
+            query_of = partial(_query, session, checkpoint, identity, fence=fence, tally=tally, lease=lease)
             attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
             former = checkpoint.former(pipeline)
             if former is not None:
@@ -158,7 +158,7 @@ def run(
             gone = watch.abandoned(identity.history.gone)
             if gone or identity.moved is not None or tally.is_lost:
                 checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
-            query_of = partial(_query, session, checkpoint, identity, fence, tally, lease)
+            query_of = partial(_query, session, checkpoint, identity, fence=fence, tally=tally, lease=lease)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s
             query = query_of(pipeline, attempts(), trigger_s=trigger_s, available_now=drain)
             try:
@@ -225,12 +225,12 @@ def _query(
     session: Any,
     checkpoint: Checkpoint,
     identity: Identity,
-    fence: int,
-    tally: Tally,
-    lease: PipelineLease | None,
     pipeline: Pipeline,
     attempts: Attempts,
     *,
+    fence: int,
+    tally: Tally,
+    lease: PipelineLease | None,
     trigger_s: float | None,
     available_now: bool = False,
 ) -> _Query:
@@ -390,6 +390,7 @@ class _Watch:
         pipeline: Pipeline,
         checkpoint: Checkpoint,
         tally: Tally,
+        *,
         stop: Stop,
         report: Report | None,
         tell: Tell | None,
