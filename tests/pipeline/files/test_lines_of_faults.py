@@ -5,6 +5,7 @@ Names and values are words that are parameters, too, so that a reader that looks
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from seriatim.errors import UsageError
+from seriatim.errors import PolicyError, UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.box_settings import BoxSettings
@@ -483,3 +484,9 @@ def refusal(call: Callable[[], object]) -> UsageError | None:
     except UsageError as error:
         return error
     return None
+
+
+def test_an_error_keeps_its_arguments_on_its_way_from_a_process():
+    error = PolicyError("wrong", where="here", remedy="mend it", argument=("window", "max_rows"))
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), str(again), again.arguments) == (PolicyError, str(error), ("window", "max_rows"))
