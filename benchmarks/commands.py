@@ -19,7 +19,7 @@ from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.operator_log import OperatorLog
 from seriatim.spark.deliver.stage import Folders, Sink, start
 from seriatim.spark.query import decided
-from seriatim.spark.state.buckets import DEFAULT_BUCKETS
+from seriatim.spark.state.state_layout import StateLayout
 
 __all__ = ["commanding"]
 
@@ -49,7 +49,7 @@ def _run(spark: SparkSession, root: Path, name: str, *, commanded: bool) -> Timi
         if commanded and batch < BATCHES - 1:  # a batch with commands alone is no part of the measurement
             log.append([one.entry() for one in _commands(batch)])
 
-    frame = decided(spark, pipeline, buckets=DEFAULT_BUCKETS, control=checkpoint.control)
+    frame = decided(spark, pipeline, layout=StateLayout(), control=checkpoint.control)
     query = start(frame, sink, name="pipelines", checkpoint=checkpoint.query, trigger_s=0.0, before=before)
     try:
         timing = timed(query, BATCHES, name)

@@ -22,7 +22,7 @@ from seriatim.spark.deliver.stage import Folders, Sink, start
 from seriatim.spark.query import decided
 from seriatim.spark.receive.stage import receive
 from seriatim.spark.stamp.stage import stamp_locations
-from seriatim.spark.state.buckets import DEFAULT_BUCKETS
+from seriatim.spark.state.state_layout import StateLayout
 
 __all__ = ["whole"]
 
@@ -106,7 +106,7 @@ def _delivered(spark: SparkSession, root: Path, name: str, *, ordered: bool) -> 
     folders = Folders(work / "set-aside", work / "unrouted", work / "waiting")
     sink = Sink(spark, pipeline, "benchmark", folders, lambda _: None)
     if ordered:
-        frame = decided(spark, pipeline, buckets=DEFAULT_BUCKETS, control=work / "control")
+        frame = decided(spark, pipeline, layout=StateLayout(), control=work / "control")
     else:
         frame = unordered(spark, pipeline)
     query = start(frame, sink, name="whole", checkpoint=work / "query", trigger_s=0.0)

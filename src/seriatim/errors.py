@@ -2,6 +2,7 @@
 
     SeriatimError
     ├── UsageError              the caller: a call, an option or a value is wrong
+    │   ├── NotFound            ... what the call names doesn't exist: a queue, a group, a message
     │   ├── PolicyError         ... a policy's parameters
     │   ├── ColumnError         ... a frame's columns: missing, of the wrong type, or ours already
     │   ├── FilterError         ... a filter; names line and column of its text
@@ -55,6 +56,7 @@ __all__ = [
     "LeaseLost",
     "LinkProtocolError",
     "MissingExtra",
+    "NotFound",
     "NumberRefused",
     "PolicyError",
     "Postpone",
@@ -70,6 +72,8 @@ __all__ = [
 ]
 
 _LONGEST_SHOWN = 200
+#: Which parameter an error is about, see `UsageError`.
+Argument = str | tuple[str, ...]
 
 
 def shown(value: object, most: int = _LONGEST_SHOWN) -> str:
@@ -85,6 +89,11 @@ def shown(value: object, most: int = _LONGEST_SHOWN) -> str:
     except RecursionError:
         text = f"a {type(value).__name__} that is nested too deeply"
     return text if len(text) <= most else f"{text[:most]}…"
+
+
+def entry_of(parameter: str, key: object) -> str:
+    """The argument of an error that is about an entry of a mapping, see `UsageError`."""
+    return f"{parameter}.{key}" if isinstance(key, str) else parameter
 
 
 class SeriatimError(Exception):
@@ -118,9 +127,39 @@ def _rebuild(kind: type[SeriatimError], what: str, where: str, remedy: str) -> S
 
 
 class UsageError(SeriatimError):
-    """The caller has to change something."""
+    """The caller has to change something.
+
+    Args:
+        what: the error, as one sentence without a full stop.
+        where: file:line, column, queue or group; may be empty.
+        remedy: what to do about it; may be empty.
+        argument: the name of the parameter that is at fault; of several that contradict each other all names, first the one to change.
+            An entry of a mapping follows it behind a dot: ``"properties.amount"``. Empty: the error isn't about a parameter.
+
+    Attributes:
+        arguments: the same, as a tuple.
+    """
 
     code = "usage"
+
+    def __init__(self, what: str, *, where: str = "", remedy: str = "", argument: Argument = ()) -> None:
+        super().__init__(what, where=where, remedy=remedy)
+        self.arguments = (argument,) if isinstance(argument, str) else argument
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_usage, (type(self), self.what, self.where, self.remedy, self.arguments))
+
+
+def _rebuild_usage(
+    kind: type[UsageError], what: str, where: str, remedy: str, arguments: tuple[str, ...]
+) -> UsageError:
+    return kind(what, where=where, remedy=remedy, argument=arguments)
+
+
+class NotFound(UsageError):
+    """A queue, a group, a message or another thing that the call names doesn't exist."""
+
+    code = "not-found"
 
 
 class PolicyError(UsageError):

@@ -16,7 +16,6 @@ import pytest
 from seriatim import errors
 from seriatim.cli.main import EXIT_CODES, main
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
-from seriatim.operations.moved import MOVED
 from seriatim.runtime.stop_signal import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]
@@ -176,20 +175,23 @@ def test_the_commands_of_the_how_to_about_groups_are_run_in_it():
 
 @pytest.mark.parametrize(
     "name",
-    sorted(
-        {
-            "bulk",
-            "bulk_operations",
-            "dead_letters",
-            "faults",
-            "groups",
-            "instances",
-            "set_aside",
-            "trace",
-            "workers",
-            *MOVED.values(),
-        }
-    ),
+    [
+        "bulk",
+        "bulk_operations",
+        "dead_letters",
+        "dialogs",
+        "faults",
+        "groups",
+        "instances",
+        "invariants",
+        "messages",
+        "queues",
+        "retention",
+        "set_aside",
+        "subscriptions",
+        "trace",
+        "workers",
+    ],
 )
 def test_every_operation_is_documented(name):
     module = importlib.import_module(f"seriatim.operations.{name}")
@@ -198,16 +200,3 @@ def test_every_operation_is_documented(name):
     assert set(module.__all__) - known == set()
     for one in re.findall(r"`(\w+)\(box", section):
         assert inspect.signature(getattr(module, one)).parameters.keys() - known == set(), one
-
-
-def test_every_moved_method_is_documented_and_is_still_there(box):
-    section = reference("operations.md").split("## Former methods of `MessageBox`")[1]
-    assert re.findall(r"^\| `(\w+)` \| `(\w+)\.\1` \|$", section, re.MULTILINE) == list(MOVED.items())
-    for name, module in MOVED.items():
-        place = f"seriatim.operations.{module}"
-        with pytest.warns(DeprecationWarning, match=re.escape(f"MessageBox.{name}(…) is {place}.{name}(box, …) now")):
-            method = getattr(box, name)
-        assert method.func is getattr(importlib.import_module(place), name)
-        assert method.args == (box,)
-    with pytest.raises(AttributeError, match="'MessageBox' object has no attribute 'nothing'"):
-        box.nothing  # noqa: B018

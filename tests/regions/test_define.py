@@ -17,7 +17,7 @@ def test_the_rules_lie_in_the_journal(two: Two) -> None:
     rules = {"attempts": 3, "errors": "continue", "retry_delay": "7s", "hole_timeout": "5m"}
     changed = two.regions.define(sq.RegionalQueue("status", **QUEUE, **rules))
     assert changed == {"a": [], "b": []}  # the boxes know nothing of it
-    expected = QueueRules(attempts=3, on_failure="continue", retry_after=7.0, hole_timeout=300.0)
+    expected = QueueRules(attempts=3, errors="continue", retry_delay=7.0, hole_timeout=300.0)
     assert two.regions.rules("status") == two.journal.rules(NAME, "status") == expected
     assert two.regions.define(sq.Queue("status", sq.Standard(restart_after=0), **QUEUE)) == {"a": [], "b": []}
     assert two.regions.rules("status") == QueueRules()

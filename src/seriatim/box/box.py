@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 from uuid import UUID
 
 import psycopg
@@ -475,10 +474,6 @@ class MessageBox(Closing):
         """The roles with rights on this box, by name. Only the box's owner may call it."""
         with self._transaction() as transaction:
             return grants(transaction)
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        # By its name, until the first numbered release: operations stand above the box.
-        return import_module("seriatim.operations.moved").method(self, name)
 
     def __repr__(self) -> str:
         return f"<MessageBox {self._place}>"

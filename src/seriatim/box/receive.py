@@ -51,6 +51,7 @@ class Receiver:
         transaction: Transaction,
         queue: str,
         limit: int,
+        *,
         group: str | None,
         apart: SeparateTransaction,
         after: Completion | None = None,

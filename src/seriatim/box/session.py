@@ -311,7 +311,9 @@ class Session(PublishVerbs, DialogVerbs):
             apart = SeparateTransaction(transaction, is_free=is_free)
             is_free = False  # what is put back below, or set aside, is not committed on the side
             limit = 1 if queue in self._access.known.definitions.starting else limit
-            receiver = Receiver(transaction, queue, limit, group, apart, after, self.ends_wait)
+            receiver = Receiver(
+                transaction, queue, limit, group=group, apart=apart, after=after, ends_wait=self.ends_wait
+            )
             # At once: whatever goes wrong from here on, it has to be ended.
             self._delivery = delivery = receiver.receive(wait_s)
             after = None

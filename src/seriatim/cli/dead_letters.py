@@ -15,7 +15,7 @@ from seriatim.cli.progress import shown_progress
 from seriatim.cli.table import Column, Table, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.cli.why import confirmed, no_if_refused, said, says_why
-from seriatim.errors import UsageError
+from seriatim.errors import NotFound, UsageError
 from seriatim.operations.tables import dead_letters as declared
 from seriatim.pipeline.text.counted import counted
 
@@ -174,7 +174,7 @@ def _picked(box: MessageBox, numbers: tuple[int, ...], chosen: dict[str, Any], *
         raise UsageError("filters need --all", remedy="leave out either the filters or the numbers")
     picked = _found(box, {**chosen, "entry_ids": numbers}, _ALL)
     if missing := set(numbers) - {one.entry_id for one in picked}:
-        raise UsageError(f"there is no dead letter {min(missing)}", remedy="see seriatim dead-letters list")
+        raise NotFound(f"there is no dead letter {min(missing)}", remedy="see seriatim dead-letters list")
     return picked
 
 

@@ -15,7 +15,7 @@ from seriatim.cli.plain import in_line
 from seriatim.cli.progress import shown_share
 from seriatim.cli.table import Table, as_json, json_option
 from seriatim.cli.why import confirmed, said, says_why
-from seriatim.errors import UsageError
+from seriatim.errors import NotFound, UsageError
 from seriatim.operations.tables import journal as declared
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _opened(dsn: str | None, schema: str) -> Iterator[Journal]:
 def _found(of: Journal, session: str, queue: str | None, name: str | None) -> SessionView:
     found = of.sessions(name=name, queue=queue, session=session)
     if not found:
-        raise UsageError(f"the journal knows no session {session!r}", remedy="seriatim journal list shows them")
+        raise NotFound(f"the journal knows no session {session!r}", remedy="seriatim journal list shows them")
     if len(found) > 1:
         places = ", ".join(f"{one.queue} of {one.name}" for one in found[:_SHOWN])
         raise UsageError(f"several queues have a session {session!r}: {places}", remedy="give --queue or --name")

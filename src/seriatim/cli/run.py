@@ -208,7 +208,11 @@ def run(
                 "--supervise goes on until it is stopped", remedy="leave out --once and --finish, or --supervise"
             )
         flags = {"--strict": strict, "--json": json_, "--quiet": quiet, "--verbose": verbose}
-        context.exit(_supervised(pipeline, file_, conf, abandon, flags, log_format, metrics))
+        context.exit(
+            _supervised(
+                pipeline, file_, conf=conf, abandon=abandon, flags=flags, log_format=log_format, metrics=metrics
+            )
+        )
     from seriatim.runtime.pipelines.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
     from seriatim.runtime.pipelines.supervise import follow_supervisor  # noqa: PLC0415 - likewise
     from seriatim.runtime.processes.log import log_to_stderr  # noqa: PLC0415 - likewise
@@ -243,6 +247,7 @@ def run(
 def _supervised(
     pipeline: Pipeline,
     file_: Path,
+    *,
     conf: Sequence[str],
     abandon: Sequence[str],
     flags: Mapping[str, bool],

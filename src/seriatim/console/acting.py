@@ -382,14 +382,14 @@ def many(
     changed = [one for one in now.found if now.lot.seen(one) not in seen]
     gone = len(seen) - len(same)
     if what == "groups" and len(same) > _FEW:
-        return _together(box, now, same, changed, gone, by, form)
+        return _together(box, now, same, changed=changed, gone=gone, by=by, form=form)
     results = now.lot.run(box, action, same, by)
     refused = [(one.queue, one.group, one.why) for one in results if isinstance(one, bulk.Refused)]
     return Many(now, len(same) - len(refused), refused, changed, gone)
 
 
 def _together(
-    box: MessageBox, now: Preview, same: list[Any], changed: list[Any], gone: int, by: dict[str, Any], form: Mapping[str, str]
+    box: MessageBox, now: Preview, same: list[Any], *, changed: list[Any], gone: int, by: dict[str, Any], form: Mapping[str, str]
 ) -> Many:  # fmt: skip
     """Act on groups as a bulk operation, which does portions of them at once, and wait for its end, or for a while."""
     chosen = {name: form[name] for name in now.lot.filters if form.get(name)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
@@ -34,7 +33,7 @@ from seriatim.console.pipelines import Pipelines
 from seriatim.console.rejected import Rejected
 from seriatim.console.told import Told
 from seriatim.console.who import Actor, Identify, Unknown, everybody
-from seriatim.errors import ActionRefused, EnvironmentProblem, SeriatimError, Unavailable, UsageError
+from seriatim.errors import ActionRefused, EnvironmentProblem, NotFound, SeriatimError, Unavailable, UsageError
 from seriatim.operations.tables.table import as_json
 from seriatim.pipeline.text.log_fields import fields
 
@@ -46,8 +45,6 @@ _MOST_BYTES, _MOST_FIELDS = 1024 * 1024, 100
 _LONGEST_QUERY = 16 * 1024
 _TYPES = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 _SECTIONS = ("Work", "Messages", "Box")
-#: How an error says that something isn't there.
-_NOT_THERE = re.compile(r"^there is no |does not have a group | has no destination ")
 #: What everybody may ask, because it says nothing of the box.
 _HEALTH = (["healthz"], ["readyz"])
 
@@ -463,7 +460,7 @@ def _status_of(error: SeriatimError, usual: int = 400) -> int:
     match error:
         case ActionRefused():
             return 409
-        case UsageError() if _NOT_THERE.search(error.what):
+        case NotFound():
             return 404
         case UsageError():
             return usual

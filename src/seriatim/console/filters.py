@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 from seriatim.box.box import MessageBox
 from seriatim.console.guard import Refusal
-from seriatim.errors import UsageError, shown
+from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.operations.period import time_range
 
@@ -54,7 +54,7 @@ def _queue(box: MessageBox, value: str) -> None:
         close = get_close_matches(value, known, 1)
         some = ", ".join(sorted(known)[:_NAMED])
         remedy = f"did you mean {close[0]}?" if close else f"there are {some}" if some else "there are none yet"
-        raise UsageError(f"there is no queue {shown(value, 60)}", remedy=remedy)
+        raise NotFound(f"there is no queue {shown(value, 60)}", remedy=remedy)
 
 
 def _period(_: MessageBox, value: str) -> None:
@@ -96,8 +96,8 @@ def check_values(box: MessageBox, fields: Sequence[Field], query: Mapping[str, s
             try:
                 one.check(box, value)
             except UsageError as error:
-                is_missing = error.what.startswith("there is no ")
-                raise WrongValue(one.name, 404 if is_missing else 400, error.what, error.remedy) from None
+                status = 404 if isinstance(error, NotFound) else 400
+                raise WrongValue(one.name, status, error.what, error.remedy) from None
 
 
 def check_known(names: Sequence[str], query: Mapping[str, str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seriatim.errors import SeriatimError, UsageError, shown
+from seriatim.errors import NotFound, SeriatimError, UsageError, shown
 
 if TYPE_CHECKING:
     from seriatim.operations.pipelines.found import FoundPipeline
@@ -58,7 +58,7 @@ class Pipelines:
             CheckpointMismatch: its checkpoint is another pipeline's, of another layout, or damaged.
         """
         if name not in self._files:
-            raise UsageError(f"there is no pipeline {shown(name, 80)}", remedy="the console knows those of --pipelines")
+            raise NotFound(f"there is no pipeline {shown(name, 80)}", remedy="the console knows those of --pipelines")
         from seriatim.operations.pipelines.found import find  # noqa: PLC0415 -- Spark is slow to import
 
         with self._lock:  # what reads YAML and imports a pipeline's functions isn't for several threads

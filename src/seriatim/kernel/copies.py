@@ -96,7 +96,7 @@ def are_copies(policy: Standard, state: State, arrivals: Arrivals, again: Bools)
 
 
 def by_number(
-    policy: Standard, after: State, arrivals: Arrivals, disposition: Ints, reason: Ints, likeness: Ints, back: Bools
+    policy: Standard, after: State, arrivals: Arrivals, *, disposition: Ints, reason: Ints, likeness: Ints, back: Bools
 ) -> State:
     """Mark the copies among duplicates, and note what each region has shown.
 

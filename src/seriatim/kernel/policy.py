@@ -7,7 +7,7 @@ Owns the parameters and their checks. Other modules apply the policies (``standa
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 from seriatim.errors import PolicyError, UsageError, shown
@@ -48,14 +48,14 @@ HORIZON = 3600.0
 
 def _whole(policy: str, name: str, value: object, least: int, most: int = _SMALL) -> None:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise PolicyError(f"{policy}: {name} must be a whole number, not {shown(value)}")
+        raise PolicyError(f"{policy}: {name} must be a whole number, not {shown(value)}", argument=name)
     if not least <= value <= most:
-        raise PolicyError(f"{policy}: {name} must be between {least} and {most}, not {shown(value)}")
+        raise PolicyError(f"{policy}: {name} must be between {least} and {most}, not {shown(value)}", argument=name)
 
 
 def _one_of(policy: str, name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise PolicyError(f"{policy}: {name} must be one of {', '.join(allowed)}, not {shown(value)}")
+        raise PolicyError(f"{policy}: {name} must be one of {', '.join(allowed)}, not {shown(value)}", argument=name)
 
 
 def period_of(policy: str, name: str, value: Duration | None) -> float | None:
@@ -65,9 +65,9 @@ def period_of(policy: str, name: str, value: Duration | None) -> float | None:
     try:
         period = micros(value)
     except UsageError as error:
-        raise PolicyError(f"{policy}: {name}: {error.what}", remedy=error.remedy) from error
+        raise PolicyError(f"{policy}: {name}: {error.what}", remedy=error.remedy, argument=name) from error
     if period < 0:
-        raise PolicyError(f"{policy}: {name} must not be negative, not {value!r}")
+        raise PolicyError(f"{policy}: {name} must not be negative, not {value!r}", argument=name)
     return seconds(period) if period else None
 
 
@@ -117,6 +117,7 @@ class Standard:
     """
 
     start: int | Literal["first"] = 1
+    _: KW_ONLY
     increment: int = 1
     hole_timeout: Duration | None = None
     hole_retries: int = 0
@@ -140,6 +141,7 @@ class Standard:
             raise PolicyError(
                 'Standard: on_hole="skip" requires a hole_timeout, because without it no hole is ever skipped',
                 remedy='add a hole_timeout, such as "100s", or leave out on_hole',
+                argument=("on_hole", "hole_timeout"),
             )
         _one_of("Standard", "late", self.late, _LATE)
         if self.capacity is not None:
@@ -152,6 +154,7 @@ class Standard:
             raise PolicyError(
                 'Standard: on_restart="suspend" requires a restart_after, because with 0 no restart is ever suspected',
                 remedy="leave out restart_after, or on_restart",
+                argument=("on_restart", "restart_after"),
             )
 
 
@@ -172,6 +175,7 @@ class BestEffort:
     """
 
     by: Literal["number", "time"] = "number"
+    _: KW_ONLY
     window: Duration | None = None
     buffer: float = 0.10
     max_rows: int | None = None
@@ -184,12 +188,17 @@ class BestEffort:
         object.__setattr__(self, "window", period_of("BestEffort", "window", self.window))
         if isinstance(self.buffer, bool) or not isinstance(self.buffer, int | float) or not 0 <= self.buffer <= 100:
             raise PolicyError(
-                f"BestEffort: buffer must be a share of the window from 0 to 100, not {shown(self.buffer)}"
+                f"BestEffort: buffer must be a share of the window from 0 to 100, not {shown(self.buffer)}",
+                argument="buffer",
             )
         if self.max_rows is not None:
             _whole("BestEffort", "max_rows", self.max_rows, 1)
             if self.window is not None:
-                raise PolicyError("BestEffort takes window or max_rows, not both", remedy="give one of them")
+                raise PolicyError(
+                    "BestEffort takes window or max_rows, not both",
+                    remedy="give one of them",
+                    argument=("window", "max_rows"),
+                )
         _one_of("BestEffort", "late", self.late, _LATE)
 
 
@@ -216,11 +225,11 @@ class UnitOfWork:
 
     def __post_init__(self) -> None:
         if (self.size is None) == (self.last is None):
-            raise PolicyError("UnitOfWork needs exactly one of size and last")
+            raise PolicyError("UnitOfWork needs exactly one of size and last", argument=("size", "last"))
         if self.size is not None and not isinstance(self.size, str) and not callable(self.size):
             _whole("UnitOfWork", "size", self.size, 1)
         if self.last is not None and not isinstance(self.last, str) and not callable(self.last):
-            raise PolicyError(f"UnitOfWork: last must be a filter, not {self.last!r}")
+            raise PolicyError(f"UnitOfWork: last must be a filter, not {shown(self.last)}", argument="last")
         object.__setattr__(self, "timeout", period_of("UnitOfWork", "timeout", self.timeout))
 
 
@@ -271,11 +280,15 @@ def policy_from(name: str, **parameters: Any) -> Policy:
     """
     kind = _BY_NAME.get(name)
     if kind is None:
-        raise PolicyError(f"unknown policy {name!r}", remedy=f"one of {', '.join(sorted(_BY_NAME))}")
+        raise PolicyError(f"unknown policy {name!r}", remedy=f"one of {', '.join(sorted(_BY_NAME))}", argument="policy")
     known = [field.name for field in fields(kind)]
     for parameter in parameters:
         if parameter not in known:
-            raise PolicyError(f"{name}: unknown option {parameter!r}", remedy=f"it takes {', '.join(known) or 'none'}")
+            raise PolicyError(
+                f"{name}: unknown option {parameter!r}",
+                remedy=f"it takes {', '.join(known) or 'none'}",
+                argument=parameter,
+            )
     return kind(**parameters)
 
 
@@ -287,12 +300,18 @@ def with_stays(policy: Policy, *, opens: bool, closes: bool, unopened_timeout: D
     """
     period = period_of("a queue", "unopened_timeout", unopened_timeout)
     if period is not None and not opens:
-        raise PolicyError("unopened_timeout is for groups that a message opens", remedy="add opens, or leave it out")
+        raise PolicyError(
+            "unopened_timeout is for groups that a message opens",
+            remedy="add opens, or leave it out",
+            argument=("unopened_timeout", "opens"),
+        )
     if not opens and not closes:
         return policy
     if type(policy) not in (Fifo, Standard):
         raise PolicyError(
-            f"opens and closes are for Fifo and Standard, not for {type(policy).__name__}", remedy="leave them out"
+            f"opens and closes are for Fifo and Standard, not for {type(policy).__name__}",
+            remedy="leave them out",
+            argument=("opens", "policy") if opens else ("closes", "policy"),
         )
     its = {one.name: getattr(policy, one.name) for one in fields(policy)}
     kind = FifoStays if isinstance(policy, Fifo) else StandardStays
@@ -309,22 +328,27 @@ def with_regions(policy: Policy, horizon: Duration | None = None) -> Policy:
         raise PolicyError(
             "messages of two regions can't open or close groups: a copy would open its group again",
             remedy="leave out opens and closes",
+            argument=("opens", "closes"),
         )
     if type(policy) not in (Fifo, Standard):
         raise PolicyError(
             f"messages of two regions are ordered by Standard or Fifo, not by {type(policy).__name__}",
             remedy="number them and take Standard, or take Fifo",
+            argument="policy",
         )
     if isinstance(policy, Standard):
         if horizon is not None:
             raise PolicyError(
                 "horizon is for Fifo: Standard knows copies by their numbers",
                 remedy="leave out horizon; Standard(remember=…) is how many ids of a group are compared",
+                argument="horizon",
             )
         return remembering(policy)
     period = HORIZON if horizon is None else period_of("Fifo", "horizon", horizon)
     if period is None:
-        raise PolicyError("Fifo: horizon must be above 0", remedy='such as "1h": by how much one region may lag')
+        raise PolicyError(
+            "Fifo: horizon must be above 0", remedy='such as "1h": by how much one region may lag', argument="horizon"
+        )
     return FifoMerged(horizon=period)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.errors import ActionRefused, UsageError, shown
+from seriatim.errors import ActionRefused, NotFound, UsageError, shown
 from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID, Arrivals
@@ -390,9 +390,7 @@ class Sequencer:
         try:
             return self._groups[_raw(group)]
         except (KeyError, TypeError):
-            raise UsageError(
-                f"there is no group {group!r}", remedy="no message of this group has arrived yet"
-            ) from None
+            raise NotFound(f"there is no group {group!r}", remedy="no message of this group has arrived yet") from None
 
     def _take(
         self, items: Iterable[tuple[Key, Any, Any, int]], judge: Callable[[Policy, State, Arrivals], kernel.Outcome]

@@ -106,7 +106,7 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
         disposition[back] = Disposition.HELD
     late_held = _hold_late(policy, state, arrivals, disposition)
     state = _deliver_late(policy, state, arrivals, disposition, reason)
-    _reject(policy, state, arrivals, disposition, reason, late_held, back)
+    _reject(policy, state, arrivals, disposition=disposition, reason=reason, late_held=late_held, back=back)
     cut = _cut(state, arrivals, late_held | back if policy.late == "suspend" else back) if _may_cut(policy) else None
 
     pending = np.flatnonzero(disposition == Disposition.HELD)
@@ -142,9 +142,15 @@ def take(policy: Standard, state: State, arrivals: Arrivals) -> tuple[State, Dec
     )
     after = after.remembering(released.group, released.sequence, released.fingerprint, policy.remember)
     of_arrivals = restarts.Judgement(disposition, judged, back, empty_ints(len(arrivals)))
-    told = _compare(policy, state, held, released, arrivals, of_arrivals, reason) if reason.any() else no_events()
+    told = (
+        _compare(policy, state, held, released, arrivals, judged=of_arrivals, reason=reason)
+        if reason.any()
+        else no_events()
+    )
     if merged:
-        after = copies.by_number(policy, after, arrivals, disposition, reason, of_arrivals.likeness, back)
+        after = copies.by_number(
+            policy, after, arrivals, disposition=disposition, reason=reason, likeness=of_arrivals.likeness, back=back
+        )
     if not reason.any():  # as nearly always: nothing but messages that are simply taken in
         return after.calmed(released.group), released, _voids(policy, passage, arrivals)
     after, counted, suspected = restarts.count(policy, state, after, arrivals, of_arrivals, passage)
@@ -170,6 +176,7 @@ def _compare(
     held: Held,
     released: Decided,
     arrivals: Arrivals,
+    *,
     judged: restarts.Judgement,
     reason: Ints,
 ) -> Events:
@@ -301,6 +308,7 @@ def _reject(
     policy: Standard,
     state: State,
     arrivals: Arrivals,
+    *,
     disposition: Ints,
     reason: Ints,
     late_held: Bools,
@@ -402,7 +410,13 @@ def release(
     if now is not None:  # a message may have arrived after the timer that let the others go
         now_waits = np.maximum(now, held.take(at.row[waits]).first_arrival(len(state)))
     since, reports = _clocks(
-        state, group[waits], place[waits], group[free], moment[free], arrivals, None if now is None else now_waits
+        state,
+        group[waits],
+        place[waits],
+        group[free],
+        moment[free],
+        arrivals=arrivals,
+        now=None if now is None else now_waits,
     )
     flags = groups.flags
     if suspends.any():
@@ -430,7 +444,7 @@ def _at(values: Ints, positions: Ints) -> Ints:
 
 
 def _clocks(
-    state: State, waiting: Ints, place: Ints, left: Ints, moment: Ints, arrivals: Arrivals, now: Ints | None
+    state: State, waiting: Ints, place: Ints, left: Ints, moment: Ints, *, arrivals: Arrivals, now: Ints | None
 ) -> tuple[Ints, Ints]:
     """The time when each group's hole opened, and the number of its reports; `NEVER` if there is none.
 

@@ -7,7 +7,7 @@ import re
 
 from seriatim.errors import UsageError, shown
 
-__all__ = ["FOREVER", "NEVER", "micros", "seconds"]
+__all__ = ["FOREVER", "NEVER", "OutOfRange", "micros", "seconds"]
 
 #: Later than every moment: what ``finish`` advances to. A quarter of the int64 range is left on
 #: either side, so that adding or subtracting a period or a timestamp of the year 1 can't overflow.
@@ -20,6 +20,10 @@ _NUMBER = re.compile(r"\s*\d{1,20}(?:\.\d{1,20})?\s*", re.ASCII)
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|h|d)\s*", re.ASCII)
 
 
+class OutOfRange(UsageError):
+    """A time is too long for a count of microseconds."""
+
+
 def micros(value: float | str) -> int:
     """Microseconds of a duration or a time.
 
@@ -27,7 +31,8 @@ def micros(value: float | str) -> int:
         value: seconds as a number, or text with a unit, such as ``"100s"``, ``"5m"``, ``"1.5h"``, ``"250ms"``, ``"7d"``.
 
     Raises:
-        UsageError: it isn't a number, isn't finite, is out of range, or has an unknown unit.
+        UsageError: it isn't a number, isn't finite, or has an unknown unit.
+        OutOfRange: it is too long.
     """
     if isinstance(value, str):
         match = _DURATION.fullmatch(value)
@@ -41,13 +46,13 @@ def micros(value: float | str) -> int:
             raise UsageError(f"{shown(value)} is not a duration", remedy='write "100s", "5m", "1.5h", "250ms" or "7d"')
         length = float(match[1]) * _UNITS[match[2]]
         if length > FOREVER:
-            raise UsageError(f"{shown(value, 80)} is out of range", remedy="at most 50,000,000 days")
+            raise OutOfRange(f"{shown(value, 80)} is out of range", remedy="at most 50,000,000 days")
         return round(length)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or (isinstance(value, float) and not math.isfinite(value)):
         raise UsageError(f"{shown(value)} is not a time", remedy="give seconds as a finite number")
     if abs(value) > FOREVER / 1_000_000:
-        raise UsageError(f"{shown(value, 80)} seconds is out of range", remedy="give seconds, not microseconds")
+        raise OutOfRange(f"{shown(value, 80)} seconds is out of range", remedy="give seconds, not microseconds")
     return round(value * 1_000_000)
 
 

@@ -76,7 +76,15 @@ def dead_letters(
         UsageError: the limit, the period, the range of time or a property is invalid.
     """
     _check_limit(limit)
-    chosen = _filter(queue, key, older_than, error, error_class, narrowed(since, until, properties), entry_ids)
+    chosen = _filter(
+        queue,
+        key,
+        older_than=older_than,
+        error=error,
+        error_class=error_class,
+        narrowed=narrowed(since, until, properties),
+        entry_ids=entry_ids,
+    )
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return letters.dead_letters_of(tx.transaction, chosen, after=after, limit=limit)
 
@@ -101,7 +109,9 @@ def page(
     follow. The other arguments and errors are the same as for `dead_letters`; `after`: the `following` of the page before.
     """
     _check_limit(limit)
-    chosen = _filter(queue, key, older_than, error, error_class, narrowed(since, until))
+    chosen = _filter(
+        queue, key, older_than=older_than, error=error, error_class=error_class, narrowed=narrowed(since, until)
+    )
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return letters.dead_letters_page(tx.transaction, chosen, limit, after=after, seconds=seconds)
 
@@ -131,7 +141,14 @@ def dead_letters_by_error(
     The arguments and errors are the same as for `dead_letters`.
     """
     _check_limit(limit)
-    chosen = _filter(queue, key, older_than, error, error_class, narrowed(since, until, properties))
+    chosen = _filter(
+        queue,
+        key,
+        older_than=older_than,
+        error=error,
+        error_class=error_class,
+        narrowed=narrowed(since, until, properties),
+    )
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return letters.dead_letters_by_error(tx.transaction, chosen, limit=limit)
 
@@ -194,7 +211,7 @@ def _check_limit(limit: int) -> None:
 
 
 def _filter(
-    queue: str | None, key: str | None, older_than: float | str | None, error: str | None, error_class: str | None,
+    queue: str | None, key: str | None, *, older_than: float | str | None, error: str | None, error_class: str | None,
     narrowed: Narrowed,
     entry_ids: Sequence[int] | None = None,
 ) -> DeadLetterFilter:  # fmt: skip

@@ -23,7 +23,7 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.box.views.exported import ExportedMessage, exported
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.box.views.message_places import PlaceFilter
-from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.errors import NotFound, Unavailable, UsageError, shown
 from seriatim.kernel.states import RETRIED_IN, Action, GroupState
 from seriatim.operations.period import When, narrowed
 from seriatim.pipeline.text.counted import counted
@@ -316,7 +316,7 @@ def plan(box: MessageBox, edited: Iterable[ExportedMessage | UsageError]) -> Pla
             planned[at] = NotRetried("", "", one.message_id, f"message {one.message_id!r} is in no queue")
         elif one.queue not in known:
             remedy = "leave it as it was exported; a message goes to another queue by publishing it anew"
-            planned[at] = UsageError(f"there is no queue {shown(one.queue)}", where=one.where, remedy=remedy)
+            planned[at] = NotFound(f"there is no queue {shown(one.queue)}", where=one.where, remedy=remedy)
         elif (one.queue, one.entry_id) in seen:
             first = seen[one.queue, one.entry_id]
             what = f"message {one.message_id!r} is there twice{f', first at {first}' if first else ''}"

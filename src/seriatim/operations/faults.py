@@ -71,7 +71,15 @@ def faults(
     """
     _check_limit(limit)
     chosen = _filter(
-        queue, group, key, message_id, kind, older_than, error, error_class, narrowed(since, until, properties)
+        queue,
+        group,
+        key=key,
+        message_id=message_id,
+        kind=kind,
+        older_than=older_than,
+        error=error,
+        error_class=error_class,
+        narrowed=narrowed(since, until, properties),
     )
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return faults_of(tx.transaction, chosen, before=before, limit=limit)
@@ -96,7 +104,15 @@ def faults_by_error(
     """Count faults by the class of their error, the most frequent first. Arguments and errors are the same as for `faults`."""
     _check_limit(limit)
     chosen = _filter(
-        queue, group, key, message_id, kind, older_than, error, error_class, narrowed(since, until, properties)
+        queue,
+        group,
+        key=key,
+        message_id=message_id,
+        kind=kind,
+        older_than=older_than,
+        error=error,
+        error_class=error_class,
+        narrowed=narrowed(since, until, properties),
     )
     with box.session() as tx, translated(place_of(box.dsn, box.schema)):
         return count_by_error(tx.transaction, chosen, limit)
@@ -108,7 +124,7 @@ def _check_limit(limit: int) -> None:
 
 
 def _filter(
-    queue: str | None, group: str | None, key: str | None, message_id: str | None, kind: FaultKind | str | None,
+    queue: str | None, group: str | None, *, key: str | None, message_id: str | None, kind: FaultKind | str | None,
     older_than: float | str | None, error: str | None, error_class: str | None, narrowed: Narrowed,
 ) -> FaultFilter:  # fmt: skip
     if kind is not None and kind not in list(FaultKind):

@@ -11,7 +11,7 @@ from seriatim.box.links.transmission import LinkRound
 from seriatim.box.operators import links as operators
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.views.links import LinkView, StreamView, links, streams
-from seriatim.errors import EnvironmentProblem, UsageError, shown
+from seriatim.errors import EnvironmentProblem, NotFound, UsageError, shown
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.text.section import likely
 
@@ -126,7 +126,7 @@ def status(box: MessageBox, name: str | None = None) -> list[LinkView]:
     mine = [one for one in found if one.link == name]
     if not mine:
         known = [one.link for one in found]
-        raise UsageError(f"there is no link {shown(name)}", remedy=likely(name, known) or "seriatim link status")
+        raise NotFound(f"there is no link {shown(name)}", remedy=likely(name, known) or "seriatim link status")
     return mine
 
 

@@ -86,7 +86,15 @@ def messages(
     Raises:
         UsageError: there is no such queue or status, or the group, type, limit, range of time or a property is invalid.
     """
-    chosen = _filter(box, queue, group, status, message_type, error, narrowed(since, until, properties))
+    chosen = _filter(
+        box,
+        queue,
+        group=group,
+        status=status,
+        message_type=message_type,
+        error=error,
+        narrowed=narrowed(since, until, properties),
+    )
     with box.access.transaction() as transaction:
         return places_of(transaction, chosen, limit=limit)
 
@@ -110,7 +118,15 @@ def page(
     It reads at most 20,000 messages, and none after so many `seconds`; a page may have fewer rows than its limit therefore, and others
     follow. The other arguments and errors are the same as for `messages`; `after`: the `following` of the page before.
     """
-    chosen = _filter(box, queue, group, status, message_type, error, narrowed(since, until, None))
+    chosen = _filter(
+        box,
+        queue,
+        group=group,
+        status=status,
+        message_type=message_type,
+        error=error,
+        narrowed=narrowed(since, until, None),
+    )
     with box.access.transaction() as transaction:
         return places_page(transaction, chosen, limit, after, seconds=seconds)
 
@@ -132,13 +148,21 @@ def messages_by_error(
 
     Messages without either aren't counted. The arguments and errors are the same as for `messages`.
     """
-    chosen = _filter(box, queue, group, status, message_type, error, narrowed(since, until, properties))
+    chosen = _filter(
+        box,
+        queue,
+        group=group,
+        status=status,
+        message_type=message_type,
+        error=error,
+        narrowed=narrowed(since, until, properties),
+    )
     with box.access.transaction() as transaction:
         return places_by_error(transaction, chosen, limit=limit)
 
 
 def _filter(
-    box: MessageBox, queue: str | None, group: str | None, status: str | None, message_type: str | None,
+    box: MessageBox, queue: str | None, *, group: str | None, status: str | None, message_type: str | None,
     error: str | None, narrowed: Narrowed,
 ) -> PlaceFilter:  # fmt: skip
     if queue is not None:

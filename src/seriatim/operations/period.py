@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from seriatim.box.views.filters import Narrowed, TimeRange
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.time import micros
+from seriatim.kernel.time import OutOfRange, micros
 from seriatim.pipeline.text.storable import checked_text
 
 __all__ = ["When", "ends_of", "moments", "narrowed", "period_of", "time_range"]
@@ -77,9 +77,9 @@ def _moment(what: str, value: When | None) -> datetime | timedelta | None:
             pass
     try:
         period = micros(value)
+    except OutOfRange as error:
+        raise UsageError(f"{what}: {error.what}", remedy=error.remedy) from error
     except UsageError as error:
-        if "out of range" in error.what:
-            raise
         raise UsageError(
             f"{what} can't be {shown(value)}",
             remedy='write a time such as "2026-03-01 14:30", or how long ago: "2h", "7d"',

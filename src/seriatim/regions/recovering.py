@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
-from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.errors import NotFound, Unavailable, shown
 from seriatim.regions.box_role import role_of
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.operators import Recovery
@@ -49,7 +49,7 @@ def recover(
     """
     for one in without:
         if one not in REGIONS:
-            raise UsageError(f"there is no region {shown(one, 80)}", remedy='"a" (the primary) or "b"')
+            raise NotFound(f"there is no region {shown(one, 80)}", remedy='"a" (the primary) or "b"')
     asked = [one for one in REGIONS if one not in without]
     told = {region: _asks(pair, region, partial(_told, pair.name, region)) for region in asked}
     sizes = {region: queues for region, (_, queues) in told.items()}

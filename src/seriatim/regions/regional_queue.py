@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal, NamedTuple, cast
 
 from seriatim.box.definitions.change import Definition
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError
 from seriatim.kernel.policy import Standard
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.location import Location
@@ -58,12 +58,7 @@ class RegionalQueue:
     keep_for: float | str | None = None
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a queue's name")
-        if self.errors not in ("suspend", "continue"):
-            raise UsageError(
-                f"errors can't be {shown(self.errors, 80)}", where=f"queue {self.name!r}",
-                remedy='"suspend" or "continue": a queue that stops would stop in one region only',
-            )  # fmt: skip
+        checked_name(self.name, "a queue's name", "name")
         self.rules()
         self.queue()
 
@@ -71,11 +66,13 @@ class RegionalQueue:
         """What the journal keeps of it."""
         try:
             return QueueRules(
-                start=self.start, increment=self.increment, attempts=self.attempts, on_failure=self.errors,
-                retry_after=self.retry_delay, hole_timeout=self.hole_timeout,
+                start=self.start, increment=self.increment, attempts=self.attempts, errors=self.errors,
+                retry_delay=self.retry_delay, hole_timeout=self.hole_timeout,
             )  # fmt: skip
         except UsageError as error:
-            raise UsageError(error.what, where=f"queue {self.name!r}", remedy=error.remedy) from None
+            raise UsageError(
+                error.what, where=f"queue {self.name!r}", remedy=error.remedy, argument=error.arguments
+            ) from None
 
     def queue(self) -> Queue:
         """What the boxes keep of it: an order, and nothing that decides what is over.

@@ -15,7 +15,7 @@ from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing
 from seriatim.box.definitions.change import Change
 from seriatim.box.definitions.define import define
 from seriatim.box.publishing.batch import distinct, listed
-from seriatim.errors import Unavailable, UsageError, shown
+from seriatim.errors import NotFound, Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.name import checked_name
@@ -399,7 +399,7 @@ class Regions(Closing):
 
     def _party(self, region: str) -> Party[MessageBox]:
         if region not in self._boxes:
-            raise UsageError(f"there is no region {shown(region, 80)}", remedy='"a" (the primary) or "b"')
+            raise NotFound(f"there is no region {shown(region, 80)}", remedy='"a" (the primary) or "b"')
         return self._boxes[region]
 
     def __repr__(self) -> str:

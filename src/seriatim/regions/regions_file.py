@@ -128,10 +128,10 @@ def _subscription(entry: Section, name: str) -> Subscription | None:
 
 
 def _finished(entry: Section, make: Callable[[], _Declared]) -> _Declared | None:
-    """A declaration, after its entry was read; its fault is that of the entry."""
+    """A declaration, after its entry was read."""
     entry.finish()
     try:
         return make()
     except UsageError as error:
-        entry.fault(None, error.what, error.remedy)
+        entry.refuse(error)
         return None

@@ -213,8 +213,8 @@ def _changed_rules(known: QueueRules, said: QueueRules) -> list[str]:
         named
         for named, its, other in (
             ("attempts", known.attempts, said.attempts),
-            ("errors", known.on_failure, said.on_failure),
-            ("retry_delay", micros(known.retry_after), micros(said.retry_after)),
+            ("errors", known.errors, said.errors),
+            ("retry_delay", micros(known.retry_delay), micros(said.retry_delay)),
             ("hole_timeout", micros(known.hole_timeout or 0), micros(said.hole_timeout or 0)),
         )
         if its != other

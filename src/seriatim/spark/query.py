@@ -6,6 +6,7 @@ This module composes the stages and counts messages at the entrance; each stage 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -27,11 +28,12 @@ from seriatim.spark.resequence.decided_packets import NOWHERE
 from seriatim.spark.resequence.first_numbers import first_numbers, keep_first_numbers
 from seriatim.spark.resequence.held import operators
 from seriatim.spark.resequence.moved_buckets import move_buckets
-from seriatim.spark.resequence.stage import judged_here, resequence
+from seriatim.spark.resequence.ordering import Ordering
+from seriatim.spark.resequence.stage import judged_here, put_in_order
 from seriatim.spark.route.stage import destinations_of
 from seriatim.spark.stamp.stage import stamp_locations
-from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import fingerprint
+from seriatim.spark.state.state_layout import StateLayout
 
 __all__ = [
     "arrived_in",
@@ -56,12 +58,9 @@ def decided(
     spark: SparkSession,
     pipeline: Pipeline,
     *,
-    buckets: int,
+    layout: StateLayout,
     control: Path,
     calling: Calling = _UNNOTED,
-    history: DestinationHistory | None = None,
-    by_key: bool = False,
-    moved: Path | None = None,
     stamp_buckets: int | None = None,
 ) -> DataFrame:
     """Every message of a pipeline, once for each destination, when it is decided; and the operator's reports.
@@ -69,13 +68,10 @@ def decided(
     Args:
         spark: the session.
         pipeline: the pipeline.
-        buckets: the number of parts of the state.
+        layout: how the state is cut.
         control: the folder of the control log; see `let_time_run_out`.
         calling: how workers call the user's code.
-        history: how the destinations have come and gone.
-        by_key: whether groups of several destinations with one key are in one bucket.
-        moved: the folder with the state from before the number of buckets was changed.
-        stamp_buckets: the number of parts of the state of tickets; default: `buckets`.
+        stamp_buckets: the number of parts of the state of tickets; None: as many as of the other state.
 
     Returns:
         The messages with the columns of `resequence`, in packets; see `resequence/decided_packets.py`.
@@ -83,24 +79,19 @@ def decided(
     Raises:
         UsageError: a source, a column or a file of first numbers is wrong.
     """
-    later = () if history is None else history.first_numbers
+    later = () if layout.history is None else layout.history.first_numbers
     begin = [one for one in pipeline.route if one.queue.name not in later]
     start_from = [_first_numbers(spark, one, one.start_from) for one in begin if one.start_from is not None]
     stamped = stamp_locations(
-        receive(spark, pipeline, calling=calling), pipeline.receive, buckets=stamp_buckets or buckets
+        receive(spark, pipeline, calling=calling), pipeline.receive, buckets=stamp_buckets or layout.buckets
     )
     worked_on = process(stamped, pipeline, calling=calling)
     entered = process(_entered(worked_on, pipeline), pipeline, routed=True, calling=calling)
     order = _arrival(pipeline)
     # What only told the order of arrival needn't travel on and be held where tickets tell it.
     entered = entered.drop(*(set(ARRIVAL) - {"location"} - set(order)))
-    merging: dict[str, Any] = {}
-    if pipeline.merges:
-        by_arrival = any(isinstance(one.queue.policy, Fifo) for one in pipeline.route)
-        merging = {"region": REGION, "message_id": identity(pipeline)}
-        merging |= {"horizon": pipeline.horizon_s} if by_arrival else {}
-    return resequence(
-        entered,
+    by_arrival = any(isinstance(one.queue.policy, Fifo) for one in pipeline.route)
+    ordering = Ordering(
         queues=[*(one.queue for one in pipeline.route), NOWHERE],
         destination="destination",
         invalid="_invalid",
@@ -110,27 +101,24 @@ def decided(
         watermark=pipeline.watermark_s if pipeline.clock == "event" else None,
         start_from=reduce(DataFrame.unionByName, start_from) if start_from else None,
         output="all",
-        buckets=buckets,
+        region=REGION if pipeline.merges else None,
+        message_id=identity(pipeline) if pipeline.merges else None,
+        horizon=pipeline.horizon_s if pipeline.merges and by_arrival else None,
+        layout=layout,
         packed=True,
         control=control,
-        history=history,
-        by_key=by_key,
-        moved=moved,
-        **merging,
     )
+    return put_in_order(entered, ordering)
 
 
-def keep_first_numbers_of(
-    spark: SparkSession, destination: Destination, buckets: int, folder: Path, *, by_key: bool
-) -> None:
+def keep_first_numbers_of(spark: SparkSession, destination: Destination, layout: StateLayout, folder: Path) -> None:
     """Keep the first numbers of the groups of a destination that is added now; without `start_from` there are none.
 
     Args:
         spark: the session.
         destination: the destination.
-        buckets: the number of parts of the state.
+        layout: how the state is cut.
         folder: the folder for them, which the workers reach.
-        by_key: see `decided`.
 
     Raises:
         UsageError: the file lacks a column, or a row has no group or no number.
@@ -138,30 +126,40 @@ def keep_first_numbers_of(
     if destination.start_from is None:
         return
     numbers = _first_numbers(spark, destination, destination.start_from)
-    keep_first_numbers(first_numbers(numbers, [destination.queue], buckets, several=True, by_key=by_key), folder)
+    first = first_numbers(numbers, [destination.queue], layout.buckets, several=True, by_key=layout.by_key)
+    keep_first_numbers(first, folder)
 
 
-def _plan_of_state(pipeline: Pipeline, buckets: int, history: DestinationHistory, *, by_key: bool) -> Plan:
+def _plan_of_state(pipeline: Pipeline, layout: StateLayout) -> Plan:
     """The plan of a pipeline's operator, as far as its state goes."""
     queues = [*(one.queue for one in pipeline.route), NOWHERE]
-    told = fingerprint(queues, buckets, pipeline.clock, by_key=by_key, merged=pipeline.merges)
+    told = fingerprint(queues, layout.buckets, pipeline.clock, by_key=layout.by_key, merged=pipeline.merges)
     judged = tuple(judged_here(queue, merged=pipeline.merges, horizon=pipeline.horizon_s) for queue in queues)
     return Plan(
-        judged, "destination", None, (), pipeline.clock, (), "all", reports=True, fingerprint=told, buckets=buckets,
-        history=history, by_key=by_key, region=REGION if pipeline.merges else None,
-    )  # fmt: skip
+        queues=judged,
+        destination="destination",
+        invalid=None,
+        user=(),
+        clock=pipeline.clock,
+        arrivals=(),
+        output="all",
+        reports=True,
+        fingerprint=told,
+        buckets=layout.buckets,
+        history=layout.history,
+        by_key=layout.by_key,
+        region=REGION if pipeline.merges else None,
+    )
 
 
 def cut_state(
     spark: SparkSession,
     query: Path,
     pipeline: Pipeline,
-    buckets: int,
-    to: int,
-    history: DestinationHistory,
-    folder: Path,
     *,
-    by_key: bool,
+    layout: StateLayout,
+    to: int,
+    folder: Path,
 ) -> None:
     """Write the groups of a stopped pipeline, cut into another number of buckets, which take them over in the next batch.
 
@@ -169,18 +167,16 @@ def cut_state(
         spark: the session.
         query: Spark's part of the checkpoint.
         pipeline: the pipeline.
-        buckets: the number of parts of the state.
+        layout: how the state is cut.
         to: the other number.
-        history: how the destinations have come and gone.
         folder: an empty folder of the checkpoint.
-        by_key: see `decided`.
 
     Raises:
         CheckpointMismatch: the state belongs to another declaration.
         UsageError: the checkpoint can't be read.
     """
-    before = _plan_of_state(pipeline, buckets, history, by_key=by_key)
-    after = _plan_of_state(pipeline, to, history, by_key=True)
+    before = _plan_of_state(pipeline, layout)
+    after = _plan_of_state(pipeline, replace(layout, buckets=to, by_key=True))
     found = operators(spark, str(query.absolute()))
     if not found:
         raise UsageError("the checkpoint has no state of resequence", where=str(query))

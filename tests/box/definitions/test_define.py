@@ -209,10 +209,15 @@ def test_an_unused_queue_may_become_anything(box):
     assert told(changes) == ["changed queue q: policy, group, sequence"]
 
 
+LATER_STANDARD = sq.Standard(
+    1, increment=1, hole_timeout=10, hole_retries=2, on_hole="skip", late="deliver", capacity=7
+)
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (QUEUE, replace(QUEUE, policy=sq.Standard(5 - 4, 1, 10, 2, "skip", "deliver", 7))),
+        (QUEUE, replace(QUEUE, policy=LATER_STANDARD)),
         (
             QUEUE,
             replace(QUEUE, errors="continue", priority="version", keep="faults", max_messages=9, default_group="x"),

@@ -487,6 +487,21 @@ def test_a_group_that_is_forgotten_begins_anew_in_its_next_incarnation(box):
         assert tx.connection.execute(said).fetchall()[-1] == ("me", "forget", "moved")
 
 
+def test_a_new_group_of_a_long_run_has_the_incarnation_of_its_queue(box):
+    define(box, keep="everything", second=False)
+    policy = sq.Standard()
+    box.define(sq.Queue("first", policy, "customer", "version", keep="everything", expire_after="1d"))
+    publish(box, 1)
+    assert drain(box, "first") == 1
+    assert purge_at(box, later(days=2), forget_expired=True).groups == 1
+    publish(box, *(number + (1 if number % 2 else -1) for number in range(1, 41)))
+    with box.session() as tx:
+        assert len(list(tx.receive("first", limit=30))) == 30
+    with box.session() as tx:
+        kept = f"SELECT incarnation, count(*) FROM {box.schema}.history GROUP BY 1 ORDER BY 1"
+        assert tx.connection.execute(kept).fetchall() == [(0, 1), (1, 30)]
+
+
 def test_an_idle_group_keeps_its_next_and_ordinal(box):
     define(box, second=False)
     publish(box, 1, 2)

@@ -78,8 +78,8 @@ def activations(draw: st.DrawFn) -> Activation:
     }
     said = st.lists(st.sampled_from(["a:E", "a.b:C", "OSError", "ValueError"]), max_size=2)
     return Activation(
-        handler, draw(st.integers(0, maximum)), maximum, flags[0], role, flags[1], port,
-        transient=draw(said), business=draw(said), **limits,
+        handler, minimum=draw(st.integers(0, maximum)), maximum=maximum, batch=flags[0], run_as=role, enabled=flags[1],
+        port=port, transient=draw(said), business=draw(said), **limits,
     )  # fmt: skip
 
 

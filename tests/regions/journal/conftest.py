@@ -14,7 +14,7 @@ from tests.regions.journal.given import NAME, QUEUE
 
 def _make(dsn: str) -> None:
     with Journal.open(dsn) as journal:
-        journal.define(NAME, QUEUE, QueueRules(attempts=2, retry_after="50s", hole_timeout="150s"))
+        journal.define(NAME, QUEUE, QueueRules(attempts=2, retry_delay="50s", hole_timeout="150s"))
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ class _Region:
 @pytest.mark.soak
 def test_each_message_is_handled_once_and_each_session_in_order(journal, figures):
     # What is frozen here isn't broken.
-    journal.define(NAME, QUEUE, QueueRules(attempts=1_000_000, retry_after="50s", hole_timeout="150s"))
+    journal.define(NAME, QUEUE, QueueRules(attempts=1_000_000, retry_delay="50s", hole_timeout="150s"))
     sessions, numbers = soak.sized(200, 8), soak.sized(50, 6)
     with journal.transaction() as tx:
         tx.connection.execute("CREATE TABLE handled (at serial, session text, number bigint)")

@@ -178,7 +178,7 @@ def test_a_message_that_fails_is_tried_again_and_then_stops_its_session_in_both_
 
 
 def test_a_message_that_failed_for_good_is_over_where_the_queue_says_so(journal):
-    journal.define(NAME, QUEUE, QueueRules(on_failure="continue"))
+    journal.define(NAME, QUEUE, QueueRules(errors="continue"))
     claim = claim_of(claimed(journal, "a", asked("s", 1, 2)))
     assert journal.fail(claim, 1, "bad", passes=False) == EntryState.FAILED
     found = claimed(journal, "b", asked("s", 1, 2))
@@ -453,8 +453,9 @@ def test_the_ids_of_numbers_that_are_over_are_forgotten_and_that_they_are_over_i
         (lambda: Asked("s", 2**63, "m", bytes(32)), "number of a message can't be"),
         (lambda: Asked("s", 1, "m", b"short"), "no SHA-256"),
         (lambda: QueueRules(increment=0), "increment can't be 0"),
-        (lambda: QueueRules(on_failure="stop"), "on_failure can't be 'stop'"),
-        (lambda: QueueRules(hole_timeout=0), "negative"),
+        (lambda: QueueRules(errors="stop"), "errors can't be 'stop'"),
+        (lambda: QueueRules(hole_timeout=0), "hole_timeout can't be 0"),
+        (lambda: QueueRules(retry_delay=-1), "retry_delay can't be -1"),
     ],
 )
 def test_what_cant_be_a_value_is_refused(wrong, says):

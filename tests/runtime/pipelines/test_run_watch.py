@@ -59,7 +59,9 @@ class Run:
         self.tally = Tally(folder / "tally.json")
         self.tally.begin(begun=-1, committed=-1)
         self.reported = []
-        self.watch = _Watch(PIPELINE, Checkpoint(folder), self.tally, Stop(), self.reported.append, None)
+        self.watch = _Watch(
+            PIPELINE, Checkpoint(folder), self.tally, stop=Stop(), report=self.reported.append, tell=None
+        )
         self.begin("r1")
 
     def begin(self, run_id):

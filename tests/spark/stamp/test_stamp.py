@@ -20,11 +20,15 @@ from pyspark.sql import types as T
 from seriatim import CheckpointMismatch, ColumnError, SeriatimError, Standard, UsageError
 from seriatim.kernel.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.pipeline import Receive, Source, Stamp
+from seriatim.pipeline.declared.queue import Queue
 from seriatim.runtime.pipelines.failure_cause import cause_of
 from seriatim.spark import resequence, stamp
+from seriatim.spark.resequence.ordering import Ordering
+from seriatim.spark.resequence.stage import put_in_order
 from seriatim.spark.stamp.operator import LOCATION, STAMPED_SCHEMA, StampPlan
 from seriatim.spark.stamp.stage import TICKET, stamp_locations, with_tickets
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, to_bytes
+from seriatim.spark.state.state_layout import StateLayout
 from tests.spark.resequence.test_resequence import EVERY_TYPE, as_text, put, run_until, stream_of
 
 Ticket = tuple[str | None, int | None, int | None]
@@ -280,17 +284,16 @@ def chained(
     source: DataFrame, location: str | Column, first: DataFrame | None, control: Path | None, **options: Any
 ) -> DataFrame:
     stamped = stamp(source, location, "n", last_number=7, buckets=2)
-    return resequence(
-        stamped,
-        group="place",
-        sequence="ticket",
-        policy=Standard(hole_timeout=1000, on_hole="skip"),
+    queue = Queue("main", Standard(hole_timeout=1000, on_hole="skip"), "place", "ticket")
+    ordering = Ordering(
+        queues=[queue],
+        layout=StateLayout(buckets=2),
         start_from=first,
         control=control,
         output="all",
-        buckets=2,
         **options,
     )
+    return put_in_order(stamped, ordering)
 
 
 @pytest.mark.parametrize("clock", ["processing", "event"])

@@ -137,11 +137,11 @@ class Connections(Closing):
         dsn: str,
         identity: Identity,
         place: str,
+        *,
         server: EmbeddedServer | None,
         version: BoxVersion,
         most: int,
         turn_limit: float | str | None = None,
-        *,
         is_pooled: bool = False,
         unrouted: str | None = None,
         limits: Limits | None = None,
@@ -151,7 +151,16 @@ class Connections(Closing):
         self._lend(
             dsn,
             place,
-            SharedPool(dsn, place, identity, server, version, most, limits or Limits(), is_pooled=is_pooled),
+            SharedPool(
+                dsn,
+                place,
+                identity,
+                server=server,
+                version=version,
+                most=most,
+                limits=limits or Limits(),
+                is_pooled=is_pooled,
+            ),
             identity,
             most,
             turn_limit,
@@ -235,9 +244,18 @@ class Connections(Closing):
             for named in (place, place_of(dsn, schema)):
                 watch_version(named, version)
             return cls(
-                publish_notices, dsn, identity, place, server, version, most, turn_limit,
-                is_pooled=pooled, unrouted=unrouted, limits=limits,
-            )  # fmt: skip
+                publish_notices,
+                dsn,
+                identity,
+                place,
+                server=server,
+                version=version,
+                most=most,
+                turn_limit=turn_limit,
+                is_pooled=pooled,
+                unrouted=unrouted,
+                limits=limits,
+            )
         except BaseException:
             if server is not None:
                 server.close()
@@ -321,9 +339,17 @@ class SharedPool:
     """
 
     def __init__(
-        self, dsn: str, place: str, identity: Identity, server: EmbeddedServer | None, version: BoxVersion, most: int, limits: Limits, *,
+        self,
+        dsn: str,
+        place: str,
+        identity: Identity,
+        *,
+        server: EmbeddedServer | None,
+        version: BoxVersion,
+        most: int,
+        limits: Limits,
         is_pooled: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._dsn, self._place, self._identity, self._limits = dsn, place, identity, limits
         reach = Reach(place)
         # Asked for each new connection, since the embedded server may have to be found again.
@@ -345,10 +371,10 @@ class SharedPool:
             self._dsn,
             self._place,
             self._identity,
-            self._server,
-            self._version,
-            most,
-            self._limits,
+            server=self._server,
+            version=self._version,
+            most=most,
+            limits=self._limits,
             is_pooled=self.is_pooled,
         )
 

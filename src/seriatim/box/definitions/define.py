@@ -20,7 +20,7 @@ from seriatim.box.definitions.gate_numbers import begin_at_gates
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.live_changes import frozen, judged_by, moves_timers, retyped
 from seriatim.box.postgres.statements import Statements
-from seriatim.errors import ActionRefused, Unavailable, UsageError
+from seriatim.errors import ActionRefused, NotFound, Unavailable, UsageError
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.link import Link
@@ -127,7 +127,7 @@ class _Defining:
         queues = {*self._before.queues, *(one.name for one in given if isinstance(one, Queue))} - set(gone)
         for one in given:
             if isinstance(one, Subscription) and one.to not in queues:
-                raise UsageError(
+                raise NotFound(
                     f"there is no queue {one.to!r}",
                     where=f"subscription {one.name!r}",
                     remedy=likely(one.to, queues) or "define the queue",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeVar, cast
 
-from seriatim.errors import ActionRefused, SchemaMismatch, UsageError, shown
+from seriatim.errors import ActionRefused, NotFound, SchemaMismatch, shown
 from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
@@ -204,7 +204,7 @@ class Definitions:
             remedy = likely(name, self.queues) or "box.define(Queue(…)), or seriatim box apply FILE"
             if (handler := meant_function(name)) is not None:
                 remedy = f"a handler is named behind the queue: --handler {handler}"
-            raise UsageError(f"there is no queue {shown(name)}", remedy=remedy)
+            raise NotFound(f"there is no queue {shown(name)}", remedy=remedy)
         return found
 
     @cached_property

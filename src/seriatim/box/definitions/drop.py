@@ -10,7 +10,7 @@ from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.links import linked
 from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.postgres.statements import Statements
-from seriatim.errors import ActionRefused, UsageError, shown
+from seriatim.errors import ActionRefused, NotFound, shown
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.text.section import likely
 
@@ -45,7 +45,7 @@ def check_there(statements: Statements, before: Definitions, kind: Kind, name: s
         case _:
             known = _BY_KIND[kind](before)
     if name not in known:
-        raise UsageError(f"there is no {kind} {shown(name)}", remedy=likely(name, known))
+        raise NotFound(f"there is no {kind} {shown(name)}", remedy=likely(name, known))
 
 
 def check_queue(statements: Statements, queue: BoxQueue) -> None:

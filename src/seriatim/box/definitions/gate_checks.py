@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.postgres.statements import Statements
-from seriatim.errors import ActionRefused, UsageError
+from seriatim.errors import ActionRefused, NotFound, UsageError
 from seriatim.kernel.policy import Standard
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.text.counted import counted
@@ -97,7 +97,7 @@ def check_gates(after: Definitions, changed: Collection[str]) -> None:
 
 def _check_gate(after: Definitions, name: str, where: str) -> None:
     if (gate := after.queues.get(name)) is None:
-        raise UsageError(
+        raise NotFound(
             f"there is no queue {name!r}, which is to be its gate",
             where=where,
             remedy=likely(name, after.queues) or _wanted(name),
@@ -146,7 +146,7 @@ def _unfit_origin(queue: BoxQueue) -> Iterator[tuple[str, str]]:
 
 def _check_through(after: Definitions, name: str, where: str) -> None:
     if (queue := after.queues.get(name)) is None:
-        raise UsageError(
+        raise NotFound(
             f"there is no queue {name!r}, which is to be on the way to its gate",
             where=where,
             remedy=likely(name, after.queues) or "define it, or leave it out",

@@ -94,7 +94,7 @@ def read_definitions(statements: Statements) -> Definitions:
                     granted = None if matched is None else tuple(matched)
                     subscriptions[name] = BoxSubscription(number, subscription, state, role, granted)
         except SchemaMismatch as error:
-            what = error.what.removeprefix("what the box has of it can't be read: ")[:_LONGEST_WHY]
+            what = str(error.__cause__ or error.what)[:_LONGEST_WHY]
             unreadable[kind, name] = BrokenDefinition(kind, name, what, number, queue, state)
             if kind == "queue":
                 queues[name] = BoxQueue(number, _stand_in(name), False, owner, incarnation, problem=what)

@@ -8,7 +8,7 @@ from collections.abc import Collection
 from seriatim.box.definitions.change import Change, Kind, changed_fields
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.postgres.statements import Statements
-from seriatim.errors import ActionRefused, SchemaMismatch, UsageError
+from seriatim.errors import ActionRefused, NotFound, SchemaMismatch, UsageError
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.files.json_form import from_json, to_json
@@ -101,7 +101,7 @@ def check_remote(statements: Statements, after: Definitions, given: Collection[s
     there = linked(statements)
     for name, one in remote.items():
         if name in given and one.declared.at not in there:
-            raise UsageError(
+            raise NotFound(
                 f"there is no link {one.declared.at!r}",
                 where=f"queue {name!r}",
                 remedy=likely(str(one.declared.at), there) or "define it: sq.Link(…), or seriatim link add",

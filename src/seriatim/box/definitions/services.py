@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from seriatim.box.definitions.change import Definition, Kind
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.postgres.statements import Statements
-from seriatim.errors import ActionRefused, UsageError
+from seriatim.errors import ActionRefused, NotFound, UsageError
 from seriatim.kernel.policy import Fifo
 from seriatim.pipeline.declared.contract import DEFAULT, Contract, default_contract
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
@@ -64,7 +64,7 @@ def check_services(before: Definitions, after: Definitions, given: Collection[st
         for one in service.contracts:
             if one not in after.contracts and (name in given or ("contract", one) not in before.unreadable):
                 remedy = likely(one, after.contracts) or "define it"
-                raise UsageError(f"there is no contract {one!r}", where=where, remedy=remedy)
+                raise NotFound(f"there is no contract {one!r}", where=where, remedy=remedy)
         if after.queues[service.queue].problem is not None and name not in given:
             continue
         policy = after.queue(service.queue).declared.policy

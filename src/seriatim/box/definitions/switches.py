@@ -10,7 +10,7 @@ from seriatim.box.definitions.define import record
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.postgres.statements import Statements
-from seriatim.errors import SchemaMismatch, UsageError, shown
+from seriatim.errors import NotFound, SchemaMismatch, UsageError, shown
 from seriatim.pipeline.declared.subscription import STATES
 from seriatim.pipeline.text.section import likely
 
@@ -34,7 +34,7 @@ def set_state(statements: Statements, names: Iterable[str], state: str) -> list[
         if isinstance(name, str) and (broken := known.unreadable.get(("subscription", name))) is not None:
             raise SchemaMismatch(str(broken), remedy="define it again, or drop it")
         if not isinstance(name, str) or name not in known.subscriptions:
-            raise UsageError(f"there is no subscription {shown(name)}", remedy=likely(name, known.subscriptions))
+            raise NotFound(f"there is no subscription {shown(name)}", remedy=likely(name, known.subscriptions))
 
     changed = _set(statements, names, "set_state", {"state": state}, check)
     for _, (subscription_id, queue_id) in changed if state == "started" else ():

@@ -12,7 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
-from seriatim.errors import ActionRefused, UsageError, shown
+from seriatim.errors import ActionRefused, NotFound, UsageError, shown
 from seriatim.kernel.dialog import Verb
 from seriatim.kernel.time import micros
 from seriatim.pipeline.text.storable import fits_text
@@ -168,7 +168,7 @@ class Dialogs:
         ours = handle_of(handle)
         queue, group = self._row("group_of", {"of_handle": ours})
         if queue is None:
-            raise UsageError(f"there is no dialog with the handle {ours}")
+            raise NotFound(f"there is no dialog with the handle {ours}")
         return queue, group
 
     def history(self, handle: UUID | str) -> list[Kept]:

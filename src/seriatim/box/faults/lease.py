@@ -141,8 +141,8 @@ class Lease:
                 transaction.do("put_back", **self._ends.between(begin + count, self._size).back())
 
         return Delivery(
-            self.delivery.queue, self.delivery.group, self.messages, lambda: end_after(self.left),
-            lambda: end_after(0), end_after, self.delivery.entry_ids[begin : self._size], place=self.access.place,
+            self.delivery.queue, self.delivery.group, self.messages, complete=lambda: end_after(self.left),
+            put_back=lambda: end_after(0), end_after=end_after, entry_ids=self.delivery.entry_ids[begin : self._size], place=self.access.place,
         )  # fmt: skip
 
 

@@ -44,6 +44,7 @@ class Instance:
         number: int,
         queue: BoxQueue,
         group: str,
+        *,
         starting: BoxSubscription,
         definitions: Definitions,
         kept: tuple[str, int] | None,
@@ -229,7 +230,15 @@ class Instances:
             name = next((one for one in message.subscriptions if one in starting), None)
             if name is None or self._own_group(message) != group:
                 return None
-            return Instance(number, self._queue, group, definitions.subscriptions[name], definitions, None, {})
+            return Instance(
+                number,
+                self._queue,
+                group,
+                starting=definitions.subscriptions[name],
+                definitions=definitions,
+                kept=None,
+                added={},
+            )
         added: dict[str, set[str]] = {}
         for name, value in pairs or ():
             added.setdefault(name, set()).add(value)
@@ -237,7 +246,9 @@ class Instances:
             what = "the subscriptions have changed while the message was received"
             raise Unavailable(what, where=f"instance {number}", remedy="roll back and repeat")
         made_by = definitions.subscriptions[definitions.names[subscription_id]]
-        return Instance(number, self._queue, group, made_by, definitions, (state, version), added)
+        return Instance(
+            number, self._queue, group, starting=made_by, definitions=definitions, kept=(state, version), added=added
+        )
 
     def _own_group(self, message: Received) -> str | None:
         """The message's own group key."""

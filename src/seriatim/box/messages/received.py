@@ -48,6 +48,7 @@ def received_of(
     row: Any,
     queue: BoxQueue,
     definitions: Definitions,
+    *,
     group: str | None,
     sequence: int | None,
     ordinal: int | None,

@@ -45,6 +45,7 @@ from seriatim.errors import (
     BoxDisabled,
     EnvironmentProblem,
     GroupChanged,
+    NotFound,
     SeriatimError,
     Unavailable,
     UsageError,
@@ -121,7 +122,7 @@ def gather(
         EnvironmentProblem: the role may not operate on one of the queues.
     """
     if not views:
-        raise UsageError("there is no group to act on", remedy="choose others")
+        raise NotFound("there is no group to act on", remedy="choose others")
     definitions = read_definitions(transaction)
     queues = {name: definitions.queue(name) for name in sorted({one.queue for one in views})}
     for one in queues.values():

@@ -14,7 +14,7 @@ from seriatim.box.operators.requeue import requeue as put_back
 from seriatim.box.operators.set_aside import delete_entries
 from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.groups import containing, fitting
-from seriatim.errors import UsageError, shown
+from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.requeue import Place
 
@@ -227,7 +227,7 @@ def delete(transaction: Transaction, entry_ids: Sequence[int], by: Operator) -> 
 
 def no_dead_letter(entry_id: int) -> UsageError:
     """The error for a number that no dead letter has."""
-    return UsageError(f"there is no dead letter {entry_id}", remedy="see seriatim dead-letters list")
+    return NotFound(f"there is no dead letter {entry_id}", remedy="see seriatim dead-letters list")
 
 
 def check_numbers(entry_ids: object) -> None:

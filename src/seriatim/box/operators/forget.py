@@ -14,7 +14,7 @@ from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupFilter, groups_of
 from seriatim.box.views.instances import instances_of
-from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
+from seriatim.errors import ActionRefused, NotFound, Unavailable, shown
 from seriatim.kernel.states import GroupState
 from seriatim.pipeline.text.counted import counted
 
@@ -50,7 +50,7 @@ def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) 
         _forgotten(transaction, gate, group)
     incarnation = _forgotten(transaction, queue, group)
     if incarnation is None:
-        raise UsageError("there is no such group", where=where)
+        raise NotFound("there is no such group", where=where)
     details = {"incarnation": incarnation}
     log(transaction, by, "forget", queue=queue.declared.name, group=group, details=details)
     return incarnation

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.drop import locations
 from seriatim.box.definitions.known import read_definitions
-from seriatim.errors import UsageError, shown
+from seriatim.errors import NotFound, UsageError, shown
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.text.storable import checked_text, fits_text
@@ -122,7 +122,7 @@ def grant(transaction: Transaction, role: str, rights: Rights, id_space: str | N
     _check_locations(transaction, rights.dispense)
     transaction.do("grant", role=role, **named)
     if not transaction.rows("let_in", role=role):  # a role that isn't there got nothing
-        raise UsageError(
+        raise NotFound(
             f"there is no role {role!r}", remedy="ask the administrator of PostgreSQL to CREATE ROLE … LOGIN"
         )
     if id_space is None and (others := transaction.rows("id_space_taken", role=role)):
@@ -180,7 +180,7 @@ def _check_locations(transaction: Transaction, names: Iterable[str]) -> None:
     known = {one.name for one, _ in locations(transaction)}
     for name in names:
         if name not in known:
-            raise UsageError(
+            raise NotFound(
                 f"there is no location {name!r}", remedy=likely(name, known) or f"box.define(Location({name!r}))"
             )
 

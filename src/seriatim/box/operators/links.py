@@ -11,7 +11,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.links import linked
 from seriatim.box.operators.operator_log import Operator, log
-from seriatim.errors import ActionRefused, UsageError, shown
+from seriatim.errors import ActionRefused, NotFound, UsageError, shown
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import likely
 
@@ -59,7 +59,7 @@ def accept(
     known = read_definitions(transaction).queues
     for one in queues:
         if one not in known:
-            raise UsageError(f"there is no queue {one!r}", remedy=likely(one, known) or "define it first")
+            raise NotFound(f"there is no queue {one!r}", remedy=likely(one, known) or "define it first")
         if known[one].serves:
             raise UsageError(
                 f"queue {one!r} belongs to a service, whose messages come by dialogs", remedy="name another queue"
@@ -100,7 +100,7 @@ def _digits(key: bytes | None) -> str | None:
 
 def _check_role(found: Any, role: str) -> None:
     if not found.role_is_there:
-        raise UsageError(
+        raise NotFound(
             f"there is no role {role!r}", remedy="ask the administrator of PostgreSQL to CREATE ROLE … LOGIN"
         )
     if found.role_owns:
@@ -143,7 +143,7 @@ def remove(transaction: Transaction, by: Operator, name: str, *, force: bool) ->
     transaction.do("lock_definitions")
     known = linked(transaction)
     if name not in known:
-        raise UsageError(f"there is no link {shown(name)}", remedy=likely(name, known) or "seriatim link status")
+        raise NotFound(f"there is no link {shown(name)}", remedy=likely(name, known) or "seriatim link status")
     queues, waiting = transaction.one("link_use", name=name)
     if queues:
         raise ActionRefused(f"queues lead over link {name!r}: {', '.join(queues[:5])}", remedy="drop them first")

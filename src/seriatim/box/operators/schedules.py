@@ -8,7 +8,7 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.operators.operator_log import Operator, log
-from seriatim.errors import SchemaMismatch, UsageError, shown
+from seriatim.errors import NotFound, SchemaMismatch, shown
 from seriatim.pipeline.text.section import likely
 
 __all__ = ["pause", "resume"]
@@ -48,7 +48,7 @@ def _check(transaction: Transaction, names: Sequence[str]) -> dict[str, Any]:
     known = scheduled(transaction)
     for name in names:
         if not isinstance(name, str) or name not in known:
-            raise UsageError(f"there is no schedule {shown(name)}", remedy=likely(name, known))
+            raise NotFound(f"there is no schedule {shown(name)}", remedy=likely(name, known))
     return known
 
 

@@ -18,7 +18,7 @@ from seriatim.box.definitions.definition import Definitions
 from seriatim.box.notice import KeptOut
 from seriatim.box.pipelines.incoming import Incoming, PartRows, fitting, storable
 from seriatim.box.pipelines.staging import StagedPart, Staging
-from seriatim.errors import UsageError
+from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.outcome import REASONS
 from seriatim.kernel.sequence import key_problem
 from seriatim.pipeline.bodies.property_values import problem_text
@@ -149,10 +149,10 @@ class DialogStaging(Staging):
         name, contract = self._speaker.from_service, self._speaker.contract
         if name not in definitions.services:
             remedy = likely(name, definitions.services) or "a dialog begins at a service of this box: define it"
-            raise UsageError(f"there is no service {name!r}", remedy=remedy)
+            raise NotFound(f"there is no service {name!r}", remedy=remedy)
         if contract not in definitions.contracts:
             remedy = likely(contract, definitions.contracts) or "define it"
-            raise UsageError(f"there is no contract {contract!r}", remedy=remedy)
+            raise NotFound(f"there is no contract {contract!r}", remedy=remedy)
 
     def _stage(
         self, transaction: Transaction, part_id: int, before: int, placed: PartRows, definitions: Definitions

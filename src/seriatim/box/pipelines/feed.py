@@ -32,7 +32,7 @@ from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turn_result import HandedMessages
 from seriatim.box.turns.turns import Turns
-from seriatim.errors import ActionRefused, UsageError
+from seriatim.errors import ActionRefused, NotFound, UsageError
 from seriatim.kernel.policy import Policy, UnitOfWork
 from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.section import likely
@@ -400,7 +400,7 @@ class Feed(Closing):
             services = self._access.known.current(transaction).services
         if service not in services:
             remedy = likely(service, services) or "box.define(Service(…))"
-            raise UsageError(f"there is no service {service!r}", remedy=remedy)
+            raise NotFound(f"there is no service {service!r}", remedy=remedy)
         return services[service].queue
 
     def _is_unordered(self) -> bool:

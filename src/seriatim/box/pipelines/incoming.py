@@ -279,7 +279,8 @@ def fitting(context: Mapping[str, Property]) -> tuple[Mapping[str, Property], st
     """Properties without the largest ones, if all together can't be stored; and the reason, or None."""
     most = publish.MOST_CONTEXT_BYTES
     # Looked at for every row: no character has more than six bytes, and names and what isn't text are short.
-    if 6 * sum([len(value) for value in context.values() if type(value) is str]) + 2_000 * len(context) <= most:
+    texts = [value for value in context.values() if type(value) is str]
+    if 6 * sum(map(len, texts)) + 2_000 * len(context) <= most:
         return context, None
     sizes = {name: len(json.dumps({name: str(value)}, ensure_ascii=False).encode()) for name, value in context.items()}
     size = left = sum(sizes.values())

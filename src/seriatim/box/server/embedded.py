@@ -37,7 +37,7 @@ from seriatim.box.server.binaries import NEWEST, Binaries, Owner, find_binaries
 from seriatim.box.server.own_data import OwnData, Registry, new_id
 from seriatim.box.server.private_folder import PrivateFolder, is_private
 from seriatim.box.server.server_user import give, maker_for, new_owner
-from seriatim.errors import EnvironmentProblem, UntrustedData, UsageError
+from seriatim.errors import EnvironmentProblem, NotFound, UntrustedData, UsageError
 from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["EmbeddedServer", "peer_of", "serving", "trust"]
@@ -293,7 +293,7 @@ def trust(folder: Path) -> bool:
     try:
         private = PrivateFolder(folder.absolute(), make=False)
     except FileNotFoundError:
-        raise UsageError("there is no embedded PostgreSQL in this folder", where=str(folder)) from None
+        raise NotFound("there is no embedded PostgreSQL in this folder", where=str(folder)) from None
     registry = Registry()
     with private.locked("start.lock"):
         with suppress(UntrustedData):

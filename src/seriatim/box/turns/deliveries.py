@@ -38,7 +38,16 @@ class Deliveries:
             sequences = [None] * len(sequences)
         groups = [row.group_key for row in rows] if queue.numbers else [handed.group] * len(rows)
         messages = [
-            received_of(row, queue, definitions, group, sequence, ordinal, late, parts.get(entry_id, ()))
+            received_of(
+                row,
+                queue,
+                definitions,
+                group=group,
+                sequence=sequence,
+                ordinal=ordinal,
+                late=late,
+                parts=parts.get(entry_id, ()),
+            )
             for row, entry_id, group, sequence, ordinal, late in zip(
                 rows, handed.entry_ids, groups, sequences, handed.ordinals, handed.late, strict=True
             )
@@ -49,12 +58,12 @@ class Deliveries:
             queue.declared.name,
             handed.group,
             messages,
-            lambda: self._execute(ends.completion()),
-            lambda: self._put_back(ends, joined),
-            lambda count: self._end_after(ends, joined, count),
-            handed.entry_ids,
-            handed.incarnation,
-            ends.completion(),
+            complete=lambda: self._execute(ends.completion()),
+            put_back=lambda: self._put_back(ends, joined),
+            end_after=lambda count: self._end_after(ends, joined, count),
+            entry_ids=handed.entry_ids,
+            incarnation=handed.incarnation,
+            completion=ends.completion(),
             place="" if self._transaction.access is None else self._transaction.access.place,
             look=None if joined is None else lambda: self._standing(joined),
             put_back_apart=None if joined is None else lambda: self._put_back_apart(ends),

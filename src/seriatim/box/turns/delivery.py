@@ -87,13 +87,13 @@ class Delivery(InHand):
         queue: str,
         group: str | None,
         messages: Sequence[Received],
+        *,
         complete: Callable[[], None],
         put_back: Callable[[], None],
         end_after: Callable[[int], None],
         entry_ids: Sequence[int],
         incarnation: int = 0,
         completion: Completion | None = None,
-        *,
         place: str = "",
         look: Callable[[], DeliveryStatus] | None = None,
         put_back_apart: Callable[[], None] | None = None,
@@ -173,8 +173,8 @@ class Delivery(InHand):
     def part(self, begin: int, end: int) -> Delivery:
         """A part of the messages, for a handler. Completing a part, or putting it back, does nothing."""
         part = Delivery(
-            self.queue, self.group, self.messages[begin:end], _nothing, _nothing, lambda _: None,
-            self.entry_ids[begin:end], self.incarnation,
+            self.queue, self.group, self.messages[begin:end], complete=_nothing, put_back=_nothing, end_after=lambda _: None,
+            entry_ids=self.entry_ids[begin:end], incarnation=self.incarnation,
         )  # fmt: skip
         part.causes = self.causes
         return part

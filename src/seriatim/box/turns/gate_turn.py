@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seriatim.box.turns.resequence import Turn, one_after
-from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request
+from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, TurnRows
 from seriatim.kernel import actions, holes
 from seriatim.kernel import resequence as kernel
 from seriatim.kernel.arrivals import NOT_SAID
@@ -55,42 +55,35 @@ class GateTurn(Turn):
 
     Args:
         policy: the gate's.
-        keys: the groups.
-        known: their stored states.
-        entries: their entries; of what arrived only results of closed places.
+        rows: what was read of the groups; of what arrived only results of closed places.
         closed: the closed places that have no results.
         now: microseconds.
         at_most: as in `Turn`.
-        requests: as in `Turn`.
-        incarnation: as in `Turn`.
     """
 
     def __init__(
         self,
         policy: Standard,
-        keys: Sequence[str],
-        known: Sequence[GroupRow],
-        entries: Entries,
+        rows: TurnRows,
         closed: ClosedPlaces,
         now: int,
         at_most: int,
-        requests: Sequence[Request] = (),
-        incarnation: int = 0,
     ) -> None:
         self._closed = closed
         self._skipped_through: Sequence[int | None] = ()
         self._under_way: Sequence[Ints] = ()
+        entries = rows.entries
         if len(closed.numbers):
-            entries = Entries.concat([entries, _voids(closed, known, keys, now)])
+            entries = Entries.concat([entries, _voids(closed, rows.known, rows.keys, now)])
         entries = _in_order(_closed_now(entries, now))
         #: How many messages the first row of each number stands for: as many as follow on it, and itself.
         self._weights = _weights(entries)
         #: Mostly each stands for itself, and what a turn does with rows needn't be done with numbers of messages.
         self._all_single = bool((self._weights == 1).all())
         self._standard = _of_given_numbers(policy)
-        super().__init__(self._standard, keys, known, entries, now, at_most, requests, incarnation)
+        super().__init__(self._standard, rows._replace(entries=entries), now, at_most)
         self._goes_in_parts = False
-        self._taken_back: Ints = np.zeros(len(keys), np.int64)
+        self._taken_back: Ints = np.zeros(len(rows.keys), np.int64)
 
     def _take_back(self, group: Ints, number: Ints) -> None:
         """Take back that places are closed without results, too: they count as voids no more."""

@@ -23,8 +23,7 @@ from seriatim.box.turns.turn_rows import (
     LOOKED_UP,
     QUEUED,
     Entries,
-    GroupRow,
-    Request,
+    TurnRows,
     pairs_of,
     remembered_of,
     written_down,
@@ -83,14 +82,9 @@ class Turn:
 
     Args:
         policy: the queue's policy; not `Unordered`.
-        keys: the groups.
-        known: the stored states of known groups, in any order.
-        entries: their entries: of each group the first arrived and the first held messages; of the queued messages at
-            least the first ``at_most + 1`` of each group, and whole sets.
+        rows: what was read of the groups. Operators' requests are carried out first.
         now: microseconds.
         at_most: the most messages of each group that are handed out; 0: the groups are only judged.
-        requests: operators' requests for these groups while they were locked, in order. They are carried out first.
-        incarnation: the incarnation of unknown groups.
         most_arrived: the most arrived messages that were read of each group.
         most_held: the most held messages of each kind that were read.
         most_whole: the most messages of a group that are all read where the time of the first of them matters.
@@ -100,32 +94,29 @@ class Turn:
     def __init__(
         self,
         policy: Policy,
-        keys: Sequence[str],
-        known: Sequence[GroupRow],
-        entries: Entries,
+        rows: TurnRows,
         now: int,
         at_most: int,
-        requests: Sequence[Request] = (),
-        incarnation: int = 0,
+        *,
         most_arrived: int = EVERYTHING,
         most_held: int = EVERYTHING,
         most_whole: int = EVERYTHING,
-        *,
         is_all: bool = True,
     ) -> None:
+        keys, entries = rows.keys, rows.entries
         self._policy = policy
         #: Whether a long run may leave in several turns. Where messages open and close groups all that is held is read.
         self._goes_in_parts = isinstance(policy, Standard) and not isinstance(policy, StandardStays)
+        self._read = rows
         self._keys = keys
-        self._known = {row.group_key: row for row in known}
+        self._known = {row.group_key: row for row in rows.known}
         self._entries = entries
         self._now = now
         self._at_most = at_most
         self._most_whole = most_whole
-        self._requests = requests
+        self._requests = rows.requests
         #: Of the groups of an origin queue the first ordinals that aren't handed out, because the gate is full; None: of another queue.
         self.bounds: Ints | None = None
-        self._incarnation = incarnation
         held = self._first_of(_held_of(entries))
         #: The rows of what arrived and is taken in.
         self._arrived = self._first_of(np.flatnonzero(entries.status == ARRIVED))
@@ -190,8 +181,8 @@ class Turn:
             return None
         taken = np.ones(len(entries), np.bool_)
         taken[arrived[wanted:]] = False
-        known = list(self._known.values())
-        turn = Turn(self._policy, self._keys, known, entries.take(taken), self._now, self._at_most)
+        rows = self._read._replace(entries=entries.take(taken))
+        turn = Turn(self._policy, rows, self._now, self._at_most)
         outcome = turn._called(clocked=False)
         enough = np.count_nonzero(outcome.decided.disposition == Disposition.RELEASED) >= wanted
         return turn._written(outcome) if enough and not self._is_due(outcome.state) else None
@@ -609,7 +600,7 @@ class Turn:
             handed.append(
                 HandedMessages(
                     self._keys[place],
-                    known.incarnation if known else self._incarnation,
+                    known.incarnation if known else self._read.incarnation,
                     entry_ids[begin:end],
                     sequences[begin:end],
                     ordinals[begin:end],

@@ -14,7 +14,7 @@ from seriatim.box.turns.gate_turn import ClosedPlaces, GateTurn
 from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.resequence import Turn
-from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request
+from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request, TurnRows
 from seriatim.kernel.columns import Ints
 from seriatim.kernel.policy import BestEffort, Fifo, Standard
 
@@ -172,21 +172,10 @@ def turn_of(
     if in_hand:
         entries = entries.take(~np.isin(entries.entry_id, in_hand))
     policy = queue.declared.policy_of(locked.keys[0])
+    rows = TurnRows(locked.keys, groups, entries, requests, queue.incarnation)
     if queue.origin_id is not None and isinstance(policy, Standard):
         if not portion["most_arrived"]:
-            entries = entries.take(entries.status != ARRIVED)
-        closed, its = ClosedPlaces.of(row), (requests, queue.incarnation)
-        return TurnStart(GateTurn(policy, locked.keys, groups, entries, closed, locked.now_us, at_most, *its), False)
-    turn = Turn(
-        policy,
-        locked.keys,
-        groups,
-        entries,
-        locked.now_us,
-        at_most,
-        requests,
-        queue.incarnation,
-        **portion,
-        is_all=not row.unrouted,
-    )
+            rows = rows._replace(entries=entries.take(entries.status != ARRIVED))
+        return TurnStart(GateTurn(policy, rows, ClosedPlaces.of(row), locked.now_us, at_most), False)
+    turn = Turn(policy, rows, locked.now_us, at_most, **portion, is_all=not row.unrouted)
     return TurnStart(turn, row.unrouted)

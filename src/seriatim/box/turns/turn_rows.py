@@ -15,7 +15,8 @@ from seriatim.kernel.state import Remembered
 from seriatim.kernel.time import NEVER
 
 __all__ = [
-    "ARRIVED", "HELD", "LOOKED_UP", "QUEUED", "Entries", "GroupRow", "Request", "pairs_of", "remembered_of", "written_down",
+    "ARRIVED", "HELD", "LOOKED_UP", "QUEUED", "Entries", "GroupRow", "Request", "TurnRows", "pairs_of", "remembered_of",
+    "written_down",
 ]  # fmt: skip
 
 #: The statuses of entries; see `Entries`.
@@ -86,6 +87,21 @@ class Entries(Columns):
             np.array(row.waits or (), np.bool_),
             _ints(row.times, NEVER),
         )
+
+
+class TurnRows(NamedTuple):
+    """What was read of the groups of a turn.
+
+    `keys`: the groups. `known`: the stored states of known groups, in any order; `incarnation`: that of the others. `entries`: of each group the
+    first arrived and the first held messages; of the queued messages at least the first ``at_most + 1`` of each group, and whole sets.
+    `requests`: operators' requests for these groups while they were locked, in order.
+    """
+
+    keys: Sequence[str]
+    known: Sequence[GroupRow]
+    entries: Entries
+    requests: Sequence[Request]
+    incarnation: int
 
 
 def remembered_of(places: Sequence[int], known: Sequence[GroupRow]) -> Remembered:

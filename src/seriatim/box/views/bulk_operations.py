@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
-from seriatim.errors import UsageError
+from seriatim.errors import NotFound
 
 __all__ = ["RESULTS", "BulkGroup", "BulkOperation", "bulk_groups_of", "bulk_operation_of", "bulk_operations_of"]
 
@@ -112,7 +112,7 @@ def bulk_operation_of(transaction: Transaction, bulk_id: int) -> BulkOperation:
     parameters = {"bulk_id": bulk_id, "before": None, "is_open": False, "limit": 1}
     found = transaction.maybe("bulk_operations", BulkOperation, **parameters)
     if found is None:
-        raise UsageError(f"there is no bulk operation {bulk_id}", remedy="see seriatim bulk list")
+        raise NotFound(f"there is no bulk operation {bulk_id}", remedy="see seriatim bulk list")
     return found
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.groups import containing, fitting
-from seriatim.errors import UsageError, shown
+from seriatim.errors import NotFound, UsageError, shown
 
 __all__ = ["FaultFilter", "FaultView", "KeptFaults", "count_faults", "fault_of", "faults_by_error", "faults_of"]
 
@@ -116,7 +116,7 @@ def fault_of(transaction: Transaction, fault_id: int) -> FaultView:
         raise UsageError(f"{shown(fault_id)} is not the number of a fault", remedy="a whole number from 1")
     found = _read(transaction, FaultFilter(), fault_id, None, 1)
     if not found:
-        raise UsageError(f"there is no fault {fault_id}", remedy="see the faults")
+        raise NotFound(f"there is no fault {fault_id}", remedy="see the faults")
     return found[0]
 
 

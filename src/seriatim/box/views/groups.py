@@ -15,7 +15,7 @@ from typing import Any
 
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.filters import Narrowed
-from seriatim.errors import UsageError
+from seriatim.errors import NotFound
 from seriatim.kernel.sequence import MAX_KEY_BYTES
 from seriatim.kernel.states import STOPPED, TRIED_AGAIN, Action, GroupState, Situation
 from seriatim.pipeline.text.counted import counted
@@ -232,7 +232,7 @@ def group_of(transaction: Transaction, queue: str, group: str) -> GroupView:
     """
     found = _views(transaction, GroupFilter(queue), 1, groups=[checked_text(group, "a group's key")])
     if not found:
-        raise UsageError(
+        raise NotFound(
             f"there is no group {group!r} in queue {queue!r}", remedy="it has never received a message; see the groups"
         )
     return found[0]

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from seriatim.box.connection.access import Transaction
-from seriatim.errors import UsageError
+from seriatim.errors import NotFound
 
 __all__ = ["InstanceStatus", "InstanceView", "instance_of", "instances_of"]
 
@@ -62,7 +62,7 @@ def instance_of(transaction: Transaction, instance_id: int) -> InstanceView:
     """
     found = instances_of(transaction, instance_id=instance_id, limit=1)
     if not found:
-        raise UsageError(f"there is no instance {instance_id!r}", remedy="it may have ended; see the instances")
+        raise NotFound(f"there is no instance {instance_id!r}", remedy="it may have ended; see the instances")
     return found[0]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg import errors
 
@@ -73,7 +74,7 @@ def broken(transaction: Transaction, most: int = 10) -> list[str]:
     asleep = transaction.rows("audit_ready", most=most)
     kept = transaction.rows("audit_places", most=most)
     leases = transaction.rows("audit_leases", most=most)
-    told = [_released(*row) for row in released]
+    told = [_released(row) for row in released]
     return (
         [
             f"queue {queue!r}, group {group!r}: took in {taken:,}, but {decided:,} are decided and {held:,} held"
@@ -116,10 +117,9 @@ def account_within(transaction: Transaction, seconds: float) -> Account | None:
         return None
 
 
-def _released(
-    queue: str, group: str, released: int, passed: int, waiting: int, dead: int, expected: int, twice: int
-) -> str:
+def _released(row: Any) -> str:
     """A row of ``audit_released.sql`` in words."""
+    queue, group, released, passed, waiting, dead, expected, twice = row
     where = f"queue {queue!r}, group {group!r}"
     if twice:
         return f"{where}: {counted(twice, 'message is done and waits', 'messages are done and wait')} once more"

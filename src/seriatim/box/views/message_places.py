@@ -12,7 +12,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.messages.received import context_of
 from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.groups import containing, postponement_of
-from seriatim.errors import UsageError, shown
+from seriatim.errors import NotFound, UsageError, shown
 from seriatim.pipeline.text.storable import checked_text
 from seriatim.pipeline.types.message import Part, Property, Ticket
 
@@ -286,9 +286,7 @@ def _found(transaction: Transaction, message_id: str, id_space: str | None) -> t
     rows = transaction.rows("recent_message", **given) or transaction.rows("message", **given)
     check_one_space(message_id, {row.id_space for row in rows})
     if not rows:
-        raise UsageError(
-            f"there is no message {message_id!r}", remedy="it never existed, or it is done and was deleted"
-        )
+        raise NotFound(f"there is no message {message_id!r}", remedy="it never existed, or it is done and was deleted")
     (row,) = rows
     if row.body is None:  # a role sees its heads in one queue, and bodies in another
         (first, *_) = places_at(transaction, row.arrival_id, row.position)

@@ -62,11 +62,11 @@ def peek(transaction: Transaction, definitions: Definitions, queue: str, group: 
                 row,
                 found,
                 definitions,
-                row.group_key if keyed else None,
-                row.sequence,
-                row.ordinal,
-                row.late,
-                parts.get(row.entry_id, ()),
+                group=row.group_key if keyed else None,
+                sequence=row.sequence,
+                ordinal=row.ordinal,
+                late=row.late,
+                parts=parts.get(row.entry_id, ()),
             ),
         )
         for row in rows

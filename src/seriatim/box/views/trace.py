@@ -21,7 +21,7 @@ from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.message_places import check_one_space
 from seriatim.box.views.open_places import first_open_place
 from seriatim.box.views.operations_done import Logged, logged
-from seriatim.errors import UsageError
+from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.outcome import EventKind
 from seriatim.pipeline.text.counted import counted
 
@@ -286,7 +286,7 @@ def _gone(
     rows = transaction.rows("published_at", **named)
     check_one_space(message_id, {space for _, space in rows})
     if not rows and not faults and not sent:
-        raise UsageError(
+        raise NotFound(
             f"there is no message {message_id!r}",
             remedy="it was never published, or it and its id were deleted",
         )

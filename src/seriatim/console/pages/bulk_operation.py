@@ -7,7 +7,7 @@ from typing import Any
 from seriatim.console.actions import ON_GROUPS
 from seriatim.console.filters import Field
 from seriatim.console.page import Answer, Asked, Listing, Page
-from seriatim.errors import UsageError, shown
+from seriatim.errors import NotFound, shown
 from seriatim.operations import bulk_operations
 from seriatim.operations.bulk_operations import RESULTS
 from seriatim.operations.groups import Action
@@ -58,7 +58,7 @@ _TEMPLATE = """
 def _read(asked: Asked) -> Answer:
     text = asked.named["id"]
     if not text.isdecimal() or len(text) > 18:
-        raise UsageError(f"there is no bulk operation {shown(text, 60)}", remedy="see the bulk operations")
+        raise NotFound(f"there is no bulk operation {shown(text, 60)}", remedy="see the bulk operations")
     one = bulk_operations.bulk_operation(asked.box, int(text))
     if one.state == "running" and not asked.reads_only and asked.bulk is not None:
         asked.bulk.wake()  # where the process that began it is gone, this one goes on

@@ -6,7 +6,7 @@ from typing import Any
 
 from seriatim.console.mending import mending_of
 from seriatim.console.page import Answer, Asked, Page
-from seriatim.errors import EnvironmentProblem, UsageError, shown
+from seriatim.errors import EnvironmentProblem, NotFound, UsageError, shown
 from seriatim.operations import faults, messages
 from seriatim.operations.tables.faults import FAULTS
 
@@ -38,7 +38,7 @@ _TEMPLATE = """
 def _read(asked: Asked) -> Answer:
     text = asked.named["id"]
     if not text.isdecimal() or len(text) > 18:
-        raise UsageError(f"there is no fault {shown(text, 60)}", remedy="see the faults")
+        raise NotFound(f"there is no fault {shown(text, 60)}", remedy="see the faults")
     one = faults.fault_view(asked.box, int(text))
     try:
         message, places = messages.message(asked.box, one.message_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from seriatim.console.page import Answer, Asked, Listing, Page
-from seriatim.errors import UsageError, shown
+from seriatim.errors import NotFound, shown
 from seriatim.operations import workers
 from seriatim.operations.tables.queues import COUNTS
 from seriatim.operations.tables.workers import WORKER
@@ -39,7 +39,7 @@ def _read(asked: Asked) -> Answer:
     one = next((one for one in counted.rows or () if one.queue == name), None)
     is_new = counted.rows is None or counted.age_s > 1  # it may have been defined since they were counted
     if known is None or (one is None and not is_new):  # a role sees some queues, and knows the names of all
-        raise UsageError(f"there is no queue {shown(name)}", remedy="the overview has all queues")
+        raise NotFound(f"there is no queue {shown(name)}", remedy="the overview has all queues")
     at_work = Listing(
         WORKER.without("longest"), workers.workers(asked.box, name), "Processes", nothing="No process works on it."
     )

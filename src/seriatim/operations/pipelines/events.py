@@ -114,7 +114,9 @@ def events(
         raise UsageError(f"cannot list {shown(limit)} events", remedy=f"an integer from 1 to {_MOST:,}")
     if before is not None and after is not None:
         raise UsageError("before and after can't be combined", remedy="leave one of them out")
-    found = _events(pipeline, queue, group, key, kinds, since, until, before=before, after=after)
+    found = _events(
+        pipeline, queue, group=group, key=key, kinds=kinds, since=since, until=until, before=before, after=after
+    )
     return list(islice(found, limit))
 
 
@@ -130,7 +132,7 @@ def events_by_kind(
 ) -> list[KindCount]:
     """Count events by their kind, the most frequent first; see `events` for the arguments and errors."""
     counts: dict[str, list[Any]] = {}
-    for one in _events(pipeline, queue, group, key, kinds, since, until):
+    for one in _events(pipeline, queue, group=group, key=key, kinds=kinds, since=since, until=until):
         count = counts.setdefault(one.kind, [0, set(), one.at, one.at])
         count[0] += 1
         count[1].add((one.queue, one.group))
@@ -142,12 +144,12 @@ def events_by_kind(
 def _events(
     pipeline: str | Path | FoundPipeline,
     queue: str | None,
+    *,
     group: str | None,
     key: str | None,
     kinds: str | Collection[str] | None,
     since: When | None,
     until: When | None,
-    *,
     before: int | None = None,
     after: int | None = None,
 ) -> Iterator[GroupEvent]:

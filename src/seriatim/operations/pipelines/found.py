@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import NotFound, UsageError, shown
 from seriatim.kernel.policy import Unordered
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.files import pipeline_file
@@ -49,11 +49,12 @@ class FoundPipeline:
             what = f"pipeline {self.name!r} has {counted(len(ordered), 'destination')} with groups"
             raise UsageError(what, remedy=f"name one: {listed}")
         if not any(one.name == name for one in ordered):
-            unordered = any(one.queue.name == name for one in self.declared.route)
-            what = f"destination {shown(name)} is unordered: it has no groups"
-            if name is None or not unordered:
-                what = f"pipeline {self.name!r} has no destination {shown(name)}" if name else "it has no groups"
-            raise UsageError(what, remedy=f"one of {listed}" if listed else "only ordered destinations have groups")
+            remedy = f"one of {listed}" if listed else "only ordered destinations have groups"
+            if name is None:
+                raise UsageError("it has no groups", remedy=remedy)
+            if any(one.queue.name == name for one in self.declared.route):
+                raise UsageError(f"destination {shown(name)} is unordered: it has no groups", remedy=remedy)
+            raise NotFound(f"pipeline {self.name!r} has no destination {shown(name)}", remedy=remedy)
         return str(name)
 
 
@@ -73,7 +74,7 @@ def find(name_or_file: str | Path) -> FoundPipeline:
     if len(file.parts) != 1 or not (root / "pipeline.json").exists():
         there = sorted(one.parent.name for one in FOLDER.glob("*/pipeline.json"))
         listed = f"here are {', '.join(there)}; or name" if there else "name"
-        raise UsageError(
+        raise NotFound(
             f"there is no pipeline {shown(str(name_or_file))}, and no such file",
             remedy=f"{listed} the file of the pipeline",
         )

@@ -17,7 +17,7 @@ from pathlib import Path
 from re import compile as compile_pattern
 from typing import Any
 
-from seriatim.errors import ActionRefused, UsageError, shown
+from seriatim.errors import ActionRefused, NotFound, UsageError, shown
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.states import ALLOWED, STOPPED, Action, GroupState, Situation
 from seriatim.kernel.time import micros
@@ -499,7 +499,7 @@ def _error(pipeline: FoundPipeline, command: Command, answer: Answer | None) -> 
 
 
 def _unknown(pipeline: FoundPipeline, queue: str, group: str) -> UsageError:
-    return UsageError(
+    return NotFound(
         f"destination {queue!r} of {pipeline.name!r} does not have a group {group!r}",
         remedy="no message of this group has arrived; see seriatim groups --pipeline … --all",
     )

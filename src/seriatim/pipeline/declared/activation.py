@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 from seriatim.errors import UsageError, shown
@@ -58,6 +58,7 @@ class Activation:
     """
 
     handler: str | None = None
+    _: KW_ONLY
     minimum: int = 0
     maximum: int = 1
     batch: bool = False
@@ -75,21 +76,27 @@ class Activation:
 
     def __post_init__(self) -> None:
         if self.handler is not None:
-            checked_function(self.handler)
+            checked_function(self.handler, "handler")
         self._check_port()
         for what, least in (("minimum", 0), ("maximum", 1)):
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= MOST_READERS:
                 raise UsageError(
-                    f"{what} can't be {shown(value)}", remedy=f"a whole number from {least} to {MOST_READERS}"
+                    f"{what} can't be {shown(value)}",
+                    remedy=f"a whole number from {least} to {MOST_READERS}",
+                    argument=what,
                 )
         if self.minimum > self.maximum:
-            raise UsageError(f"minimum is {self.minimum}, and maximum {self.maximum}", remedy="raise maximum")
+            raise UsageError(
+                f"minimum is {self.minimum}, and maximum {self.maximum}",
+                remedy="raise maximum",
+                argument=("minimum", "maximum"),
+            )
         if self.run_as is not None:
-            checked_name(self.run_as, "the name of a role (run_as)")
+            checked_name(self.run_as, "the name of a role (run_as)", "run_as")
         for what in ("batch", "enabled"):
             if not isinstance(value := getattr(self, what), bool):
-                raise UsageError(f"{what} can't be {shown(value)}", remedy="True or False")
+                raise UsageError(f"{what} can't be {shown(value)}", remedy="True or False", argument=what)
         self._check_limits()
         for what in ("transient", "business"):
             object.__setattr__(self, what, checked_error_classes(getattr(self, what), what))
@@ -105,15 +112,20 @@ class Activation:
             raise UsageError(
                 "mode can't be 'leased' where the handlers are those of starting subscriptions",
                 remedy="name a handler, or leave mode out",
+                argument=("mode", "handler"),
             )
 
     def _check_port(self) -> None:
         if self.port is None:
             return
         if not isinstance(self.port, str) or not 0 < len(self.port) <= _LONGEST or "\0" in self.port:
-            raise UsageError("port can't be that", remedy="text, such as 'http: {url: https://…}'")
+            raise UsageError("port can't be that", remedy="text, such as 'http: {url: https://…}'", argument="port")
         if self.handler is not None:
-            raise UsageError("an activation takes a port or a handler, not both", remedy="give one of them")
+            raise UsageError(
+                "an activation takes a port or a handler, not both",
+                remedy="give one of them",
+                argument=("port", "handler"),
+            )
 
     def as_json(self) -> dict[str, Any]:
         """As a mapping of JSON values."""

@@ -44,5 +44,7 @@ def checked_unrouted(given: str) -> str:
         UsageError: it is none of the words.
     """
     if given not in UNROUTED:
-        raise UsageError(f"unrouted can't be {shown(given)}", remedy=f"one of {', '.join(UNROUTED)}")
+        raise UsageError(
+            f"unrouted can't be {shown(given)}", remedy=f"one of {', '.join(UNROUTED)}", argument="unrouted"
+        )
     return given

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import UsageError, entry_of, shown
 from seriatim.kernel.dialog import OURS
 from seriatim.pipeline.text.name import checked_name
 
@@ -34,21 +34,27 @@ class Contract:
     types: Mapping[str, Literal["initiator", "target", "any"]]
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a contract's name")
+        checked_name(self.name, "a contract's name", "name")
         if not isinstance(self.types, Mapping) or not self.types:
-            raise self._wrong(f"types can't be {shown(self.types, 80)}", "such as {'AddItem': 'initiator'}")
+            raise self._wrong("types", f"types can't be {shown(self.types, 80)}", "such as {'AddItem': 'initiator'}")
         for kind, sender in self.types.items():
-            checked_name(kind, f"a message type's name (contract {self.name!r})")
+            checked_name(kind, f"a message type's name (contract {self.name!r})", entry_of("types", kind))
             if kind in OURS:
-                raise self._wrong(f"{kind!r} is a message of the box itself", "give the type another name")
+                raise self._wrong(
+                    entry_of("types", kind), f"{kind!r} is a message of the box itself", "give the type another name"
+                )
             if sender not in SENDERS:
-                raise self._wrong(f"{shown(sender)} can't send {shown(kind)}", f"one of {', '.join(SENDERS)}")
+                raise self._wrong(
+                    entry_of("types", kind), f"{shown(sender)} can't send {shown(kind)}", f"one of {', '.join(SENDERS)}"
+                )
         if set(self.types.values()) == {"target"}:
-            raise self._wrong("the initiator may send nothing, so no dialog would ever begin", "say what it sends")
+            raise self._wrong(
+                "types", "the initiator may send nothing, so no dialog would ever begin", "say what it sends"
+            )
         object.__setattr__(self, "types", dict(self.types))
 
-    def _wrong(self, what: str, remedy: str) -> UsageError:
-        return UsageError(what, where=f"contract {self.name!r}", remedy=remedy)
+    def _wrong(self, argument: str, what: str, remedy: str) -> UsageError:
+        return UsageError(what, where=f"contract {self.name!r}", remedy=remedy, argument=argument)
 
 
 def default_contract() -> Contract:

@@ -19,16 +19,16 @@ def checked_error_classes(names: object, what: str) -> tuple[str, ...]:
 
     Args:
         names: the list.
-        what: its name, for the error.
+        what: its name: that of the parameter.
 
     Raises:
         UsageError: it isn't a list of such names.
     """
     if isinstance(names, str) or not isinstance(names, Sequence):
-        raise UsageError(f"{what} can't be {shown(names)}", remedy=f"a list: {_REMEDY}")
+        raise UsageError(f"{what} can't be {shown(names)}", remedy=f"a list: {_REMEDY}", argument=what)
     for one in names:
         if not isinstance(one, str):
-            raise UsageError(f"{what}: {shown(one)} doesn't name a class of exceptions", remedy=_REMEDY)
+            raise UsageError(f"{what}: {shown(one)} doesn't name a class of exceptions", remedy=_REMEDY, argument=what)
         _checked(one, what)
     return tuple(names)
 
@@ -57,6 +57,8 @@ def _checked(name: str, what: str) -> None:
         try:
             checked_function(name)
         except UsageError as error:
-            raise UsageError(f"{what}: {shown(name)} doesn't name a class of exceptions", remedy=_REMEDY) from error
+            raise UsageError(
+                f"{what}: {shown(name)} doesn't name a class of exceptions", remedy=_REMEDY, argument=what
+            ) from error
     elif not isinstance(getattr(builtins, name, None), type):
-        raise UsageError(f"{what}: Python has no class {shown(name)}", remedy=_REMEDY)
+        raise UsageError(f"{what}: Python has no class {shown(name)}", remedy=_REMEDY, argument=what)

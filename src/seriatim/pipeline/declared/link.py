@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import Argument, UsageError, shown
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.link_address import VARIABLE, checked_address
 from seriatim.pipeline.text.name import checked_name
@@ -69,11 +69,12 @@ class Link:
     schema: str = "seriatim"
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a link's name")
+        checked_name(self.name, "a link's name", "name")
         if len(self.name) > 100:
-            raise self._wrong(f"its name has {len(self.name)} characters", "at most 100")
+            raise self._wrong("name", f"its name has {len(self.name)} characters", "at most 100")
         if (self.dsn is None) == (self.url is None):
             raise self._wrong(
+                ("dsn", "url"),
                 "it needs one address" if self.dsn is None else "it has two addresses, dsn and url",
                 "dsn=…, or url=… with certificate, key and authority",
             )
@@ -86,32 +87,35 @@ class Link:
                 object.__setattr__(self, "box", str(UUID(str(self.box))))
             except ValueError:
                 raise self._wrong(
-                    f"box can't be {shown(self.box)}", "the id of the other box: seriatim box status"
+                    "box", f"box can't be {shown(self.box)}", "the id of the other box: seriatim box status"
                 ) from None
         if isinstance(self.queues, str) or not isinstance(self.queues, Sequence):
-            raise self._wrong(f"queues can't be {shown(self.queues)}", "a list of names of queues")
+            raise self._wrong("queues", f"queues can't be {shown(self.queues)}", "a list of names of queues")
         for one in self.queues:
-            checked_name(one, f"a queue's name (queues of link {self.name!r})")
+            checked_name(one, f"a queue's name (queues of link {self.name!r})", "queues")
         object.__setattr__(self, "queues", tuple(dict.fromkeys(self.queues)))
         self._set_period("keep_sent", 0, LONGEST_KEPT_S)
         self._set_period("stream_idle", 1, 10_000 * 86_400)
         most = self.max_waiting
         if most is not None and (isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_WAITING):
-            raise self._wrong(f"max_waiting can't be {shown(most)}", f"a whole number from 1 to {MOST_WAITING:,}")
+            raise self._wrong(
+                "max_waiting", f"max_waiting can't be {shown(most)}", f"a whole number from 1 to {MOST_WAITING:,}"
+            )
         if not isinstance(self.insecure, bool):
-            raise self._wrong(f"insecure can't be {shown(self.insecure)}", "True or False")
-        checked_name(self.schema, f"a schema (of link {self.name!r})")
+            raise self._wrong("insecure", f"insecure can't be {shown(self.insecure)}", "True or False")
+        checked_name(self.schema, f"a schema (of link {self.name!r})", "schema")
 
     def _check_dsn(self) -> None:
         if not isinstance(self.dsn, str) or not self.dsn.strip():
             raise self._wrong(
-                f"dsn can't be {shown(self.dsn)}", "where the other box is: postgresql://role@host/database"
+                "dsn", f"dsn can't be {shown(self.dsn)}", "where the other box is: postgresql://role@host/database"
             )
         for what in _FILES:
             if getattr(self, what) is not None:
-                raise self._wrong(f"{what} is for a url", "in a DSN: sslcert=…, sslkey=… and sslrootcert=…")
+                raise self._wrong(what, f"{what} is for a url", "in a DSN: sslcert=…, sslkey=… and sslrootcert=…")
         if (secret := secret_in(self.dsn)) is not None:
             raise self._wrong(
+                "dsn",
                 f"its DSN would be kept in the box, and shown: {secret}",
                 "write ${NAME} in place of the secret, or file:, service= or passfile=: the process that transmits reads it",
             )
@@ -120,22 +124,24 @@ class Link:
         try:
             checked_address(self.url)
         except UsageError as error:
-            raise self._wrong(error.what, error.remedy) from None
+            raise self._wrong("url", error.what, error.remedy) from None
         if self.insecure is not False:
-            raise self._wrong("insecure is for a dsn", "over HTTPS each side always proves who it is")
+            raise self._wrong("insecure", "insecure is for a dsn", "over HTTPS each side always proves who it is")
         if self.schema != "seriatim":
-            raise self._wrong("schema is for a dsn", "a process that listens serves one box: leave it out")
+            raise self._wrong("schema", "schema is for a dsn", "a process that listens serves one box: leave it out")
         for what in _FILES:
             path = getattr(self, what)
             try:
                 path = os.fspath(path)
             except TypeError:
                 raise self._wrong(
-                    f"{what} can't be {shown(path)}", "url needs certificate, key and authority: paths of PEM files"
+                    (what, "url"),
+                    f"{what} can't be {shown(path)}",
+                    "url needs certificate, key and authority: paths of PEM files",
                 ) from None
             if not isinstance(path, str) or not (Path(path).is_absolute() or VARIABLE.match(path)):
                 raise self._wrong(
-                    f"{what} can't be {shown(path)}", "an absolute path: processes in other folders read it, too"
+                    what, f"{what} can't be {shown(path)}", "an absolute path: processes in other folders read it, too"
                 )
             object.__setattr__(self, what, path)
 
@@ -143,15 +149,15 @@ class Link:
         try:
             period_us = micros(getattr(self, what))
         except UsageError as error:
-            raise self._wrong(f"{what}: {error.what}", error.remedy) from error
+            raise self._wrong(what, f"{what}: {error.what}", error.remedy) from error
         if not least_s * 10**6 <= period_us <= most_s * 10**6:
             raise self._wrong(
-                f"{what} can't be {shown(getattr(self, what))}", f"from {least_s:,} to {most_s:,} seconds"
+                what, f"{what} can't be {shown(getattr(self, what))}", f"from {least_s:,} to {most_s:,} seconds"
             )
         object.__setattr__(self, what, period_us / 10**6)
 
-    def _wrong(self, what: str, remedy: str | None) -> UsageError:
-        return UsageError(f"link {self.name!r}: {what}", remedy=remedy or "")
+    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
+        return UsageError(f"link {self.name!r}: {what}", remedy=remedy, argument=argument)
 
     def as_json(self) -> dict[str, Any]:
         """As a mapping of JSON values."""

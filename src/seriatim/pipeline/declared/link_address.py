@@ -22,18 +22,18 @@ def checked_address(url: object) -> tuple[str, int]:
         UsageError: it is no such address.
     """
     if not isinstance(url, str) or not url.isprintable() or " " in url:
-        raise UsageError(f"url can't be {shown(url)}", remedy=_FORM)
+        raise UsageError(f"url can't be {shown(url)}", remedy=_FORM, argument="url")
     # Any number is a host and a port, as far as this goes.
     text = "https://0" if VARIABLE.fullmatch(url) else VARIABLE.sub("0", url)
     try:
         parts = urlsplit(text)
         host, port = parts.hostname, parts.port
     except ValueError:
-        raise UsageError(f"url can't be {shown(url)}", remedy=_FORM) from None
+        raise UsageError(f"url can't be {shown(url)}", remedy=_FORM, argument="url") from None
     if parts.username is not None or parts.password is not None:
-        raise UsageError("url names a user", remedy="leave it out: the certificate says who calls")
+        raise UsageError("url names a user", remedy="leave it out: the certificate says who calls", argument="url")
     if parts.scheme != "https" or not host or parts.path not in ("", "/") or parts.query or parts.fragment:
-        raise UsageError(f"url can't be {shown(url)}", remedy=_FORM)
+        raise UsageError(f"url can't be {shown(url)}", remedy=_FORM, argument="url")
     return host, 443 if port is None else port
 
 

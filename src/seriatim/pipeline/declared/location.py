@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import Argument, UsageError, shown
 from seriatim.kernel.sequence import LAST_NUMBER
 
 __all__ = ["DEFAULT_LOCATION", "Location", "checked_location"]
@@ -30,16 +30,18 @@ class Location:
     last_number: int = LAST_NUMBER
 
     def __post_init__(self) -> None:
-        checked_location(self.name)
+        checked_location(self.name, "name")
         last = self.last_number
         if isinstance(last, bool) or not isinstance(last, int) or not 1 <= last <= LAST_NUMBER:
             raise UsageError(
-                f"{shown(last)} can't be the last number of a location", remedy=f"an integer from 1 to {LAST_NUMBER}"
+                f"{shown(last)} can't be the last number of a location",
+                remedy=f"an integer from 1 to {LAST_NUMBER}",
+                argument="last_number",
             )
 
 
-def checked_location(name: object) -> str:
-    """Check that a value is a location's name, and return it.
+def checked_location(name: object, argument: Argument = ()) -> str:
+    """Check that a value is a location's name, and return it; `argument`: the parameter.
 
     Raises:
         UsageError: the value isn't text, is empty or too long, or has a NUL.
@@ -51,4 +53,8 @@ def checked_location(name: object) -> str:
             pass
         else:
             return name
-    raise UsageError(f"{shown(name)} is not a location's name", remedy=f"1 to {_LONGEST_NAME} characters, without NUL")
+    raise UsageError(
+        f"{shown(name)} is not a location's name",
+        remedy=f"1 to {_LONGEST_NAME} characters, without NUL",
+        argument=argument,
+    )

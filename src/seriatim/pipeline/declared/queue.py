@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, field, fields
 from typing import Any, Literal
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import Argument, UsageError, entry_of, shown
 from seriatim.kernel.fault import Retry
 from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered, with_stays
 from seriatim.kernel.recover import Recover
@@ -177,13 +177,15 @@ class Queue:
     lanes: int = 16
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a queue's name")
+        checked_name(self.name, "a queue's name", "name")
         if not isinstance(self.policy, Policy):
-            raise self._wrong(f"{shown(self.policy)} is not a policy", "such as Fifo() or Standard(hole_timeout=100)")
+            raise self._wrong(
+                "policy", f"{shown(self.policy)} is not a policy", "such as Fifo() or Standard(hole_timeout=100)"
+            )
         for what in ("group", "sequence", "default_group", "priority"):
             value = getattr(self, what)
             if value is not None and (not isinstance(value, str) or not value):
-                raise self._wrong(f"{what} can't be {shown(value)}", "text, not empty")
+                raise self._wrong(what, f"{what} can't be {shown(value)}", "text, not empty")
         self._check_choice("level", LEVELS)
         self._check_policies()
         self._check_order()
@@ -198,68 +200,89 @@ class Queue:
         self._check_choice("when_full", WHEN_FULL)
         object.__setattr__(self, "keep_for", self._period("keep_for"))
         if self.keep_for is not None and self.keep == "nothing":
-            raise self._wrong("keep_for says for how long, and keep is nothing", 'add keep="everything" or "faults"')
+            raise self._wrong(
+                ("keep_for", "keep"),
+                "keep_for says for how long, and keep is nothing",
+                'add keep="everything" or "faults"',
+            )
         object.__setattr__(self, "expire_after", self._period("expire_after"))
         if self.expire_after is not None and isinstance(self.policy, Unordered):
-            raise self._wrong("expire_after is for groups, and Unordered has none", "leave it out")
+            raise self._wrong(
+                ("expire_after", "policy"), "expire_after is for groups, and Unordered has none", "leave it out"
+            )
         self._check_choice("expire_to", EXPIRE_TO)
         if self.expire_to != "tombstone" and self.expire_after is None:
             raise self._wrong(
-                "expire_to says what expired groups leave, and none expires", "add expire_after, or leave it out"
+                ("expire_to", "expire_after"),
+                "expire_to says what expired groups leave, and none expires",
+                "add expire_after, or leave it out",
             )
         self._check_limit()
         if not isinstance(self.enabled, bool):
-            raise self._wrong(f"enabled can't be {shown(self.enabled)}", "True or False")
+            raise self._wrong("enabled", f"enabled can't be {shown(self.enabled)}", "True or False")
         self._check_retry()
         if not isinstance(self.activation, Activation | None):
             raise self._wrong(
-                f"activation can't be {shown(self.activation)}", "such as Activation('orders:handle', maximum=4)"
+                "activation",
+                f"activation can't be {shown(self.activation)}",
+                "such as Activation('orders:handle', maximum=4)",
             )
 
     def _check_gate(self) -> None:
         through = self.through
         if isinstance(through, str) or not isinstance(through, Sequence):
-            raise self._wrong(f"through can't be {shown(through)}", "a list of names of queues")
+            raise self._wrong("through", f"through can't be {shown(through)}", "a list of names of queues")
+        for one in through:
+            checked_name(one, f"a queue's name (through of queue {self.name!r})", "through")
         object.__setattr__(self, "through", tuple(dict.fromkeys(through)))
         if self.gate is None:
             if self.through:
-                raise self._wrong("through is the way to a gate, and it has none", "add gate, or leave it out")
+                raise self._wrong(
+                    ("through", "gate"), "through is the way to a gate, and it has none", "add gate, or leave it out"
+                )
             return
-        checked_name(self.gate, f"a queue's name (gate of queue {self.name!r})")
-        for one in self.through:
-            checked_name(one, f"a queue's name (through of queue {self.name!r})")
+        checked_name(self.gate, f"a queue's name (gate of queue {self.name!r})", "gate")
         if self.gate == self.name:
-            raise self._wrong("its gate leads to itself", "name another queue")
+            raise self._wrong("gate", "its gate leads to itself", "name another queue")
         if wrong := {self.name, self.gate} & set(self.through):
-            raise self._wrong(f"through can't have {min(wrong)!r}", "name the queues between it and its gate")
+            raise self._wrong(
+                "through", f"through can't have {min(wrong)!r}", "name the queues between it and its gate"
+            )
         if self.group is None:
-            raise self._wrong("a gate keeps the order of groups, and it has no group", "add group")
+            raise self._wrong(("gate", "group"), "a gate keeps the order of groups, and it has no group", "add group")
         most = self.open_at_most
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_OPEN:
-            raise self._wrong(f"open_at_most can't be {shown(most)}", f"a whole number from 1 to {MOST_OPEN:,}")
+            raise self._wrong(
+                "open_at_most", f"open_at_most can't be {shown(most)}", f"a whole number from 1 to {MOST_OPEN:,}"
+            )
 
     def _check_remote(self) -> None:
         lanes = self.lanes
         if isinstance(lanes, bool) or not isinstance(lanes, int) or not 1 <= lanes <= MOST_LANES:
-            raise self._wrong(f"lanes can't be {shown(lanes)}", f"a whole number from 1 to {MOST_LANES:,}")
+            raise self._wrong("lanes", f"lanes can't be {shown(lanes)}", f"a whole number from 1 to {MOST_LANES:,}")
         if self.at is None:
             for what, value, plain in (("remote", self.remote, None), ("lanes", lanes, _DEFAULT_LANES)):
                 if value != plain:
                     raise self._wrong(
-                        f"{what} is for a queue of another box, and it is in this one", "add at, or leave it out"
+                        (what, "at"),
+                        f"{what} is for a queue of another box, and it is in this one",
+                        "add at, or leave it out",
                     )
             return
-        checked_name(self.at, f"a link's name (at of queue {self.name!r})")
+        checked_name(self.at, f"a link's name (at of queue {self.name!r})", "at")
         if self.remote is not None:
-            checked_name(self.remote, f"a queue's name (remote of queue {self.name!r})")
+            checked_name(self.remote, f"a queue's name (remote of queue {self.name!r})", "remote")
         self._check_remote_order()
         if self.keep not in {None, "nothing"}:
             raise self._wrong(
-                f"keep can't be {shown(self.keep)}: the other box works on its messages", "declare it there"
+                ("keep", "at"),
+                f"keep can't be {shown(self.keep)}: the other box works on its messages",
+                "declare it there",
             )
         for one in fields(self):
             if one.name not in _OF_REMOTE and getattr(self, one.name) != _default(one):
                 raise self._wrong(
+                    (one.name, "at"),
                     f"{one.name} is for the box where messages are handed out, and it is a queue of another one",
                     "declare it there",
                 )
@@ -267,71 +290,101 @@ class Queue:
     def _check_remote_order(self) -> None:
         if not isinstance(self.policy, Fifo | Unordered):
             raise self._wrong(
+                ("policy", "at"),
                 f"{self.policy.name} is for the box where messages are handed out, and it is a queue of another one",
                 "declare it there; here Fifo() keeps the order of each group, Unordered() keeps none",
             )
         if isinstance(self.policy, Unordered) and self.group is not None:
-            raise self._wrong("an unordered queue of another box has no group", "leave out group, or policy")
+            raise self._wrong(
+                ("group", "policy"), "an unordered queue of another box has no group", "leave out group, or policy"
+            )
         if isinstance(self.policy, Fifo) and self.lanes != _DEFAULT_LANES:
-            raise self._wrong("lanes are for Unordered: in order, each group has a stream", "leave out lanes")
+            raise self._wrong(
+                ("lanes", "policy"), "lanes are for Unordered: in order, each group has a stream", "leave out lanes"
+            )
 
-    def _wrong(self, what: str, remedy: str) -> UsageError:
-        return UsageError(f"queue {self.name!r}: {what}", remedy=remedy)
+    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
+        return UsageError(f"queue {self.name!r}: {what}", remedy=remedy, argument=argument)
 
     def _check_order(self) -> None:
         if isinstance(self.policy, Unordered):
             return
         if self.group is None:
-            raise self._wrong(f"{self.policy.name} needs a group", "name the column of the key")
+            raise self._wrong(("group", "policy"), f"{self.policy.name} needs a group", "name the column of the key")
         for policy in self.all_policies():
             if self.sequence is None and not isinstance(policy, Fifo):
-                raise self._wrong(f"{policy.name} needs a sequence", "name the column of the number")
+                raise self._wrong(
+                    ("sequence", "policy"), f"{policy.name} needs a sequence", "name the column of the number"
+                )
 
     def _check_compare(self) -> None:
         if self.compare is None:
             return
         names = (self.compare,) if isinstance(self.compare, str) else self.compare
         if not isinstance(names, Sequence) or not names or not all(isinstance(one, str) and one for one in names):
-            raise self._wrong(f"compare can't be {shown(self.compare)}", "the name of a property, or a list of names")
+            raise self._wrong(
+                "compare", f"compare can't be {shown(self.compare)}", "the name of a property, or a list of names"
+            )
         if not any(isinstance(policy, Standard) for policy in self.all_policies()):
-            raise self._wrong("compare is for the policy standard", "leave it out: no other policy compares messages")
+            raise self._wrong(
+                ("compare", "policy"),
+                "compare is for the policy standard",
+                "leave it out: no other policy compares messages",
+            )
         object.__setattr__(self, "compare", tuple(dict.fromkeys(names)))
 
     def _check_policies(self) -> None:
         if not isinstance(self.policies, Mapping):
-            raise self._wrong(f"policies can't be {shown(self.policies)}", 'such as {"order": Standard()}')
+            raise self._wrong("policies", f"policies can't be {shown(self.policies)}", 'such as {"order": Standard()}')
         object.__setattr__(self, "policies", dict(self.policies))
         if self.level != TYPE:
             if self.policies:
-                raise self._wrong("policies are by type, and its level is queue", 'add level="type"')
+                raise self._wrong(
+                    ("policies", "level"), "policies are by type, and its level is queue", 'add level="type"'
+                )
             return
         for kind, policy in self.policies.items():
-            checked_name(kind, f"a message type (policies of queue {self.name!r})")
+            checked_name(kind, f"a message type (policies of queue {self.name!r})", entry_of("policies", kind))
             if any(one in kind for one in UNFIT):
-                raise self._wrong(f"policies: {kind!r} has {' or '.join(UNFIT)}", "such a type has the queue's policy")
+                raise self._wrong(
+                    entry_of("policies", kind),
+                    f"policies: {kind!r} has {' or '.join(UNFIT)}",
+                    "such a type has the queue's policy",
+                )
             if not isinstance(policy, Policy):
-                raise self._wrong(f"policies: {shown(policy)} is not a policy", "such as Fifo() or Standard()")
+                raise self._wrong(
+                    entry_of("policies", kind),
+                    f"policies: {shown(policy)} is not a policy",
+                    "such as Fifo() or Standard()",
+                )
         if any(isinstance(one, Unordered) for one in self.all_policies()):
-            raise self._wrong("policies: what is unordered has no groups", "let it go to a queue of its own")
+            raise self._wrong(
+                ("policies", "policy"), "policies: what is unordered has no groups", "let it go to a queue of its own"
+            )
         if len({isinstance(one, UnitOfWork) for one in self.all_policies()}) > 1:
             raise self._wrong(
+                ("policies", "policy"),
                 "policies: sets come whole, so all of its types have sets or none",
                 "let them go to a queue of their own",
             )
         if self.max_messages is not None:
-            raise self._wrong("max_messages: a queue by types can't be full", "leave it out, or let types have queues")
+            raise self._wrong(
+                ("max_messages", "level"),
+                "max_messages: a queue by types can't be full",
+                "leave it out, or let types have queues",
+            )
 
     def _check_stays(self) -> None:
         for what in ("opens", "closes"):
             value = getattr(self, what)
             if value is not None and (not isinstance(value, str) or not value.strip()):
-                raise self._wrong(f"{what} can't be {shown(value)}", "a filter, such as \"type = 'check-in'\"")
+                raise self._wrong(what, f"{what} can't be {shown(value)}", "a filter, such as \"type = 'check-in'\"")
         object.__setattr__(self, "unopened_timeout", self._period("unopened_timeout"))
         for policy in self.all_policies():
             try:
                 self._with_stays(policy)
             except UsageError as error:
-                raise self._wrong(error.what, error.remedy or "leave them out") from None
+                raise self._wrong(error.arguments, error.what, error.remedy or "leave them out") from None
 
     def _with_stays(self, policy: Policy) -> Policy:
         if self.opens is None and self.closes is None and self.unopened_timeout is None:
@@ -361,7 +414,7 @@ class Queue:
 
     def _check_choice(self, what: str, allowed: Collection[str]) -> None:
         if (value := getattr(self, what)) not in allowed:
-            raise self._wrong(f"{what} can't be {shown(value)}", f"one of {', '.join(allowed)}")
+            raise self._wrong(what, f"{what} can't be {shown(value)}", f"one of {', '.join(allowed)}")
 
     def _period(self, what: str) -> float | None:
         given = getattr(self, what)
@@ -370,18 +423,24 @@ class Queue:
         try:
             period = micros(given)
         except UsageError as error:
-            raise self._wrong(f"{what}: {error.what}", error.remedy) from error
+            raise self._wrong(what, f"{what}: {error.what}", error.remedy) from error
         if not 0 < period <= LONGEST_DAYS * micros("1d"):
-            raise self._wrong(f"{what} can't be {shown(given)}", f"more than 0 and at most {LONGEST_DAYS:,} days")
+            raise self._wrong(what, f"{what} can't be {shown(given)}", f"more than 0 and at most {LONGEST_DAYS:,} days")
         return seconds(period)
 
     def _check_limit(self) -> None:
         most = self.max_messages
         if most is None:
             if self.when_full != "wait":
-                raise self._wrong(f"when_full is {self.when_full}, and nothing makes it full", "add max_messages")
+                raise self._wrong(
+                    ("when_full", "max_messages"),
+                    f"when_full is {self.when_full}, and nothing makes it full",
+                    "add max_messages",
+                )
         elif isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_MESSAGES:
-            raise self._wrong(f"max_messages can't be {shown(most)}", f"a whole number from 1 to {MOST_MESSAGES:,}")
+            raise self._wrong(
+                "max_messages", f"max_messages can't be {shown(most)}", f"a whole number from 1 to {MOST_MESSAGES:,}"
+            )
 
     def _check_retry(self) -> None:
         if self.rollbacks == 0 and not isinstance(self.rollbacks, bool):
@@ -391,7 +450,7 @@ class Queue:
             count = getattr(self, what)
             if isinstance(count, bool) or not isinstance(count, int) or not least <= count <= MOST_ATTEMPTS:
                 raise self._wrong(
-                    f"{what} can't be {shown(count)}", f"a whole number from {least} to {MOST_ATTEMPTS:,}"
+                    what, f"{what} can't be {shown(count)}", f"a whole number from {least} to {MOST_ATTEMPTS:,}"
                 )
         for what in ("retry_delay", "retry_ceiling", "recover_delay"):
             object.__setattr__(self, what, self._delay(what))
@@ -399,7 +458,7 @@ class Queue:
         for what, least, most in ranges:
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-                raise self._wrong(f"{what} can't be {shown(value)}", f"a number from {least} to {most}")
+                raise self._wrong(what, f"{what} can't be {shown(value)}", f"a number from {least} to {most}")
             object.__setattr__(self, what, float(value))
 
     def _delay(self, what: str) -> float:
@@ -407,9 +466,9 @@ class Queue:
         try:
             period = micros(value)
         except UsageError as error:
-            raise self._wrong(f"{what}: {error.what}", error.remedy) from error
+            raise self._wrong(what, f"{what}: {error.what}", error.remedy) from error
         if not 0 <= period <= LONGEST_DAYS * micros("1d"):
-            raise self._wrong(f"{what} can't be {shown(value)}", f"from 0 to {LONGEST_DAYS:,} days")
+            raise self._wrong(what, f"{what} can't be {shown(value)}", f"from 0 to {LONGEST_DAYS:,} days")
         return seconds(period)
 
     def retry(self) -> Retry:

@@ -32,12 +32,12 @@ def check_decides_nothing(queue: Queue) -> None:
     if not isinstance(policy, Standard):
         raise UsageError(
             f"its policy is {policy.name}, and the messages of a session in two regions have numbers", where=where,
-            remedy=f"RegionalQueue({queue.name!r}, group=…, sequence=…)",
+            remedy=f"RegionalQueue({queue.name!r}, group=…, sequence=…)", argument="policy",
         )  # fmt: skip
     if isinstance(policy.start, str):
         raise UsageError(
             f"start can't be {policy.start!r}: both regions have to begin at the same number", where=where,
-            remedy="give the first number",
+            remedy="give the first number", argument="start",
         )  # fmt: skip
     # A worker that dies is counted in the journal: so no number of them is the last in a box.
     plain = Queue(queue.name, Standard(), queue.group, queue.sequence)
@@ -48,6 +48,7 @@ def check_decides_nothing(queue: Queue) -> None:
         raise UsageError(
             f"{name} would be decided by each box, and in two regions the journal decides", where=where,
             remedy=f"RegionalQueue({queue.name!r}, …, {known}=…) keeps it in the journal" if known else "leave it out",
+            argument=name,
         )  # fmt: skip
 
 

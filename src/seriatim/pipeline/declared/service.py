@@ -34,21 +34,21 @@ class Service:
     retention: bool = False
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a service's name")
-        checked_name(self.queue, f"a queue (service {self.name!r})")
+        checked_name(self.name, "a service's name", "name")
+        checked_name(self.queue, f"a queue (service {self.name!r})", "queue")
         names = self.contracts
         if isinstance(names, str) or not isinstance(names, Sequence):
-            raise self._wrong(f"contracts can't be {shown(names, 80)}", "a list of names of contracts")
+            raise self._wrong("contracts", f"contracts can't be {shown(names, 80)}", "a list of names of contracts")
         for name in names:
-            checked_name(name, f"a contract (service {self.name!r})")
+            checked_name(name, f"a contract (service {self.name!r})", "contracts")
         if len(set(names)) != len(names):
-            raise self._wrong("contracts names one twice", "name each once")
+            raise self._wrong("contracts", "contracts names one twice", "name each once")
         if not isinstance(self.retention, bool):
-            raise self._wrong(f"retention can't be {shown(self.retention)}", "True or False")
+            raise self._wrong("retention", f"retention can't be {shown(self.retention)}", "True or False")
         object.__setattr__(self, "contracts", tuple(names))
 
-    def _wrong(self, what: str, remedy: str) -> UsageError:
-        return UsageError(what, where=f"service {self.name!r}", remedy=remedy)
+    def _wrong(self, argument: str, what: str, remedy: str) -> UsageError:
+        return UsageError(what, where=f"service {self.name!r}", remedy=remedy, argument=argument)
 
 
 def queue_of(service: Service) -> Queue:

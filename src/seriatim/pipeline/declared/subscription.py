@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import Argument, UsageError, shown
 from seriatim.pipeline.declared.function import checked_function
 from seriatim.pipeline.text.name import checked_name
 
@@ -44,20 +44,12 @@ class Subscription:
     correlate: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a subscription's name")
-        checked_name(self.to, "a subscription's destination")
+        checked_name(self.name, "a subscription's name", "name")
+        checked_name(self.to, "a subscription's destination", "to")
         if not isinstance(self.where, str) or not self.where.strip():
-            raise UsageError(
-                f"{shown(self.where)} is not a filter",
-                where=f"subscription {self.name!r}",
-                remedy="write TRUE for all messages",
-            )
+            raise self._wrong("where", f"{shown(self.where)} is not a filter", "write TRUE for all messages")
         if self.state not in STATES:
-            raise UsageError(
-                f"state can't be {shown(self.state)}",
-                where=f"subscription {self.name!r}",
-                remedy=f"one of {', '.join(STATES)}",
-            )
+            raise self._wrong("state", f"state can't be {shown(self.state)}", f"one of {', '.join(STATES)}")
         object.__setattr__(self, "correlate", self._checked_correlation())
 
     @property
@@ -66,26 +58,27 @@ class Subscription:
         return self.state != "unenlisted"
 
     def _checked_correlation(self) -> tuple[str, ...]:
-        where = f"subscription {self.name!r}"
         names = self.correlate
         if isinstance(names, str) or not isinstance(names, Sequence):
-            raise UsageError(f"correlate can't be {shown(names)}", where=where, remedy="a list of names of properties")
+            raise self._wrong("correlate", f"correlate can't be {shown(names)}", "a list of names of properties")
         for name in names:
-            checked_name(name, f"a property (correlate of {where})")
+            checked_name(name, f"a property (correlate of subscription {self.name!r})", "correlate")
         if len(set(names)) != len(names):
-            raise UsageError("correlate names a property twice", where=where, remedy="name each once")
+            raise self._wrong("correlate", "correlate names a property twice", "name each once")
         if self.starts is None and names:
-            raise UsageError("correlate needs starts", where=where, remedy="give starts, as module:function")
+            raise self._wrong(("correlate", "starts"), "correlate needs starts", "give starts, as module:function")
         if self.starts is not None:
-            checked_function(self.starts)
+            checked_function(self.starts, "starts")
             if not names:
-                remedy = "name the properties by which messages find the instance: the group of the queue first"
-                raise UsageError(
+                raise self._wrong(
+                    ("starts", "correlate"),
                     "starts needs correlate: the properties that lead messages to an instance",
-                    where=where,
-                    remedy=remedy,
+                    "name the properties by which messages find the instance: the group of the queue first",
                 )
         return tuple(names)
+
+    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
+        return UsageError(what, where=f"subscription {self.name!r}", remedy=remedy, argument=argument)
 
 
 def distinct(subscriptions: Iterable[Subscription]) -> tuple[Subscription, ...]:

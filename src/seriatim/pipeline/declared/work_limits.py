@@ -42,40 +42,59 @@ class Mode(StrEnum):
 def check_whole(what: str, value: object, most: int) -> None:
     """Raises `UsageError` unless the value is a whole number from 1 to `most`."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise UsageError(f"{what} can't be {shown(value)}", remedy=f"a whole number from 1 to {most:,}")
+        raise UsageError(f"{what} can't be {shown(value)}", remedy=f"a whole number from 1 to {most:,}", argument=what)
 
 
 def check_rate(rate: object) -> None:
     """Raises `UsageError` unless it is a number of messages a second, or None."""
     if rate is not None and (isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 < rate < _TOO_FAST):
-        raise UsageError(f"rate can't be {shown(rate)}", remedy="messages a second, more than 0, or None")
+        raise UsageError(
+            f"rate can't be {shown(rate)}", remedy="messages a second, more than 0, or None", argument="rate"
+        )
 
 
 def check_turn_limit(turn_limit: float | str | None) -> None:
     """Raises `UsageError` unless it is a time that a turn may take, or None."""
-    if turn_limit is not None and not _SHORTEST_TURN_S <= seconds(micros(turn_limit)) <= _LONGEST_S:
-        raise UsageError(f"turn_limit can't be {shown(turn_limit)}", remedy=f"from {_SHORTEST_TURN_S} s to a day")
+    if turn_limit is not None and not _SHORTEST_TURN_S <= _seconds("turn_limit", turn_limit) <= _LONGEST_S:
+        raise UsageError(
+            f"turn_limit can't be {shown(turn_limit)}",
+            remedy=f"from {_SHORTEST_TURN_S} s to a day",
+            argument="turn_limit",
+        )
 
 
 def check_mode(mode: object) -> None:
     """Raises `UsageError` unless it is one of the modes."""
     if mode not in list(Mode):
-        raise UsageError(f"mode can't be {shown(mode)}", remedy=" or ".join(repr(one.value) for one in Mode))
+        raise UsageError(
+            f"mode can't be {shown(mode)}", remedy=" or ".join(repr(one.value) for one in Mode), argument="mode"
+        )
 
 
 def check_lease(lease: float | str, heartbeat: float | str | None) -> None:
     """Raises `UsageError` unless it is the time of a lease, and there are enough heartbeats in it."""
-    lease_s = seconds(micros(lease))
+    lease_s = _seconds("lease", lease)
     if not _SHORTEST_LEASE_S <= lease_s <= _LONGEST_S:
-        raise UsageError(f"lease can't be {shown(lease)}", remedy=f"from {_SHORTEST_LEASE_S} s to a day")
+        raise UsageError(
+            f"lease can't be {shown(lease)}", remedy=f"from {_SHORTEST_LEASE_S} s to a day", argument="lease"
+        )
     if heartbeat is None:
         return
-    heartbeat_s = seconds(micros(heartbeat))
+    heartbeat_s = _seconds("heartbeat", heartbeat)
     if not 0 < _BEATS * heartbeat_s <= lease_s:
         raise UsageError(
             f"a lease of {lease_s:g} s is too short for a heartbeat of {heartbeat_s:g} s",
             remedy=f"a lease needs at least {_BEATS} heartbeats, so that one late heartbeat does no harm",
+            argument=("heartbeat", "lease"),
         )
+
+
+def _seconds(what: str, value: float | str) -> float:
+    """The seconds of a period; `what`: the parameter."""
+    try:
+        return seconds(micros(value))
+    except UsageError as error:
+        raise UsageError(f"{what}: {error.what}", remedy=error.remedy, argument=what) from error
 
 
 def rate_of(text: str) -> float:
@@ -87,7 +106,11 @@ def rate_of(text: str) -> float:
     found = _RATE.fullmatch(text.strip())
     rate = float(found[1]) / _SECONDS[found[2] or "s"] if found else None
     if rate is None or not 0 < rate < _TOO_FAST:
-        raise UsageError(f"rate can't be {shown(text)}", remedy="messages a second, such as 100/s, or 30/m or 500/h")
+        raise UsageError(
+            f"rate can't be {shown(text)}",
+            remedy="messages a second, such as 100/s, or 30/m or 500/h",
+            argument="rate",
+        )
     return rate
 
 

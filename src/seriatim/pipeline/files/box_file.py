@@ -236,6 +236,5 @@ def _subscription(entry: Section, name: str, *, types: Mapping[str, str], whole:
     try:
         return Subscription(name, text, to, cast("Any", state or "started"), starts=starts, correlate=correlate or ())
     except UsageError as error:
-        blamed = next((key for key in ("starts", "correlate") if entry.has(key)), "to")
-        entry.fault(blamed, error.what if blamed == "to" else f"{entry.full(blamed)}: {error.what}", error.remedy)
+        entry.refuse(error)
         return None

@@ -42,10 +42,5 @@ def link_entry(entry: Section, name: str) -> Link | None:
     try:
         return Link(name, **{key: value for key, value in given.items() if value is not None})
     except UsageError as error:
-        words = re.findall(r"\w+", error.what.removeprefix(f"link {name!r}: "))
-        entry.fault(
-            next((word for word in words if word in given and entry.has(word)), "url" if entry.has("url") else "dsn"),
-            error.what,
-            error.remedy,
-        )
+        entry.refuse(error)
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
@@ -41,25 +40,17 @@ def _policy(section: Section, kind: type[Policy]) -> Policy | None:
         try:
             policy = policy_from(kind.name, **parameters)
         except PolicyError as error:
-            blamed = _blamed(error, parameters)
-            if wrong.isdisjoint(_words(error)):  # or it is missing only because its value was wrong
-                section.fault(blamed or "policy", error.what, error.remedy)
-            if blamed is None:
+            if wrong.isdisjoint(error.arguments):  # or one is missing only because its value was wrong
+                section.refuse(error, "policy")
+            at_fault = next((one for one in error.arguments if one in parameters), None)
+            if at_fault is None:
                 return None
-            wrong.add(blamed)
-            del parameters[blamed]
+            wrong.add(at_fault)
+            del parameters[at_fault]
         else:
             for key in _PERIODS & parameters.keys():
                 section.remark_unit(key)
             return None if wrong else policy
-
-
-def _blamed(error: PolicyError, parameters: Mapping[str, Any]) -> str | None:
-    return next((word for word in _words(error) if word in parameters), None)
-
-
-def _words(error: PolicyError) -> list[str]:
-    return re.findall(r"\w+", error.what)
 
 
 def _foreign_parameters(section: Section, kind: type[Policy], known: list[str]) -> None:

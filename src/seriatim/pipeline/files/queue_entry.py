@@ -76,9 +76,7 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
     try:
         return Queue(name, policy, **{key: value for key, value in given.items() if value is not None})
     except UsageError as error:
-        words = re.findall(r"\w+", error.what.removeprefix(f"queue {name!r}: "))
-        blamed = next((word for word in words if word in given and entry.has(word)), "policy")
-        entry.fault(blamed, error.what, error.remedy)
+        entry.refuse(error)
         return None
 
 
@@ -110,8 +108,7 @@ def _activation(queue: Section) -> Activation | None:
     try:
         return Activation(**{key: value for key, value in given.items() if value is not None})
     except UsageError as error:
-        blamed = next((key for key in given if key in error.what and entry.has(key)), "handler")
-        entry.fault(blamed, error.what, error.remedy)
+        entry.refuse(error)
         return None
 
 
@@ -123,7 +120,7 @@ def _rate(entry: Section) -> object:
     try:
         return rate_of(found)
     except UsageError as error:
-        entry.fault("rate", error.what, error.remedy)
+        entry.refuse(error)
         return None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -179,10 +178,6 @@ def _port_format(port: Section) -> str | None:
     return None
 
 
-#: What of a queue says how its messages are compared, which of them open and close groups, and when idle groups expire.
-_CONTENT = ("compare", "opens", "closes", "unopened_timeout", "expire_after", "expire_to")
-
-
 def _resequence(
     destination: Section, name: str | None, properties: Properties, paths: Paths
 ) -> tuple[Queue, StartFrom | None, bool] | None:
@@ -192,9 +187,11 @@ def _resequence(
         none = dropped and name is not None and not destination.has("resequence")
         return (Queue(name or "", Unordered()), None, False) if none else None
     kind, policy = read_policy(section)
-    group, sequence, default_group = section.text("group"), section.text("sequence"), section.text("default_group")
     start_from = _start_from(section, paths)
     content: dict[str, Any] = {
+        "group": section.text("group"),
+        "sequence": section.text("sequence"),
+        "default_group": section.text("default_group"),
         "compare": section.texts("compare"),
         "opens": section.text("opens"),
         "closes": section.text("closes"),
@@ -205,7 +202,7 @@ def _resequence(
     section.finish(LATER)
     if kind is None:
         return None
-    _check_columns(section, kind, policy, group, sequence, properties)
+    _check_columns(section, kind, policy, properties, group=content["group"], sequence=content["sequence"])
     for key in ("opens", "closes"):
         if content[key] is not None:
             where(section, filter_types(properties), key=key, whole=properties.whole)
@@ -214,14 +211,13 @@ def _resequence(
             require_property(section, "compare", one, properties)
     if start_from is not None and kind is not Standard:
         section.fault("start_from", f"{kind.name} has no first numbers", "start_from goes with policy: standard")
-    if policy is None or name is None or any(section.has(key) and content[key] is None for key in _CONTENT):
+    if policy is None or name is None or any(section.has(key) and value is None for key, value in content.items()):
         return None
     given = {key: value for key, value in content.items() if value is not None}
     try:
-        return Queue(name, policy, group, sequence, default_group, **given), start_from, section.has("start")
+        return Queue(name, policy, **given), start_from, section.has("start")
     except UsageError as error:
-        words = re.findall(r"\w+", error.what.removeprefix(f"queue {name!r}: "))
-        section.fault(next((word for word in words if word in given), "policy"), error.what, error.remedy)
+        section.refuse(error)
         return None
 
 
@@ -229,9 +225,10 @@ def _check_columns(
     section: Section,
     kind: type[Policy],
     policy: Policy | None,
+    properties: Properties,
+    *,
     group: str | None,
     sequence: str | None,
-    properties: Properties,
 ) -> None:
     if group is not None:
         require_property(section, "group", group, properties)

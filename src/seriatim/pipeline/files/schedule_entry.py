@@ -10,9 +10,6 @@ from seriatim.pipeline.types.schedule import CATCH_UP, Schedule
 
 __all__ = ["schedule_entry"]
 
-#: The words of faults, and the key that each is about.
-_BLAMED = {"time zone": "timezone", "cron text": "cron", "property": "context", "body": "body", "type": "type"}
-
 
 def schedule_entry(entry: Section, name: str) -> Schedule | None:
     """The schedule that an entry of the file declares; None if it is wrong, which is reported."""
@@ -43,6 +40,5 @@ def schedule_entry(entry: Section, name: str) -> Schedule | None:
             catch_up=cast("Any", catch_up or "one"),
         )
     except UsageError as error:
-        blamed = next((key for words, key in _BLAMED.items() if words in error.what and entry.has(key)), None)
-        entry.fault(blamed, error.what, error.remedy)
+        entry.refuse(error)
         return None

@@ -21,8 +21,9 @@ def contract_entry(entry: Section, name: str) -> Contract | None:
     try:
         return Contract(name, cast("Any", types))
     except UsageError as error:
-        blamed = next((kind for kind in types if repr(kind) in error.what), None)
-        entry.fault(blamed, error.what, error.remedy)
+        # The entry is the argument `types`.
+        at = next((one.removeprefix("types.") for one in error.arguments if one.startswith("types.")), None)
+        entry.fault(at, error.what, error.remedy)
         return None
 
 
@@ -39,6 +40,5 @@ def service_entry(entry: Section, name: str) -> Service | None:
     try:
         return Service(name, queue, contracts or (), retention or False)
     except UsageError as error:
-        blamed = next((key for key in ("contracts", "queue") if key in error.what and entry.has(key)), "queue")
-        entry.fault(blamed, error.what, error.remedy)
+        entry.refuse(error)
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -21,7 +20,6 @@ from seriatim.pipeline.types.properties import OF_MESSAGES, property_type, usabl
 __all__ = ["type_entry"]
 
 _MOST_BYTES = 8_000_000
-_KEYS = ("schema", "validation", "namespaces", "properties")
 
 
 def type_entry(entry: Section, name: str) -> MessageType | None:
@@ -37,7 +35,7 @@ def type_entry(entry: Section, name: str) -> MessageType | None:
     try:
         return MessageType(name, properties, cast("Any", validation or "none"), schema, namespaces)
     except UsageError as error:
-        _blame(entry, error)
+        entry.refuse(error)
         return None
 
 
@@ -117,15 +115,3 @@ def _schema(entry: Section) -> str | None:
     except UnicodeDecodeError:
         entry.fault("schema", f"the schema {written!r} is not UTF-8", "save it as UTF-8")
     return None
-
-
-def _blame(entry: Section, error: UsageError) -> None:
-    """Report an error of the whole type at the place that its text names."""
-    properties = entry.section("properties")
-    of_property = re.match(r"(?:property|the properties '\w+' and) '(\w+)'", error.what)
-    if of_property and properties is not None:
-        properties.fault(of_property[1], error.what, error.remedy)
-        return
-    words = [*re.findall(r"\w+", error.what), "validation", "properties"]
-    blamed = next((word for word in words if word in _KEYS and entry.has(word)), None)
-    entry.fault(blamed, error.what, error.remedy)

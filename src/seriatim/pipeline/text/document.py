@@ -122,6 +122,11 @@ class Problems:
             self._unset.add(name)
             self.add(place, f"the environment variable {name} is not set", f"export {name}=…")
 
+    @property
+    def only_unset(self) -> bool:
+        """Whether all faults are environment variables that aren't set."""
+        return len(self._found) == len(self._unset)
+
     def conceal(self, value: str, reference: str) -> None:
         """From now on show `reference` in place of `value`."""
         for shown in (value, repr(value)[1:-1]):

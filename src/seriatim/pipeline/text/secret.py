@@ -40,7 +40,7 @@ def secret_in(port: str) -> str | None:
     problems = Problems(Path("port"))
     tree = parse(port, problems, {}, language=_PORT)
     # Where it isn't a port's, a part of it may not be in the tree.
-    whole = tree is not None and all("is not set" in one.what for one in problems.found())
+    whole = tree is not None and problems.only_unset
     found = None if whole else _in_text(port)
     return found or (None if tree is None else next(_in(tree), None))
 

@@ -61,6 +61,17 @@ class Section:
         """Report a fault of the value of `key`."""
         self.problems.add(self.place(key), what, remedy)
 
+    def refuse(self, error: UsageError, otherwise: str | None = None) -> None:
+        """Report the error of a declaration: at the first of its arguments that the section has, else at `otherwise`, or the section."""
+        for argument in error.arguments:
+            key, _, inner = argument.partition(".")
+            if self.has(key):
+                value = self._table.entries.get(key)
+                place = Section(value, self.problems).place(inner) if isinstance(value, Table) else self.place(key)
+                self.problems.add(place, error.what, error.remedy)
+                return
+        self.fault(otherwise, error.what, error.remedy)
+
     def known(self, key: str) -> None:
         """Mark the key as known, whether it is read or not."""
         self._asked.add(key)

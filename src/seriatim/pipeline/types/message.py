@@ -46,10 +46,12 @@ def _check_content(content_type: object, body: object, of: str) -> None:
     """
     if content_type is not None and not _is_text(content_type):
         raise UsageError(
-            f"the content type of {of} can't be {shown(content_type, 80)}", remedy="a media type, without NUL, or None"
+            f"the content type of {of} can't be {shown(content_type, 80)}",
+            remedy="a media type, without NUL, or None",
+            argument="content_type",
         )
     if not isinstance(body, bytes):
-        raise UsageError(f"the body of {of} is {type(body).__name__}", remedy="give bytes: encode it")
+        raise UsageError(f"the body of {of} is {type(body).__name__}", remedy="give bytes: encode it", argument="body")
 
 
 def new_message_id() -> str:
@@ -82,6 +84,7 @@ class Part:
             raise UsageError(
                 f"{shown(self.name, 80)} can't be the name of a part",
                 remedy=f"text, 1 to {_LONGEST_NAME} characters, without NUL",
+                argument="name",
             )
         _check_content(self.content_type, self.body, f"part {self.name!r}")
 
@@ -118,18 +121,22 @@ class Message:
         for name, text in (("type", self.type), ("message_id", self.message_id)):
             if not _is_text(text):
                 raise UsageError(
-                    f"{shown(text, 80)} can't be the {name} of a message", remedy="text, not empty, without NUL"
+                    f"{shown(text, 80)} can't be the {name} of a message",
+                    remedy="text, not empty, without NUL",
+                    argument=name,
                 )
         # No character has more than four bytes.
         if len(self.message_id) > _LONGEST_ID_BYTES // 4 and len(self.message_id.encode()) > _LONGEST_ID_BYTES:
             raise UsageError(
                 f"{shown(self.message_id, 80)} can't be the message_id of a message",
                 remedy=f"at most {_LONGEST_ID_BYTES:,} bytes of UTF-8",
+                argument="message_id",
             )
         if not isinstance(self.context, Mapping):
             raise UsageError(
                 f"the context of message {self.message_id} is {type(self.context).__name__}",
                 remedy="give a dictionary: its properties by their names",
+                argument="context",
             )
         _check_content(self.content_type, self.body, f"message {self.message_id}")
         if self.parts != ():
@@ -138,10 +145,12 @@ class Message:
     def _checked_parts(self) -> tuple[Part, ...]:
         where = f"message {self.message_id}"
         if not isinstance(self.parts, Sequence) or not all(isinstance(part, Part) for part in self.parts):
-            raise UsageError("parts must be a list of seriatim.Part", where=where)
+            raise UsageError("parts must be a list of seriatim.Part", where=where, argument="parts")
         names = Counter(part.name for part in self.parts)
         if repeated := {name for name, count in names.items() if count > 1}:
-            raise UsageError(f"two parts are named {min(repeated)!r}", where=where, remedy="give each its own name")
+            raise UsageError(
+                f"two parts are named {min(repeated)!r}", where=where, remedy="give each its own name", argument="parts"
+            )
         return tuple(self.parts)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import Argument, UsageError, entry_of, shown
 from seriatim.pipeline.bodies.body_check import FORMATS, VALIDATIONS, WITH_SCHEMA, Format, body_reader, schema_check
 from seriatim.pipeline.bodies.json_paths import path_steps
 from seriatim.pipeline.bodies.property_values import Unreadable, problem_text
@@ -47,9 +47,11 @@ class MessageType:
     namespaces: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a message type's name")
+        checked_name(self.name, "a message type's name", "name")
         if self.validation not in VALIDATIONS:
-            raise self._wrong(f"validation can't be {shown(self.validation)}", f"one of {', '.join(VALIDATIONS)}")
+            raise self._wrong(
+                "validation", f"validation can't be {shown(self.validation)}", f"one of {', '.join(VALIDATIONS)}"
+            )
         object.__setattr__(self, "namespaces", self._checked_namespaces())
         object.__setattr__(self, "properties", self._checked_properties())
         self._check_format()
@@ -102,35 +104,47 @@ class MessageType:
         """The format of bodies; None if bodies aren't read."""
         return FORMATS[self.validation] or next((_format_of(one.paths[0]) for one in self.promotions()), None)
 
-    def _wrong(self, what: str, remedy: str = "") -> UsageError:
-        return UsageError(what, where=f"message type {self.name!r}", remedy=remedy)
+    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
+        return UsageError(what, where=f"message type {self.name!r}", remedy=remedy, argument=argument)
 
     def _checked_namespaces(self) -> dict[str, str]:
         if not isinstance(self.namespaces, Mapping):
-            raise self._wrong(f"namespaces can't be {shown(self.namespaces, 80)}", "a mapping from prefixes to names")
+            raise self._wrong(
+                "namespaces", f"namespaces can't be {shown(self.namespaces, 80)}", "a mapping from prefixes to names"
+            )
         for prefix, meant in self.namespaces.items():
             if not isinstance(prefix, str) or not is_prefix(prefix):
-                raise self._wrong(f"{shown(prefix)} is not a prefix", "letters, digits, '-', '_' and '.'")
+                raise self._wrong("namespaces", f"{shown(prefix)} is not a prefix", "letters, digits, '-', '_' and '.'")
             if not isinstance(meant, str) or not meant or "\0" in meant:
-                raise self._wrong(f"the prefix {shown(prefix)} can't stand for {shown(meant)}", "such as urn:orders")
+                raise self._wrong(
+                    entry_of("namespaces", prefix),
+                    f"the prefix {shown(prefix)} can't stand for {shown(meant)}",
+                    "such as urn:orders",
+                )
         return dict(self.namespaces)
 
     def _checked_properties(self) -> dict[str, str | dict[str, str | tuple[str, ...]]]:
         if not isinstance(self.properties, Mapping):
-            raise self._wrong(f"properties can't be {shown(self.properties, 80)}", "a mapping from names to types")
+            raise self._wrong(
+                "properties", f"properties can't be {shown(self.properties, 80)}", "a mapping from names to types"
+            )
         found: dict[str, str | dict[str, str | tuple[str, ...]]] = {}
         folded: dict[str, str] = {}
         for name, written in self.properties.items():
             if name == "type":  # which a pipeline may promote; here it is a field of the message
-                raise self._wrong("'type' is a field of every message", "give the property another name")
+                raise self._wrong(
+                    "properties.type", "'type' is a field of every message", "give the property another name"
+                )
             try:
                 checked_property(name, OF_MESSAGES)
                 found[name] = self._checked_property(written)
             except UsageError as error:
-                raise self._wrong(f"property {shown(name, 80)}: {error.what}", error.remedy) from error
+                raise self._wrong(
+                    entry_of("properties", name), f"property {shown(name, 80)}: {error.what}", error.remedy
+                ) from error
             if (other := folded.setdefault(name.casefold(), name)) != name:
                 what = f"the properties {other!r} and {name!r} differ only in capitals, which Spark doesn't tell apart"
-                raise self._wrong(what, "give one of them another name")
+                raise self._wrong(entry_of("properties", name), what, "give one of them another name")
         return found
 
     def _checked_property(self, written: object) -> str | dict[str, str | tuple[str, ...]]:
@@ -164,30 +178,36 @@ class MessageType:
     def _check_format(self) -> None:
         formats = {_format_of(path) for one in self.promotions() for path in one.paths}
         if len(formats) > 1:
-            raise self._wrong("some paths are JSON paths and others XPath", "a body is one or the other")
+            raise self._wrong("properties", "some paths are JSON paths and others XPath", "a body is one or the other")
         if formats and self.validation == "empty":
-            raise self._wrong("bodies are empty, so nothing is found in them", "leave the paths out")
+            raise self._wrong(
+                ("properties", "validation"), "bodies are empty, so nothing is found in them", "leave the paths out"
+            )
         checked = FORMATS[self.validation]
         if checked is not None and formats - {checked}:
             raise self._wrong(
-                f"validation is {self.validation}, and the paths are not for it", f"write paths for {checked}"
+                ("validation", "properties"),
+                f"validation is {self.validation}, and the paths are not for it",
+                f"write paths for {checked}",
             )
         if self.namespaces and (self.format() == "json" or self.validation == "empty"):
-            raise self._wrong("namespaces are for XPath", "leave them out")
+            raise self._wrong("namespaces", "namespaces are for XPath", "leave them out")
 
     def _check_schema(self) -> None:
         if self.validation not in WITH_SCHEMA:
             if self.schema is not None:
                 raise self._wrong(
-                    f"validation is {self.validation}, which takes no schema", "valid_json or valid_xml takes one"
+                    ("schema", "validation"),
+                    f"validation is {self.validation}, which takes no schema",
+                    "valid_json or valid_xml takes one",
                 )
             return
         if not isinstance(self.schema, str) or not self.schema.strip():
-            raise self._wrong(f"{self.validation} needs a schema", "give its text")
+            raise self._wrong(("schema", "validation"), f"{self.validation} needs a schema", "give its text")
         try:
             schema_check(self.validation, self.schema)
         except UsageError as error:
-            raise self._wrong(error.what, error.remedy) from error
+            raise self._wrong("schema", error.what, error.remedy) from error
 
 
 def _format_of(path: str) -> Format:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import takewhile
 from typing import Any, Literal, Self, get_args
@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
-from seriatim.errors import UsageError, shown
+from seriatim.errors import Argument, UsageError, entry_of, shown
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.origin import ORIGIN
@@ -59,6 +59,7 @@ class Schedule:
     name: str
     cron: str
     type: str
+    _: KW_ONLY
     timezone: str = "UTC"
     body: bytes = field(default=b"", repr=False)
     context: Mapping[str, Any] = field(default_factory=dict, hash=False)
@@ -67,12 +68,12 @@ class Schedule:
     catch_up: CatchUp = "one"
 
     def __post_init__(self) -> None:
-        checked_name(self.name, "a schedule's name")
+        checked_name(self.name, "a schedule's name", "name")
         self._check_times()
         if self.catch_up not in CATCH_UP:
-            raise self._wrong(f"catch_up can't be {shown(self.catch_up)}", f"one of {', '.join(CATCH_UP)}")
+            raise self._wrong("catch_up", f"catch_up can't be {shown(self.catch_up)}", f"one of {', '.join(CATCH_UP)}")
         if self.due_property is not None:
-            checked_name(self.due_property, f"a property (due_property of schedule {self.name!r})")
+            checked_name(self.due_property, f"a property (due_property of schedule {self.name!r})", "due_property")
         self._check_message()
 
     def message(self, due: datetime) -> Message:
@@ -126,46 +127,52 @@ class Schedule:
         """The schedule that `as_json` made a mapping of."""
         return cls(**fields, body=base64.b64decode(body, validate=True))
 
-    def _wrong(self, what: str, remedy: str) -> UsageError:
-        return UsageError(f"schedule {self.name!r}: {what}", remedy=remedy)
+    def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
+        return UsageError(f"schedule {self.name!r}: {what}", remedy=remedy, argument=argument)
 
     def _check_times(self) -> None:
         example = 'five fields, such as "0 6 * * MON-FRI": minute, hour, day, month, day of the week'
         cron = self.cron
         if not isinstance(cron, str) or len(cron) > _LONGEST_CRON or len(cron.split()) != _FIELDS:
-            raise self._wrong(f"{shown(cron, 80)} is not cron text", example)
+            raise self._wrong("cron", f"{shown(cron, 80)} is not cron text", example)
         try:
             zone = _zone(self.timezone)
         except (ZoneInfoNotFoundError, ValueError, TypeError, OSError):
             raise self._wrong(
+                "timezone",
                 f"{shown(self.timezone, 80)} is not a time zone here",
                 'an IANA name, such as "Europe/Berlin"; where the system has none, pip install tzdata',
             ) from None
         try:
             next(CronSim(cron, datetime(2024, 1, 1, tzinfo=zone)))
         except CronSimError as error:
-            raise self._wrong(f"cron text {cron!r}: {str(error).lower()}", example) from None
+            raise self._wrong("cron", f"cron text {cron!r}: {str(error).lower()}", example) from None
         except StopIteration:
-            raise self._wrong(f"cron text {cron!r} names no time", example) from None
+            raise self._wrong("cron", f"cron text {cron!r} names no time", example) from None
 
     def _check_message(self) -> None:
         if not isinstance(self.context, Mapping):
-            raise self._wrong(f"context can't be {shown(self.context, 80)}", "a dictionary: properties by their names")
+            raise self._wrong(
+                "context", f"context can't be {shown(self.context, 80)}", "a dictionary: properties by their names"
+            )
         object.__setattr__(self, "context", dict(self.context))
         for name, value in self.context.items():
             if not isinstance(name, str) or name in _NOT_GIVEN or name == self.due_property:
-                raise self._wrong(f"the property {shown(name, 80)} can't be given", "leave it out")
+                raise self._wrong(
+                    entry_of("context", name), f"the property {shown(name, 80)} can't be given", "leave it out"
+                )
             if value is not None and not isinstance(value, str | int | float):
                 raise self._wrong(
+                    entry_of("context", name),
                     f"the property {name!r} can't be {shown(value, 80)}",
                     "a text, a number, a boolean or None; text is read as the type's timestamp or decimal",
                 )
         try:
             self.message(datetime(2024, 1, 1, tzinfo=UTC))
         except UsageError as error:
-            raise self._wrong(error.what, error.remedy) from None
+            raise self._wrong(error.arguments, error.what, error.remedy) from None
         if len(self.body) > MOST_BODY_BYTES:
-            raise self._wrong(f"the body has {len(self.body):,} bytes", f"at most {MOST_BODY_BYTES:,}")
+            raise self._wrong("body", f"the body has {len(self.body):,} bytes", f"at most {MOST_BODY_BYTES:,}")
 
 
 def _zone(name: str) -> tzinfo:

@@ -22,7 +22,7 @@ __all__ = ["claim", "complete", "fail", "give_back", "postpone", "renew"]
 
 
 def claim(
-    statements: JournalStatements, name: str, queue: str, region: str, asked: Sequence[Asked], lease: int, most: int
+    statements: JournalStatements, name: str, queue: str, region: str, asked: Sequence[Asked], *, lease: int, most: int
 ) -> list[ClaimAnswer]:
     """Ask for messages: of each session at most `most`, from its next number on.
 
@@ -42,7 +42,7 @@ def claim(
         return []
     order = sorted(range(len(asked)), key=lambda at: (asked[at].session, asked[at].number))
     rows = [asked[at] for at in order]
-    if most and (quick := _quickly(statements, name, queue, region, rows, lease, most)) is not None:
+    if most and (quick := _quickly(statements, name, queue, region, rows, lease=lease, most=most)) is not None:
         through = quick.first - quick.increment
         return [ClaimAnswer(Answer.TAKEN, quick, entry=EntryState.KNOWN, through=through)] * len(rows)
     known: dict[str, int] = {}
@@ -63,7 +63,7 @@ def claim(
 
 
 def _quickly(
-    statements: JournalStatements, name: str, queue: str, region: str, rows: Sequence[Asked], lease: int, most: int
+    statements: JournalStatements, name: str, queue: str, region: str, rows: Sequence[Asked], *, lease: int, most: int
 ) -> Claim | None:
     """The claim of one session of which nothing has to be judged, in one statement; None: ask in full.
 

@@ -243,7 +243,7 @@ class Journal:
             raise UsageError(f"claims can't be by {shown(mode, 80)}", remedy='"session" or "message"')
         if len({(one.session, one.number) for one in asked}) < len(asked):
             raise UsageError("a number of a session is asked for twice", remedy="ask for each number once")
-        return self._again(lambda one: claims.claim(one, name, queue, region, asked, length, most))
+        return self._again(lambda one: claims.claim(one, name, queue, region, asked, lease=length, most=most))
 
     def tell(self, name: str, queue: str, region: str, asked: Sequence[Asked]) -> list[ClaimAnswer]:
         """Tell which messages a region has and can't hand out, because numbers before them are missing there. Nothing is claimed.
@@ -259,7 +259,7 @@ class Journal:
         Returns:
             an answer for each message, in the order of `asked`: `through` says which numbers are over; `Answer.AHEAD` may be said of one that is next.
         """
-        return self._again(lambda one: claims.claim(one, name, queue, region, asked, 1, 0))
+        return self._again(lambda one: claims.claim(one, name, queue, region, asked, lease=1, most=0))
 
     def renew(self, held: Sequence[Claim]) -> list[Claim]:
         """Renew the leases of claims, in one statement.

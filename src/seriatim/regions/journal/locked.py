@@ -12,7 +12,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from seriatim.errors import UsageError
+from seriatim.errors import NotFound
 from seriatim.kernel import claims
 from seriatim.kernel.claims import EntryState
 from seriatim.kernel.columns import Ints
@@ -203,7 +203,7 @@ def lock(
         ("read_entries", place | {"sessions": keys} | of_numbers),
     )
     if not rules:
-        raise UsageError(
+        raise NotFound(
             f"the journal knows no queue {queue!r} of the regions {name!r}", remedy="define it first: journal.define(…)"
         )
     now, incarnation, floor = (locked[0].now, locked[0].incarnation, locked[0].claim_floor) if locked else (0, 0, 0)

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import numpy as np
 
-from seriatim.errors import ActionRefused, UsageError
+from seriatim.errors import ActionRefused, NotFound, UsageError
 from seriatim.kernel import claims as rules
 from seriatim.kernel.claims import ALLOWED, Action, EntryState, State
 from seriatim.kernel.time import NEVER
@@ -78,7 +78,7 @@ def act(
     locked = lock(statements, name, queue, [session])
     found = locked.sessions.get(session)
     if found is None:
-        raise UsageError(
+        raise NotFound(
             f"the journal knows no session {session!r} of queue {queue!r}", remedy="seriatim journal list shows them"
         )
     locked.settle([found])

@@ -58,8 +58,8 @@ class QueueRules:
         start: the first number of each session.
         increment: from one number to the next, at least 1.
         attempts: how often a message is handed to a handler, before it has failed for good.
-        on_failure: ``"suspend"``: the session stands in both regions; ``"continue"``: the number is over, and the session goes on.
-        retry_after: seconds, or ``"30s"``, before the next attempt.
+        errors: ``"suspend"``: the session stands in both regions; ``"continue"``: the number is over, and the session goes on.
+        retry_delay: seconds, or ``"30s"``, before the next attempt.
         hole_timeout: seconds, or ``"5m"``, after which a hole is skipped; None: never.
 
     Raises:
@@ -69,19 +69,28 @@ class QueueRules:
     start: int = 1
     increment: int = 1
     attempts: int = 5
-    on_failure: str = "suspend"
-    retry_after: float | str = 1.0
+    errors: str = "suspend"
+    retry_delay: float | str = 1.0
     hole_timeout: float | str | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("start", -_LARGEST), ("increment", 1), ("attempts", 1)):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= _LARGEST:
-                raise UsageError(f"{name} can't be {shown(value, 80)}", remedy=f"a whole number, at least {least}")
-        if self.on_failure not in ("suspend", "continue"):
-            raise UsageError(f"on_failure can't be {shown(self.on_failure, 80)}", remedy='"suspend" or "continue"')
-        if micros(self.retry_after) < 0 or (self.hole_timeout is not None and micros(self.hole_timeout) <= 0):
-            raise UsageError("retry_after or hole_timeout is negative", remedy="give durations; None: no hole_timeout")
+                raise UsageError(
+                    f"{name} can't be {shown(value, 80)}",
+                    remedy=f"a whole number, at least {least}",
+                    argument=name,
+                )
+        if self.errors not in ("suspend", "continue"):
+            raise UsageError(
+                f"errors can't be {shown(self.errors, 80)}",
+                remedy='"suspend" or "continue": a queue that stops would stop in one region only',
+                argument="errors",
+            )
+        _check_period("retry_delay", self.retry_delay, 0)
+        if self.hole_timeout is not None:
+            _check_period("hole_timeout", self.hole_timeout, 1)
 
     def as_columns(self) -> dict[str, int | bool]:
         """The same as the journal keeps it."""
@@ -89,10 +98,20 @@ class QueueRules:
             "start": self.start,
             "increment": self.increment,
             "attempts": self.attempts,
-            "goes_on": self.on_failure == "continue",
-            "retry_after": micros(self.retry_after),
+            "goes_on": self.errors == "continue",
+            "retry_after": micros(self.retry_delay),
             "hole_timeout": 0 if self.hole_timeout is None else micros(self.hole_timeout),
         }
+
+
+def _check_period(what: str, value: float | str, least_us: int) -> None:
+    try:
+        period_us = micros(value)
+    except UsageError as error:
+        raise UsageError(f"{what}: {error.what}", remedy=error.remedy, argument=what) from error
+    if period_us < least_us:
+        limit = "a duration above 0, or None" if least_us else "a duration, not negative"
+        raise UsageError(f"{what} can't be {shown(value, 80)}", remedy=limit, argument=what)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from seriatim.errors import UsageError
+from seriatim.errors import NotFound
 from seriatim.kernel.claims import EntryState, State
 from seriatim.kernel.time import NEVER
 from seriatim.regions.journal.statements import JournalStatements
@@ -235,7 +235,7 @@ def rules(statements: JournalStatements, name: str, queue: str) -> QueueRules:
     """
     found = statements.maybe("read_queue", name=name, queue=queue)
     if found is None:
-        raise UsageError(
+        raise NotFound(
             f"the journal knows no queue {queue!r} of the regions {name!r}", remedy="define it first: Regions.define(…)"
         )
     return QueueRules(

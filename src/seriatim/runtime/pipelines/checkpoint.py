@@ -41,7 +41,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from seriatim.errors import CheckpointMismatch, EnvironmentProblem, UsageError
+from seriatim.errors import CheckpointMismatch, EnvironmentProblem, NotFound, UsageError
 from seriatim.pipeline.declared.pipeline import BOX, Destination, Pipeline, Receive
 from seriatim.pipeline.files.pipeline_file import examine, load
 from seriatim.pipeline.text.log_fields import fields
@@ -63,6 +63,7 @@ from seriatim.spark.deliver.port import sync_folder, write_synced
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS
 from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import BY_KEY, identity
+from seriatim.spark.state.state_layout import StateLayout
 
 __all__ = ["LAYOUT", "Checkpoint", "Identity", "feeds_of", "ordered_in_words"]
 
@@ -111,6 +112,11 @@ class Identity:
     moved: Path | None = None
     former_buckets: int = 0
     is_woken: bool = False
+
+    @property
+    def layout(self) -> StateLayout:
+        """How its state is cut."""
+        return StateLayout(buckets=self.buckets, by_key=self.by_key, history=self.history, moved=self.moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -641,9 +647,7 @@ def _check_abandoned(names: Collection[str], pipeline: Pipeline, known: Collecti
             what = f"destination {name!r} is in the pipeline file"
             raise UsageError(what, where="--abandon", remedy="take it out of the file, or leave out --abandon")
         if name not in known:
-            raise UsageError(
-                f"the checkpoint has no destination {name!r}", where="--abandon", remedy=likely(name, known)
-            )
+            raise NotFound(f"the checkpoint has no destination {name!r}", where="--abandon", remedy=likely(name, known))
 
 
 def _is_json(file: Path) -> bool:

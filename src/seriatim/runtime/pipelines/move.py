@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seriatim.errors import CheckpointMismatch, UsageError
+from seriatim.errors import CheckpointMismatch, NotFound
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.counted import counted
 from seriatim.runtime.pipelines.checkpoint import LAYOUT, Checkpoint
@@ -74,7 +74,7 @@ def move(pipeline: Pipeline) -> Moved:
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     file = checkpoint.root / "pipeline.json"
     if not file.exists():
-        raise UsageError("there is no checkpoint", where=str(checkpoint.root), remedy="seriatim run makes one")
+        raise NotFound("there is no checkpoint", where=str(checkpoint.root), remedy="seriatim run makes one")
     with checkpoint.held() as lock:
         try:
             identity = json.loads(file.read_bytes())
@@ -131,9 +131,7 @@ def _to_buckets(pipeline: Pipeline, checkpoint: Checkpoint, buckets: int, lock: 
         made = checkpoint.root.absolute() / folder
         made.mkdir()
         with pipeline_session({**pipeline.spark, **known.splitting}, checkpoint, lock, verbose=False) as session:
-            cut_state(
-                session, checkpoint.query, pipeline, known.buckets, buckets, known.history, made, by_key=known.by_key
-            )
+            cut_state(session, checkpoint.query, pipeline, layout=known.layout, to=buckets, folder=made)
     checkpoint.note_move(pipeline, buckets, folder)
 
 

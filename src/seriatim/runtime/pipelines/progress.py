@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from seriatim.errors import InvariantBroken
 from seriatim.kernel.held_groups import missing_numbers
@@ -125,17 +125,9 @@ class HeldGroup:
     reason: str
 
     @classmethod
-    def of(
-        cls,
-        destination: str,
-        group: str,
-        held: int,
-        first: int | None,
-        last: int | None,
-        since: int | None,
-        reason: str,
-    ) -> Self:
+    def of(cls, told: Sequence[Any]) -> Self:
         """From what an operator reports; see `Bucket.report`."""
+        destination, group, held, first, last, since, reason = told
         try:
             moment = None if since is None else _EPOCH + timedelta(microseconds=since)
         except OverflowError:  # event times have no bounds

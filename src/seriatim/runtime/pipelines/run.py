@@ -128,7 +128,7 @@ def run(
         tally.begin(begun=checkpoint.last_begun(), committed=checkpoint.last_committed())
         if identity.moved is not None and not identity.is_woken:
             tally.gather(bucket_ids(identity.buckets)[0])
-        watch = _Watch(pipeline, checkpoint, tally, stop, progress, tell, looked)
+        watch = _Watch(pipeline, checkpoint, tally, stop=stop, report=progress, tell=tell, looked=looked)
         settings = _settings(pipeline, identity, conf or {})
         # Spark takes SIGINT for itself when it starts, so it is taken back once more.
         with (
@@ -138,7 +138,7 @@ def run(
             stop.listening(),
         ):
             watch.lease = lease
-            query_of = partial(_query, session, checkpoint, identity, fence, tally, lease)
+            query_of = partial(_query, session, checkpoint, identity, fence=fence, tally=tally, lease=lease)
             attempts = partial(Attempts, stop=stop, tell=tell, lives=lambda: not has_ended(session, _SEEN_S))
             former = checkpoint.former(pipeline)
             if former is not None:
@@ -158,7 +158,7 @@ def run(
             gone = watch.abandoned(identity.history.gone)
             if gone or identity.moved is not None or tally.is_lost:
                 checkpoint.note_wake(wake(checkpoint.control, identity.former_buckets))
-            query_of = partial(_query, session, checkpoint, identity, fence, tally, lease)
+            query_of = partial(_query, session, checkpoint, identity, fence=fence, tally=tally, lease=lease)
             trigger_s = 0.0 if once or finish else pipeline.trigger_s
             query = query_of(pipeline, attempts(), trigger_s=trigger_s, available_now=drain)
             try:
@@ -225,12 +225,12 @@ def _query(
     session: Any,
     checkpoint: Checkpoint,
     identity: Identity,
-    fence: int,
-    tally: Tally,
-    lease: PipelineLease | None,
     pipeline: Pipeline,
     attempts: Attempts,
     *,
+    fence: int,
+    tally: Tally,
+    lease: PipelineLease | None,
     trigger_s: float | None,
     available_now: bool = False,
 ) -> _Query:
@@ -268,12 +268,13 @@ def _start(
         # One batch ahead is right: the entry in Spark's log that begins it may be lost with the power.
         sink.check_age(checkpoint.last_begun() + 1)
         frame = decided(
-            session, pipeline, buckets=identity.buckets, control=checkpoint.control, calling=calling,
-            history=identity.history,
-            by_key=identity.by_key,
-            moved=identity.moved,
+            session,
+            pipeline,
+            layout=identity.layout,
+            control=checkpoint.control,
+            calling=calling,
             stamp_buckets=identity.stamp_buckets,
-        )  # fmt: skip
+        )
         return start(
             frame, sink, name=pipeline.name, checkpoint=checkpoint.query, trigger_s=trigger_s,
             available_now=available_now, before=before,
@@ -290,7 +291,7 @@ def _folders(pipeline: Pipeline, checkpoint: Checkpoint) -> Folders:
 
 
 def _keep_first_numbers(session: Any, identity: Identity, destination: Destination, folder: Path) -> None:
-    keep_first_numbers_of(session, destination, identity.buckets, folder, by_key=identity.by_key)
+    keep_first_numbers_of(session, destination, identity.layout, folder)
 
 
 class _Query:
@@ -389,6 +390,7 @@ class _Watch:
         pipeline: Pipeline,
         checkpoint: Checkpoint,
         tally: Tally,
+        *,
         stop: Stop,
         report: Report | None,
         tell: Tell | None,

@@ -66,7 +66,7 @@ class Standing:
     def longest(self) -> tuple[HeldGroup, ...]:
         """Of the groups that hold messages the few that have waited longest."""
         told = [group for report in self.reports.values() for group in report.get("longest", [])]
-        return tuple(HeldGroup.of(*group) for group in sorted(told, key=waited_since)[:LONGEST])
+        return tuple(HeldGroup.of(group) for group in sorted(told, key=waited_since)[:LONGEST])
 
     def suspected(self) -> SuspectedRestarts:
         """The groups whose producer seems to have begun anew."""

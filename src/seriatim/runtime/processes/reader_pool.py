@@ -50,6 +50,7 @@ class ReaderPool:
         box: MessageBox,
         queue: str,
         limits: Limits,
+        *,
         folders: Sequence[str],
         classes: tuple[Sequence[str], Sequence[str]] = ((), ()),
         log_level: str = "INFO",

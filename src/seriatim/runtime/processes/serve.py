@@ -152,10 +152,10 @@ class Serve:
                         self._box,
                         one.queue,
                         self._limits,
-                        self._folders,
-                        self._classes,
-                        self._log_level,
-                        self._log_format,
+                        folders=self._folders,
+                        classes=self._classes,
+                        log_level=self._log_level,
+                        log_format=self._log_format,
                     )
                 self._pools[queue_id].look(one, slots)
             for queue_id in self._pools.keys() - found.keys():

@@ -129,7 +129,7 @@ class Sink:
         delivering = [destination for destination in pipeline.route if destination.deliver.format != DROP]
         self._queues = [destination.queue for destination in delivering]
         self._names = tuple(queue.name for queue in self._queues)
-        self._outgoing = _outgoing(session, pipeline, identity, folders, fence, clock, lease)
+        self._outgoing = _outgoing(session, pipeline, identity, folders=folders, fence=fence, clock=clock, lease=lease)
         self._formats = [destination.deliver.format for destination in delivering]
         # Whether any port takes columns, and not lines of text.
         self._typed = any(kind != "json" for kind in self._formats)
@@ -284,6 +284,7 @@ def _outgoing(
     session: SparkSession,
     pipeline: Pipeline,
     identity: str,
+    *,
     folders: Folders,
     fence: int,
     clock: Callable[[], float],

@@ -81,7 +81,9 @@ def read_parquet(
     )
     frame = frame.withColumn("_file", file)
     named = F.concat(F.col("_file"), F.lit(":"), (F.col("_position") + 1).cast("string"))
-    return _messages(frame.withColumn("_name", named), entry, schema, folders, _body(entry, schema), [], calling)
+    return _messages(
+        frame.withColumn("_name", named), entry, schema, folders, _body(entry, schema), absent=[], calling=calling
+    )
 
 
 def read_source(
@@ -122,7 +124,7 @@ def read_source(
     if entry.source.format == BOX:
         frame = frame.withColumn("_name", F.col("_row.message_id"))
     absent = [F.when(one.shown.isNull(), F.lit(f"{one.name}, which names the row, is null")) for one in ids]
-    messages = _messages(frame, entry, schema, folders, body, absent, calling)
+    messages = _messages(frame, entry, schema, folders, body, absent=absent, calling=calling)
     if entry.source.format != BOX:
         return messages
     # A message of a box keeps the id that it has there.
@@ -240,6 +242,7 @@ def _messages(
     schema: T.StructType,
     folders: tuple[str, ...],
     body: Column,
+    *,
     absent: Sequence[Column],
     calling: Calling,
 ) -> DataFrame:

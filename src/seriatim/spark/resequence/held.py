@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from seriatim.errors import UsageError
+from seriatim.errors import NotFound, UsageError
 from seriatim.kernel.held_groups import held_groups
 from seriatim.kernel.outcome import REASONS, Reason
 from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, policy_from, with_stays
@@ -99,7 +99,7 @@ def place_of(checkpoint: str | Path) -> str:
     for folder in (root / "query", root):
         if (folder / "state").is_dir():
             return str(folder.absolute())
-    raise UsageError(
+    raise NotFound(
         "there is no checkpoint with a committed batch", where=text, remedy="name the folder of a pipeline that has run"
     )
 

@@ -242,29 +242,33 @@ def arrival_of(df: DataFrame, arrival: Sequence[str]) -> tuple[tuple[str, ...], 
     return tuple(found)
 
 
-def prepared(
-    df: DataFrame,
-    queues: Sequence[Queue],
-    destination: str | None,
-    time: str | None,
-    invalid: str | None,
-    void: str | None,
-    buckets: int,
-    bucket_column: str,
-    *,
-    ties: bool,
-    by_key: bool,
-    merge: Merge | None = None,
-) -> DataFrame:
-    """The frame with seriatim's columns as far as they are needed; `ties`: also a hash of each row, for equal sequences.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OurColumns:
+    """Seriatim's columns, as far as they are needed.
 
-    `by_key`: a group's bucket goes by its key alone, so that queues with the same groups have a message in the same bucket. `merge`: what two
-    regions send.
+    `time`, `void`: the user's columns of the event time and of voids. `bucket_column`: its name. `ties`: also a hash of each row, for equal
+    sequences. `by_key`: a group's bucket goes by its key alone, so that queues with the same groups have a message in the same bucket.
+    `merge`: what two regions send.
+    """
+
+    queues: Sequence[Queue]
+    time: str | None
+    void: str | None
+    buckets: int
+    bucket_column: str
+    ties: bool
+    by_key: bool
+    merge: Merge | None
+
+
+def prepared(df: DataFrame, columns: OurColumns, destination: str | None, invalid: str | None) -> DataFrame:
+    """The frame with seriatim's columns; `destination`, `invalid`: the user's columns with a row's queues, and why it is no message.
 
     If a row names several destinations, they are in `EACH`, with seriatim's columns for each destination.
     """
     if invalid is not None:
         type_of(df, invalid, "reason")
+    void = columns.void
     if void is not None and not isinstance(kind := type_of(df, void, "void"), T.BooleanType):
         raise ColumnError(
             f"whether a row is a void can't be a {kind.simpleString()}",
@@ -273,7 +277,7 @@ def prepared(
         )
 
     def ours(where: Column | None) -> list[Column]:
-        return _ours(df, queues, where, time, void, buckets, bucket_column, ties=ties, by_key=by_key, merge=merge)
+        return _ours(df, columns, where)
 
     if destination is None:
         return df.select(*map(quoted, df.columns), *ours(None))
@@ -291,20 +295,9 @@ def prepared(
             raise ColumnError(what, where=f"column {destination!r}", remedy="cast it to string")
 
 
-def _ours(
-    df: DataFrame,
-    queues: Sequence[Queue],
-    where: Column | None,
-    time: str | None,
-    void: str | None,
-    buckets: int,
-    bucket_column: str,
-    *,
-    ties: bool,
-    by_key: bool,
-    merge: Merge | None,
-) -> list[Column]:
+def _ours(df: DataFrame, columns: OurColumns, where: Column | None) -> list[Column]:
     """Seriatim's columns of a message for the destination `where`."""
+    queues, time, void, merge = columns.queues, columns.time, columns.void, columns.merge
     ours: dict[str, Column | None] = {
         names.KEY: _of_any(where, queues, _key_source, lambda queue: _key(df, queue), "binary"),
         names.SEQUENCE: _of_any(where, queues, _sequence_source, lambda queue: _number(df, queue), "long"),
@@ -328,9 +321,10 @@ def _ours(
         )
     if time is not None:
         ours[names.TIME] = microseconds(type_of(df, time, "event time"), quoted(time), time, "event time")
-    if ties:
+    if columns.ties:
         ours[names.TIE] = _tie(df)
-    ours[bucket_column] = F.pmod(_spread(df, queues, where, ours[names.KEY], by_key=by_key), F.lit(buckets)).cast("int")
+    spread = _spread(df, queues, where, ours[names.KEY], by_key=columns.by_key)
+    ours[columns.bucket_column] = F.pmod(spread, F.lit(columns.buckets)).cast("int")
     return [column.alias(name) for name, column in ours.items() if column is not None]
 
 

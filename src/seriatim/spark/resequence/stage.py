@@ -33,7 +33,7 @@ from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.commands import in_buckets
 from seriatim.spark.resequence.decided_packets import operator_schema
 from seriatim.spark.resequence.first_numbers import first_numbers
-from seriatim.spark.resequence.input_columns import BODY, Merge, arrival_of, compared, prepared
+from seriatim.spark.resequence.input_columns import BODY, Merge, OurColumns, arrival_of, compared, prepared
 from seriatim.spark.resequence.left_out import LeftOut, counting
 from seriatim.spark.resequence.operator import (
     CONTENT,
@@ -42,13 +42,14 @@ from seriatim.spark.resequence.operator import (
     Resequencer,
     resequence_to_the_end,
 )
+from seriatim.spark.resequence.ordering import Ordering
 from seriatim.spark.session.requirements import arrow_schema, make_ready
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
-from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import fingerprint
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, unpack, with_witness
+from seriatim.spark.state.state_layout import StateLayout
 
-__all__ = ["judged_here", "resequence"]
+__all__ = ["judged_here", "put_in_order", "resequence"]
 
 _BUCKET, _UNTIL = "__sq_bucket", "__sq_until"
 
@@ -75,11 +76,6 @@ def resequence(
     finish: bool = False,
     invalid: str | None = None,
     void: str | None = None,
-    packed: bool = False,
-    control: Path | None = None,
-    history: DestinationHistory | None = None,
-    by_key: bool = False,
-    moved: Path | None = None,
     region: str | None = None,
     message_id: str | Column | None = None,
     horizon: float | str | None = None,
@@ -123,13 +119,6 @@ def resequence(
             this many tasks can share the work. More buckets mean more, smaller state values.
         finish: for a batch frame: let time run out at the end.
         invalid: a column with the reason for which a row is invalid; null for valid messages.
-        packed: for a streaming frame: leave the rows in packets, beside a report per bucket and batch, which is JSON
-            about the content of the bucket (for `run`; see `decided_packets.py`).
-        control: for a streaming frame: the folder of a pipeline's control log (for `run`).
-        history: how the queues of a checkpoint have come and gone (for `run`); without it they are always the same.
-        by_key: whether groups of several queues with one key are in one bucket (for `run`; the queries of others have state by queue and
-            key). Batch frames have no state, and are always cut so.
-        moved: the folder with the state from before the number of buckets was changed (for `run`).
         region: for `Standard` and `Fifo`: the column that says which of two regions, ``a`` or ``b``, has sent a message (see `merge`). Each
             region sends every message; the second sight of one, from the other region, has the disposition ``copy``.
         message_id: with `region`: the column, or an expression, with the id that a message has in both regions.
@@ -149,7 +138,33 @@ def resequence(
     """
     check_frame(df, "resequence")
     own = {"compare": compare, "opens": opens, "closes": closes, "unopened_timeout": unopened_timeout}
-    chosen = _queues(group, sequence, policy, {name: given for name, given in own.items() if given is not None}, queues)
+    own = {name: given for name, given in own.items() if given is not None}
+    return put_in_order(
+        df,
+        Ordering(
+            queues=_queues(group, sequence, policy, own, queues),
+            destination=None if queues is None else destination,
+            arrival=arrival,
+            clock=clock,
+            time=time,
+            watermark=watermark,
+            start_from=start_from,
+            output=output,
+            finish=finish,
+            invalid=invalid,
+            void=void,
+            region=region,
+            message_id=message_id,
+            horizon=horizon,
+            layout=StateLayout(buckets=buckets),
+        ),
+    )
+
+
+def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
+    """What `resequence` returns, and raises."""
+    chosen, clock, time, output = ordering.queues, ordering.clock, ordering.time, ordering.output
+    buckets, history = ordering.layout.buckets, ordering.layout.history
     if not isinstance(buckets, int) or isinstance(buckets, bool) or not 1 <= buckets <= MOST_BUCKETS:
         raise UsageError(f"buckets must be a whole number from 1 to {MOST_BUCKETS}, not {buckets!r}")
     if output not in ("released", "all"):
@@ -158,48 +173,51 @@ def resequence(
     forgets = any(queue.expire_to == "nothing" for queue in chosen)
     added = ["ordinal", "late", *(["incarnation"] if forgets else [])]
     check_columns(df, [*added, *(["disposition", "reason"] if output == "all" else [])])
-    order = _arrival(df, arrival)
-    merge = _merged(df, region, message_id, horizon)
+    order = _arrival(df, ordering.arrival)
+    merge = _merged(df, ordering.region, ordering.message_id, ordering.horizon)
     _check_order(chosen, order, merged=merge is not None)
-    if horizon is not None and not any(isinstance(queue.policy, Fifo) for queue in chosen):
-        with_regions(chosen[0].policy_of(None), horizon)  # which says that it's for Fifo
-    if merge is not None and not packed:
+    if ordering.horizon is not None and not any(isinstance(queue.policy, Fifo) for queue in chosen):
+        with_regions(chosen[0].policy_of(None), ordering.horizon)  # which says that it's for Fifo
+    if merge is not None and not ordering.packed:
         for queue in chosen:
             with_regions(queue.policy_of(None))
-    judged = tuple(judged_here(queue, merged=merge is not None, horizon=horizon) for queue in chosen)
+    judged = tuple(judged_here(queue, merged=merge is not None, horizon=ordering.horizon) for queue in chosen)
     if merge is None:
         _check_content(chosen, df)
-    df = _watermarked(df, time, watermark) if time is not None and df.isStreaming else df
-    of_queues = None if queues is None else destination
+    df = _watermarked(df, time, ordering.watermark) if time is not None and df.isStreaming else df
+    of_queues = ordering.destination
     arrivals = arrival_of(df, order)
-    by_key = queues is not None and (by_key or not df.isStreaming)
-    frame = prepared(
-        df, chosen, of_queues, time, invalid, void, buckets, _BUCKET, ties=not arrivals, by_key=by_key, merge=merge
-    )
+    # Batch frames have no state, and are always cut so.
+    by_key = of_queues is not None and (ordering.layout.by_key or not df.isStreaming)
+    columns = OurColumns(
+        queues=chosen, time=time, void=ordering.void, buckets=buckets, bucket_column=_BUCKET, ties=not arrivals,
+        by_key=by_key, merge=merge,
+    )  # fmt: skip
+    frame = prepared(df, columns, of_queues, ordering.invalid)
     plan = Plan(
         queues=judged,
         destination=of_queues,
-        invalid=invalid,
+        invalid=ordering.invalid,
         user=tuple(df.columns),
         clock=clock,
         arrivals=arrivals,
         output=output,
-        reports=packed,
+        reports=ordering.packed,
         fingerprint=fingerprint(chosen, buckets, clock, by_key=by_key, merged=merge is not None),
         buckets=buckets,
         history=history,
         by_key=by_key,
-        moved=None if moved is None else str(moved),
-        region=region,
+        moved=None if ordering.layout.moved is None else str(ordering.layout.moved),
+        region=ordering.region,
     )
     user = _user_schema(df.schema, of_queues)
     shown = _output_schema(user, output, forgets=forgets)
     make_ready(df)
     if df.isStreaming:
-        return _streaming(user, frame, plan, shown, start_from, control, several=queues is not None)
+        return _streaming(user, frame, plan, shown, start=ordering.start_from, control=ordering.control)
     if time is not None:
-        frame = frame.withColumn(_UNTIL, _end_of(df, time, watermark))
-    return _static(df, frame, plan, shown, start_from, buckets, queues is not None, finish=finish)
+        frame = frame.withColumn(_UNTIL, _end_of(df, time, ordering.watermark))
+    return _static(frame, plan, shown, start=ordering.start_from, finish=ordering.finish)
 
 
 def _queues(
@@ -361,10 +379,9 @@ def _streaming(
     frame: DataFrame,
     plan: Plan,
     shown: T.StructType,
+    *,
     start: DataFrame | None,
     control: Path | None,
-    *,
-    several: bool,
 ) -> DataFrame:
     session, buckets, live = frame.sparkSession, plan.buckets, plan.clock == "processing"
     packets = frame.mapInArrow(with_witness(pack_by(_BUCKET, bucket_ids(buckets))), PACKET_SCHEMA)
@@ -379,7 +396,8 @@ def _streaming(
     schema = arrow_schema(session, user)
     initial = None
     if start is not None:
-        initial = first_numbers(start, plan.queues, buckets, several=several, by_key=plan.by_key).groupBy("bucket")
+        first = first_numbers(start, plan.queues, buckets, several=plan.destination is not None, by_key=plan.by_key)
+        initial = first.groupBy("bucket")
     decided = packets.groupBy("bucket").transformWithStateInPandas(
         statefulProcessor=Resequencer(plan, schema),
         outputStructType=operator_schema(shown),
@@ -392,17 +410,8 @@ def _streaming(
     return decided.select("packet", "report") if plan.reports else decided.mapInArrow(unpack, shown)
 
 
-def _static(
-    df: DataFrame,
-    frame: DataFrame,
-    plan: Plan,
-    shown: T.StructType,
-    start: DataFrame | None,
-    buckets: int,
-    several: bool,
-    *,
-    finish: bool,
-) -> DataFrame:
+def _static(frame: DataFrame, plan: Plan, shown: T.StructType, *, start: DataFrame | None, finish: bool) -> DataFrame:
+    buckets, several = plan.buckets, plan.destination is not None
     packets = frame.mapInArrow(pack_by(_BUCKET, bucket_ids(buckets)), PACKET_SCHEMA).withColumn("first", F.lit(False))
     if start is not None:
         first = first_numbers(start, plan.queues, buckets, several=several, by_key=plan.by_key).withColumn(
@@ -412,6 +421,6 @@ def _static(
     until = _UNTIL if plan.clock == "event" else None
     told = None
     if plan.output == "released":
-        told = counting(df.sparkSession, LeftOut(plan.queues, several, buckets, finish))
+        told = counting(frame.sparkSession, LeftOut(plan.queues, several, buckets, finish))
     operator = resequence_to_the_end(plan, until, finish=finish, left_out=told)
     return packets.repartition(buckets, "bucket").mapInArrow(operator, shown)

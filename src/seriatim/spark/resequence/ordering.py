@@ -1,0 +1,47 @@
+"""The ordering of a frame: what `resequence` is given by a user, or by a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pyspark.sql import Column, DataFrame
+
+from seriatim.pipeline.declared.queue import Queue
+from seriatim.spark.state.state_layout import StateLayout
+
+__all__ = ["Ordering"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordering:
+    """How the rows of a frame are put in order; what isn't said here, `resequence` says.
+
+    Args:
+        queues: the queues.
+        layout: how the state is cut.
+        destination: the column that names a row's queue; None: there is one queue.
+        packed: for a streaming frame: leave the rows in packets, beside a report per bucket and batch, which is JSON about the content
+            of the bucket; see `decided_packets.py`.
+        control: for a streaming frame: the folder of a pipeline's control log.
+    """
+
+    queues: Sequence[Queue]
+    layout: StateLayout
+    destination: str | None = None
+    arrival: str | Sequence[str] | None = None
+    clock: Literal["processing", "event"] = "processing"
+    time: str | None = None
+    watermark: float | str | None = None
+    start_from: DataFrame | None = None
+    output: Literal["released", "all"] = "released"
+    finish: bool = False
+    invalid: str | None = None
+    void: str | None = None
+    region: str | None = None
+    message_id: str | Column | None = None
+    horizon: float | str | None = None
+    packed: bool = False
+    control: Path | None = None
