@@ -132,6 +132,19 @@ def test_what_is_put_back_at_a_gate_after_the_next_one_has_passed_it_goes_to_the
     assert received(row, "second") == [("y3", 2, False), ("y2", 3, True)]
 
 
+def test_voids_stay_counted_when_a_message_is_put_back_at_their_gate(opened):
+    opened.define(*ALL, replace(OUT, errors="continue", attempts=1), WORK, leads_to("out"))
+    publish(opened, 1, 2, 3)
+    work(opened, "work", "r1>out", "", "r3>out")
+    set_dead(opened, "out", "r1")
+    assert voids(opened) == [(2, 2)]
+    before = invariants.account_within(opened, 60)
+    assert before.void == 1
+    requeue(opened, "out")
+    assert invariants.account_within(opened, 60) == before
+    assert received(opened) == [("r1", 1, False), ("r3", 2, False)]
+
+
 @pytest.fixture
 def lost(opened):
     """Of three messages the first is in the hop, and the second has a result that nobody wants."""

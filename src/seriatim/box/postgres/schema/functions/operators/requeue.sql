@@ -40,11 +40,11 @@ BEGIN
     UPDATE {schema}.known_groups AS known SET
         ordinal = known.ordinal + moved.ended,
         arrivals = known.arrivals - moved.arrived,
-        decided = ARRAY[
-            known.decided[1] + moved.released, known.decided[2], known.decided[3] - moved.late,
-            known.decided[4] - moved.duplicate, known.decided[5], known.decided[6] - moved.rejected,
-            known.decided[7] - moved.dead
-        ]
+        decided[1] = known.decided[1] + moved.released,
+        decided[3] = known.decided[3] - moved.late,
+        decided[4] = known.decided[4] - moved.duplicate,
+        decided[6] = known.decided[6] - moved.rejected,
+        decided[7] = known.decided[7] - moved.dead
     WHERE known.queue_id = of_queue AND known.group_key = of_group;
     IF NOT FOUND AND of_group <> '' AND {schema}.numbering(ARRAY[of_queue]) IS NOT NULL THEN
         PERFORM {schema}.number_at_commit(ARRAY[of_queue], ARRAY(
