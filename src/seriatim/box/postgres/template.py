@@ -1,28 +1,39 @@
 """Fill the templates of the package's SQL: the schema's name, and values that the kernel defines.
 
-``{schema}`` stands for the schema's name as an identifier, ``{schema_name}`` for the same within a text. ``{flag.FAULTED}`` is a
-member of one of the kernel's enumerations as its number, ``{NEVER}`` one of its constants, ``{DIALOG_RULES}`` the rows of its table.
-All other braces are SQL's own.
+``{schema}`` stands for the schema's name as an identifier, ``{schema_name}`` for the same within a text. ``{status.OPEN}`` is a
+member of one of the kernel's enumerations as its number, ``{flag.SUSPENDED|FAULTED}`` several flags as one number, so that a query
+has the text of an index's predicate. ``{decided.DEAD}`` is the place of a disposition's count in the array ``known_groups.decided``,
+which begins at 1. ``{NEVER}`` is one of the kernel's constants, ``{DIALOG_RULES}`` the rows of its table. All other braces are SQL's own.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from enum import IntEnum, IntFlag
 from importlib import resources
 
 from seriatim.errors import UsageError, shown
-from seriatim.kernel import dialog
+from seriatim.kernel import claims, dialog, streams
 from seriatim.kernel.outcome import Disposition
+from seriatim.kernel.sequence import LAST_NUMBER, MAX_KEY_BYTES
 from seriatim.kernel.state import NOTHING, STOPPING, Flag
 from seriatim.kernel.time import FOREVER, NEVER
 
 __all__ = ["checked_schema", "for_schema", "template", "with_constants"]
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
-_ENUMERATIONS: Mapping[str, type[IntEnum | IntFlag]] = {"flag": Flag, "disposition": Disposition}
-_CONSTANT = re.compile(rf"\{{(?:([A-Z_]+)|({'|'.join(_ENUMERATIONS)})\.([A-Z_]+))\}}")
+_ENUMERATIONS: Mapping[str, Mapping[str, int]] = {
+    "flag": Flag.__members__,
+    "decided": {one.name: one + 1 for one in Disposition},
+    "batch": streams.Kind.__members__,
+    "answer": streams.Answer.__members__,
+    "status": streams.Status.__members__,
+    "decision": streams.Decision.__members__,
+    "side": streams.Side.__members__,
+    "session": claims.State.__members__,
+    "entry": claims.EntryState.__members__,
+}
+_CONSTANT = re.compile(rf"\{{(?:([A-Z_]+)|({'|'.join(_ENUMERATIONS)})\.([A-Z_|]+))\}}")
 
 
 def template(package: str, path: str) -> str:
@@ -64,8 +75,8 @@ def checked_schema(schema: str) -> str:
 
 
 def _constant(found: re.Match[str]) -> str:
-    name, enumeration, member = found.groups()
-    return _CONSTANTS[name] if name else str(int(_ENUMERATIONS[enumeration][member]))
+    name, enumeration, members = found.groups()
+    return _CONSTANTS[name] if name else str(sum(_ENUMERATIONS[enumeration][one] for one in members.split("|")))
 
 
 def _literal(value: str | None) -> str:
@@ -77,6 +88,12 @@ _CONSTANTS: Mapping[str, str] = {
     "FOREVER": str(FOREVER),
     "NOTHING": str(NOTHING),
     "STOPPING": str(STOPPING),
+    "LAST_NUMBER": str(LAST_NUMBER),
+    "MAX_KEY_BYTES": str(MAX_KEY_BYTES),
+    "WINDOW": str(streams.WINDOW),
+    "WINDOW_BYTES": str(streams.WINDOW_BYTES),
+    "LARGEST_ROUND": str(streams.LARGEST_ROUND),
+    "MOST_BOXES": str(streams.MOST_BOXES),
     # The time of the statement, in microseconds since 1970, by the database's clock.
     "STATEMENT_US": "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)",
     "DIALOG_RULES": ",\n    ".join(f"({', '.join(map(_literal, row))})" for row in dialog.rows()),

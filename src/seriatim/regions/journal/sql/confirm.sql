@@ -1,12 +1,12 @@
 -- Confirm reservations that aren't over.
 -- Caller: votes.py. Index: the key.
 UPDATE {schema}.entries AS entry
-SET state = 0, message_id = new.message_id, digest = new.digest, due_at = NULL, reservation = NULL, changed_at = {STATEMENT_US}
+SET state = {entry.KNOWN}, message_id = new.message_id, digest = new.digest, due_at = NULL, reservation = NULL, changed_at = {STATEMENT_US}
 FROM unnest(
     %(sessions)s::text[], %(numbers)s::bigint[], %(reservations)s::text[], %(ids)s::text[], %(digests)b::bytea[]
 ) AS new (session, number, reservation, message_id, digest)
 WHERE entry.name = %(name)s AND entry.queue = %(queue)s AND entry.session = new.session AND entry.number = new.number
-    AND entry.state = 1 AND entry.reservation = new.reservation AND entry.due_at > {STATEMENT_US}
+    AND entry.state = {entry.RESERVED} AND entry.reservation = new.reservation AND entry.due_at > {STATEMENT_US}
     AND EXISTS (
         SELECT 1 FROM {schema}.sessions AS known
         WHERE known.name = entry.name AND known.queue = entry.queue AND known.session = entry.session

@@ -6,7 +6,7 @@ WITH gone AS (
         SELECT one.name, one.queue, one.session
         FROM {schema}.sessions AS one
         WHERE one.name = %(name)s AND (one.queue, one.session) > (%(after_queue)s, %(after_session)s)
-            AND one.state = 0 AND one.used_at <= {STATEMENT_US} - %(forget_after)s::bigint
+            AND one.state = {session.IDLE} AND one.used_at <= {STATEMENT_US} - %(forget_after)s::bigint
             AND one.used_at < %(watermark)s::bigint
             AND NOT EXISTS (
                 SELECT 1 FROM {schema}.entries AS entry
@@ -17,7 +17,7 @@ WITH gone AS (
         LIMIT %(most)s
     ) AS old
     WHERE known.name = old.name AND known.queue = old.queue AND known.session = old.session
-        AND known.state = 0 AND known.used_at <= {STATEMENT_US} - %(forget_after)s::bigint AND known.used_at < %(watermark)s::bigint
+        AND known.state = {session.IDLE} AND known.used_at <= {STATEMENT_US} - %(forget_after)s::bigint AND known.used_at < %(watermark)s::bigint
     RETURNING known.queue, known.session, known.version, known.used_at
 )
 SELECT queue, session, version, used_at FROM gone ORDER BY queue, session

@@ -8,7 +8,7 @@ WITH held AS (
     ) AS one (name, queue, session, claim, version, lease)
     JOIN {schema}.sessions AS known
         ON known.name = one.name AND known.queue = one.queue AND known.session = one.session
-        AND known.state = 1 AND known.claim = one.claim AND known.version = one.version
+        AND known.state = {session.WORKING} AND known.claim = one.claim AND known.version = one.version
     ORDER BY known.name, known.queue, known.session
     FOR UPDATE OF known
 )
@@ -16,5 +16,5 @@ UPDATE {schema}.sessions AS known
 SET lease_until = {STATEMENT_US} + held.lease
 FROM held
 WHERE known.name = held.name AND known.queue = held.queue AND known.session = held.session
-    AND known.state = 1 AND known.claim = held.claim AND known.version = held.version
+    AND known.state = {session.WORKING} AND known.claim = held.claim AND known.version = held.version
 RETURNING known.claim

@@ -3,11 +3,11 @@
 WITH held AS (
     SELECT name, queue, session
     FROM {schema}.sessions
-    WHERE state = 1
+    WHERE state = {session.WORKING}
     ORDER BY name, queue, session
     FOR UPDATE
 )
 UPDATE {schema}.sessions AS known
-SET state = 0, claim = NULL, region = NULL, lease_until = NULL
+SET state = {session.IDLE}, claim = NULL, region = NULL, lease_until = NULL
 FROM held
-WHERE known.name = held.name AND known.queue = held.queue AND known.session = held.session AND known.state = 1
+WHERE known.name = held.name AND known.queue = held.queue AND known.session = held.session AND known.state = {session.WORKING}

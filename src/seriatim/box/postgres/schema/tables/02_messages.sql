@@ -13,7 +13,7 @@ CREATE TYPE {schema}.part AS (name text, content_type text, body bytea);
 -- keeps alive, and every taker would walk them.
 CREATE TABLE {schema}.locations (
     location text PRIMARY KEY CHECK (length(location) BETWEEN 1 AND 128),
-    last_number bigint NOT NULL DEFAULT 9007199254740991 CHECK (last_number BETWEEN 1 AND 9007199254740991)
+    last_number bigint NOT NULL DEFAULT {LAST_NUMBER} CHECK (last_number BETWEEN 1 AND {LAST_NUMBER})
 );
 
 -- What a transaction in progress has published: one row for each call and location, with the queues that it has put

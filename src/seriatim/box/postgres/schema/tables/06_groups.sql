@@ -39,11 +39,11 @@ CREATE TABLE {schema}.known_groups (
 ) WITH (fillfactor = 50);
 CREATE INDEX groups_ready ON {schema}.known_groups (queue_id, ready_rank) WHERE ready_rank IS NOT NULL;
 CREATE INDEX groups_due ON {schema}.known_groups (queue_id, due_at) WHERE due_at IS NOT NULL;
-CREATE INDEX groups_faulted ON {schema}.known_groups (queue_id, group_key) WHERE flags & 16 <> 0;
+CREATE INDEX groups_faulted ON {schema}.known_groups (queue_id, group_key) WHERE flags & {flag.FAULTED} <> 0;
 -- The groups that may stand still: suspended, faulted, or with a clock that runs (of a hole, a round or a set). Groups that
 -- only work are not in it, so that a turn pays for it only where such a fact begins or ends.
 CREATE INDEX groups_standing ON {schema}.known_groups (queue_id, group_key)
-WHERE flags & 24 <> 0 OR since <> -4611686018427387904;
+WHERE flags & {flag.SUSPENDED|FAULTED} <> 0 OR since <> {NEVER};
 CREATE INDEX groups_suspected ON {schema}.known_groups (queue_id, group_key) WHERE suspects > 0;
 
 -- What an operator asked of a group that was locked: the next turn of the group obeys it before anything else. `rank`

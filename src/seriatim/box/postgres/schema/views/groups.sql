@@ -12,8 +12,8 @@ WITH locked AS MATERIALIZED (
     FROM {schema}.known_groups
     UNION ALL
     SELECT DISTINCT
-        queue_id, group_key, NULL::integer, 0::bigint, NULL::bigint, NULL::bigint, (-9223372036854775808)::bigint, 0::bigint,
-        (-4611686018427387904)::bigint, 0::bigint, NULL::bigint
+        queue_id, group_key, NULL::integer, 0::bigint, NULL::bigint, NULL::bigint, ({NOTHING})::bigint, 0::bigint,
+        ({NEVER})::bigint, 0::bigint, NULL::bigint
     FROM {schema}.entries AS entry
     WHERE status = 'arrived' AND NOT EXISTS (
         SELECT FROM {schema}.known_groups AS judged
@@ -24,18 +24,18 @@ SELECT
     place.queue,
     known.group_key,
     {schema}.shown_state(
-        CASE WHEN postponed.waits AND known.flags & 4 <> 0 THEN known.flags & ~6::bigint ELSE known.flags END,
+        CASE WHEN postponed.waits AND known.flags & {flag.COMPLETE} <> 0 THEN known.flags & ~{flag.CLOSED|COMPLETE}::bigint ELSE known.flags END,
         fact.suspended, fact.locked, fact.hole OR coalesce(postponed.waits, FALSE),
         fact.hole AND policy.hole_timeout IS NOT NULL AND known.reports > policy.hole_retries
     ) AS state,
     fact.locked,
-    CASE WHEN policy.name = 'standard' AND (policy.start <> 'first' OR known.flags & 1 <> 0) THEN known.next END AS next,
+    CASE WHEN policy.name = 'standard' AND (policy.start <> 'first' OR known.flags & {flag.BEGUN} <> 0) THEN known.next END AS next,
     entry.arrived,
     entry.held,
     entry.queued,
     CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
     CASE WHEN fact.hole THEN entry.lowest - policy.increment END AS hole_through,
-    nullif(known.last, -9223372036854775808) AS last_released,
+    nullif(known.last, {NOTHING}) AS last_released,
     known.ordinal,
     coalesce(known.incarnation, place.incarnation) AS incarnation,
     to_timestamp(known.due_at / 1e6) AS due_at,
@@ -58,9 +58,9 @@ CROSS JOIN LATERAL (
             WHERE request.queue_id = known.queue_id AND request.group_key = known.group_key
                 AND request.action <> 'look'
             ORDER BY request_id DESC LIMIT 1
-        ), known.flags & 8 <> 0) AS suspended,
+        ), known.flags & {flag.SUSPENDED} <> 0) AS suspended,
         {schema}.group_lock(known.queue_id, known.group_key) IN (SELECT lock FROM locked) AS locked,
-        policy.name = 'standard' AND known.since <> -4611686018427387904 AS hole
+        policy.name = 'standard' AND known.since <> {NEVER} AS hole
 ) AS fact
 LEFT JOIN LATERAL (
     SELECT one.postponed_until = one.visible_at AND one.visible_at > clock_timestamp() AS waits

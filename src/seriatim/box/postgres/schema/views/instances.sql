@@ -9,7 +9,7 @@ SELECT
         SELECT action = 'suspend' FROM {schema}.requests AS request
         WHERE request.queue_id = known.queue_id AND request.group_key = known.group_key AND request.action <> 'look'
         ORDER BY request_id DESC LIMIT 1
-    ), judged.flags & 8 <> 0, FALSE) THEN 'suspended' ELSE 'running' END AS status,
+    ), judged.flags & {flag.SUSPENDED} <> 0, FALSE) THEN 'suspended' ELSE 'running' END AS status,
     one.subscription,
     one.definition ->> 'starts' AS starts,
     coalesce((

@@ -6,7 +6,7 @@ WITH asked AS MATERIALIZED (
     ORDER BY queue_id, group_key, request_id DESC
 ), standing AS MATERIALIZED (
     SELECT queue_id, group_key, flags, since, reports, touched_at, due_at FROM {schema}.known_groups
-    WHERE flags & 24 <> 0 OR since <> -4611686018427387904
+    WHERE flags & {flag.SUSPENDED|FAULTED} <> 0 OR since <> {NEVER}
     UNION
     SELECT known.queue_id, known.group_key, known.flags, known.since, known.reports, known.touched_at, known.due_at
     FROM asked JOIN {schema}.known_groups AS known
@@ -32,7 +32,7 @@ SELECT
         WHEN fact.state IN ('timed_out', 'waiting') AND hole.is_open THEN to_timestamp(standing.since / 1e6)
         ELSE standing.touched_at
     END AS since,
-    rule.hole_timeout IS NOT NULL OR fact.state = 'waiting' AND NOT hole.is_open AND standing.flags & 512 = 0 AS is_timed
+    rule.hole_timeout IS NOT NULL OR fact.state = 'waiting' AND NOT hole.is_open AND standing.flags & {flag.UNOPENED} = 0 AS is_timed
 FROM standing
 JOIN {schema}.queues AS place USING (queue_id)
 LEFT JOIN asked USING (queue_id, group_key)
@@ -47,7 +47,7 @@ CROSS JOIN LATERAL {schema}.policy_said(
 ) AS rule
 CROSS JOIN LATERAL (
     -- Of a group that isn't opened, since when the first message waits.
-    SELECT (rule.name = 'standard' OR standing.flags & 512 <> 0) AND standing.since <> -4611686018427387904 AS is_open
+    SELECT (rule.name = 'standard' OR standing.flags & {flag.UNOPENED} <> 0) AND standing.since <> {NEVER} AS is_open
 ) AS hole
 LEFT JOIN LATERAL (
     SELECT one.postponed_until = one.visible_at AND one.visible_at > clock_timestamp() AS waits
@@ -58,14 +58,14 @@ LEFT JOIN LATERAL (
 ) AS postponed ON TRUE
 CROSS JOIN LATERAL (
     SELECT {schema}.shown_state(
-        CASE WHEN postponed.waits AND standing.flags & 4 <> 0 THEN standing.flags & ~6::bigint ELSE standing.flags END,
-        coalesce(asked.suspends, standing.flags & 8 <> 0),
+        CASE WHEN postponed.waits AND standing.flags & {flag.COMPLETE} <> 0 THEN standing.flags & ~{flag.CLOSED|COMPLETE}::bigint ELSE standing.flags END,
+        coalesce(asked.suspends, standing.flags & {flag.SUSPENDED} <> 0),
         EXISTS (SELECT FROM locked WHERE locked.lock = {schema}.group_lock(standing.queue_id, standing.group_key)) OR EXISTS (
             SELECT FROM {schema}.leases AS lease
             WHERE lease.queue_id = standing.queue_id AND lease.group_key = standing.group_key
         ),
-        rule.name = 'standard' AND standing.since <> -4611686018427387904 OR coalesce(postponed.waits, FALSE),
-        rule.name = 'standard' AND standing.since <> -4611686018427387904
+        rule.name = 'standard' AND standing.since <> {NEVER} OR coalesce(postponed.waits, FALSE),
+        rule.name = 'standard' AND standing.since <> {NEVER}
             AND rule.hole_timeout IS NOT NULL AND standing.reports > rule.hole_retries
     ) AS state
 ) AS fact

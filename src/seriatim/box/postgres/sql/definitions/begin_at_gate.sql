@@ -14,12 +14,12 @@ INSERT INTO {schema}.known_groups AS known (
     queue_id, group_key, incarnation, flags, first, next, mark, last, ordinal, since, reports, clock, skipped, arrivals
 )
 SELECT
-    gate.queue_id, misplaced.group_key, gate.incarnation, 0, misplaced.next, misplaced.next, 0, -9223372036854775808, 0,
-    -4611686018427387904, 0, -4611686018427387904, '{}', 0
+    gate.queue_id, misplaced.group_key, gate.incarnation, 0, misplaced.next, misplaced.next, 0, {NOTHING}, 0,
+    {NEVER}, 0, {NEVER}, '{}', 0
 FROM misplaced JOIN {schema}.queues AS gate ON gate.queue_id = %(gate_id)s
 ON CONFLICT (queue_id, group_key) DO UPDATE SET
     -- SUSPENDED, FAULTED and BY_OPERATOR.
-    incarnation = known.incarnation + 1, flags = known.flags & 152,
+    incarnation = known.incarnation + 1, flags = known.flags & {flag.SUSPENDED|FAULTED|BY_OPERATOR},
     first = excluded.first, next = excluded.next, mark = excluded.mark, last = excluded.last, since = excluded.since,
     reports = excluded.reports, suspects = excluded.suspects, suspect = excluded.suspect, skipped = '{}', remembered = '',
     touched_at = now()

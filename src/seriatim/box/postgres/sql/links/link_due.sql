@@ -7,7 +7,7 @@ SELECT least(
         SELECT extract(epoch FROM min(next.at) - clock_timestamp())
         FROM {schema}.links AS one CROSS JOIN LATERAL (
             SELECT greatest(stream.next_try_at, clock_timestamp()) AS at FROM {schema}.link_streams_out AS stream
-            WHERE stream.link_id = one.link_id AND (stream.status <> 0 OR stream.acked < stream.sent)
+            WHERE stream.link_id = one.link_id AND (stream.status <> {status.OPEN} OR stream.acked < stream.sent)
             ORDER BY stream.next_try_at LIMIT 1
         ) AS next
         WHERE one.definition IS NOT NULL
@@ -19,11 +19,11 @@ SELECT least(
             SELECT FROM {schema}.entries AS entry
             WHERE entry.queue_id = place.queue_id AND entry.status = 'arrived' AND entry.visible_at IS NULL
                 AND coalesce((
-                    SELECT stream.status = 0 AND stream.sent - stream.acked < 1000 FROM {schema}.link_streams_out AS stream
+                    SELECT stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW} FROM {schema}.link_streams_out AS stream
                     WHERE stream.queue_id = place.queue_id AND stream.key = entry.group_key
                 ), TRUE)
                 AND coalesce((
-                    SELECT known.flags <= 1 FROM {schema}.known_groups AS known
+                    SELECT known.flags <= {flag.BEGUN} FROM {schema}.known_groups AS known
                     WHERE known.queue_id = place.queue_id AND known.group_key = entry.group_key
                 ), TRUE)
             LIMIT 1

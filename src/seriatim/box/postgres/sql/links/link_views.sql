@@ -28,7 +28,7 @@ SELECT
             SELECT waiting.entered_at FROM {schema}.link_messages AS waiting
             WHERE waiting.stream_id = stream.stream_id AND waiting.number > stream.acked ORDER BY waiting.number LIMIT 1
         ) AS message
-        WHERE stream.link_id = one.link_id AND (stream.status <> 0 OR stream.acked < stream.sent)
+        WHERE stream.link_id = one.link_id AND (stream.status <> {status.OPEN} OR stream.acked < stream.sent)
     )) AS oldest,
     one.sent_at AS last_sent,
     one.received_at AS last_received,
@@ -38,7 +38,7 @@ SELECT
 FROM {schema}.links AS one
 LEFT JOIN LATERAL (
     SELECT sum(stream.sent - stream.acked) AS unacknowledged, count(*) AS streams,
-        count(*) FILTER (WHERE stream.status = 2) AS ending, max(stream.last_error) AS last_error
+        count(*) FILTER (WHERE stream.status = {status.ENDING}) AS ending, max(stream.last_error) AS last_error
     FROM {schema}.link_streams_out AS stream WHERE stream.link_id = one.link_id
 ) AS outward ON TRUE
 LEFT JOIN LATERAL (

@@ -4,4 +4,4 @@
 -- Index: known_groups_pkey: all of a queue.
 SELECT count(*) AS groups FROM {schema}.known_groups
 WHERE queue_id = %(queue_id)s AND touched_at < %(before)s::timestamptz AND ready_rank IS NULL AND due_at IS NULL
-    AND flags & 24 = 0
+    AND flags & {flag.SUSPENDED|FAULTED} = 0

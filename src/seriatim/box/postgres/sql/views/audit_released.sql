@@ -12,7 +12,7 @@ WITH waiting AS (
     GROUP BY queue_id, group_key
 )
 SELECT
-    place.queue, known.group_key, known.ordinal AS released, known.decided[1] AS counted,
+    place.queue, known.group_key, known.ordinal AS released, known.decided[{decided.RELEASED}] AS counted,
     coalesce(waiting.messages, 0) AS waiting, dead.messages AS dead,
     coalesce(known.ordinal - waiting.first + 1, 0) AS expected, done.messages AS twice
 FROM {schema}.known_groups AS known
@@ -41,7 +41,7 @@ WHERE place.definition #>> '{policy,name}' <> 'unordered' AND (
     -- An operator who puts a dead letter behind all others, or deletes it, leaves an ordinal that nothing has; so does the
     -- end of a dialog, which takes what waits for it out of its group.
     OR (
-        known.incarnation = 0 AND known.ordinal <> known.decided[1]
+        known.incarnation = 0 AND known.ordinal <> known.decided[{decided.RELEASED}]
         OR waiting.ordinals + dead.messages <> known.ordinal - waiting.first + 1
     ) AND NOT EXISTS (
         SELECT FROM {schema}.operator_log AS done

@@ -43,8 +43,8 @@ WITH place AS MATERIALIZED (
 ), known AS (
     SELECT
         candidate.queue_id, candidate.group_key, coalesce(judged.flags, 0) AS flags, judged.first, judged.next,
-        judged.skipped, nullif(judged.last, -9223372036854775808) AS last, coalesce(judged.ordinal, 0) AS ordinal,
-        judged.incarnation, nullif(judged.since, -4611686018427387904) AS since, judged.reports, judged.due_at,
+        judged.skipped, nullif(judged.last, {NOTHING}) AS last, coalesce(judged.ordinal, 0) AS ordinal,
+        judged.incarnation, nullif(judged.since, {NEVER}) AS since, judged.reports, judged.due_at,
         judged.touched_at, coalesce(judged.suspects, 0) AS suspects
     FROM candidate LEFT JOIN LATERAL (
         SELECT * FROM {schema}.known_groups AS one
@@ -54,10 +54,10 @@ WITH place AS MATERIALIZED (
     SELECT
         place.queue_id, place.queue, place.is_gate, known.group_key, known.suspects, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
-        known.last, known.touched_at, known.skipped, known.flags & 256 <> 0 AS closing,
-        known.flags & 512 <> 0 AS unopened, to_timestamp(known.due_at / 1e6) AS due_at,
+        known.last, known.touched_at, known.skipped, known.flags & {flag.CLOSING} <> 0 AS closing,
+        known.flags & {flag.UNOPENED} <> 0 AS unopened, to_timestamp(known.due_at / 1e6) AS due_at,
         CASE
-            WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & 1 <> 0) THEN known.next
+            WHEN place.name = 'standard' AND (place.start <> 'first' OR known.flags & {flag.BEGUN} <> 0) THEN known.next
         END AS next,
         CASE WHEN fact.hole THEN to_timestamp(known.since / 1e6) END AS hole_since,
         -- A clock that begins in the future began while that of the database was ahead; or with a delayed message.
@@ -80,7 +80,7 @@ WITH place AS MATERIALIZED (
             WHEN 'suspended' THEN coalesce(said.at, known.touched_at)
             WHEN 'faulted' THEN coalesce(fault.at, known.touched_at)
             WHEN 'waiting' THEN CASE
-                WHEN fact.hole OR known.flags & 512 <> 0 THEN to_timestamp(known.since / 1e6)
+                WHEN fact.hole OR known.flags & {flag.UNOPENED} <> 0 THEN to_timestamp(known.since / 1e6)
                 ELSE known.touched_at
             END
             WHEN 'timed_out' THEN to_timestamp(known.since / 1e6)
@@ -98,10 +98,10 @@ WITH place AS MATERIALIZED (
     LEFT JOIN {schema}.leases AS lease ON lease.queue_id = known.queue_id AND lease.group_key = known.group_key
     CROSS JOIN LATERAL (
         SELECT
-            coalesce(asked.suspends, known.flags & 8 <> 0) AS suspended,
-            coalesce(asked.suspends, FALSE) AND known.flags & 8 = 0
+            coalesce(asked.suspends, known.flags & {flag.SUSPENDED} <> 0) AS suspended,
+            coalesce(asked.suspends, FALSE) AND known.flags & {flag.SUSPENDED} = 0
                 AND (locked.pid IS NOT NULL OR lease.token IS NOT NULL) AS in_turn,
-            place.name = 'standard' AND known.since IS NOT NULL AND known.flags & 512 = 0 AS hole,
+            place.name = 'standard' AND known.since IS NOT NULL AND known.flags & {flag.UNOPENED} = 0 AS hole,
             place.name = 'standard' AND place.restart_after > 0 AND known.suspects >= place.restart_after AS anew
     ) AS found
     LEFT JOIN LATERAL (
@@ -117,7 +117,7 @@ WITH place AS MATERIALIZED (
     CROSS JOIN LATERAL (
         -- A set that is complete closes its group; where it is postponed there is still something to hand out.
         SELECT found.hole, found.anew AS restart_suspected, {schema}.shown_state(
-            CASE WHEN later.waits AND known.flags & 4 <> 0 THEN known.flags & ~6::bigint ELSE known.flags END,
+            CASE WHEN later.waits AND known.flags & {flag.COMPLETE} <> 0 THEN known.flags & ~{flag.CLOSED|COMPLETE}::bigint ELSE known.flags END,
             found.suspended, locked.pid IS NOT NULL OR lease.token IS NOT NULL, found.hole OR coalesce(later.waits, FALSE),
             found.hole AND place.hole_timeout IS NOT NULL AND known.reports > place.hole_retries
         ) AS state
@@ -140,14 +140,14 @@ WITH place AS MATERIALIZED (
     LEFT JOIN LATERAL (
         SELECT last.at, last.error, last.error_class, again.visible_at AS retry_at FROM (
             SELECT one.at, one.error_class || ': ' || one.error AS error, one.error_class, one.entry_id FROM {schema}.faults AS one
-            WHERE (known.flags & 16 <> 0 OR known.due_at IS NOT NULL)
+            WHERE (known.flags & {flag.FAULTED} <> 0 OR known.due_at IS NOT NULL)
                 AND one.queue_id = known.queue_id AND one.group_key = known.group_key
             ORDER BY one.fault_id DESC LIMIT 1
         ) AS last
-        LEFT JOIN {schema}.entries AS again ON known.flags & 16 = 0 AND again.entry_id = last.entry_id
+        LEFT JOIN {schema}.entries AS again ON known.flags & {flag.FAULTED} = 0 AND again.entry_id = last.entry_id
             AND again.status = 'queued' AND again.attempt > 0 AND again.visible_at > clock_timestamp()
             AND (again.postponed_until = again.visible_at) IS NOT TRUE
-        WHERE known.flags & 16 <> 0 OR again.entry_id IS NOT NULL
+        WHERE known.flags & {flag.FAULTED} <> 0 OR again.entry_id IS NOT NULL
     ) AS fault ON TRUE
 ), page AS MATERIALIZED (
     SELECT * FROM shown

@@ -3,11 +3,11 @@
 CREATE OR REPLACE FUNCTION {schema}.shown_state(flags bigint, suspended boolean, locked boolean, hole boolean, overdue boolean)
 RETURNS text
 RETURN CASE
-    WHEN flags & 2 <> 0 AND NOT (flags & 4 <> 0 AND flags & 16 <> 0) THEN 'closed'
+    WHEN flags & {flag.CLOSED} <> 0 AND NOT (flags & {flag.COMPLETE} <> 0 AND flags & {flag.FAULTED} <> 0) THEN 'closed'
     WHEN suspended THEN 'suspended'
-    WHEN flags & 16 <> 0 THEN 'faulted'
+    WHEN flags & {flag.FAULTED} <> 0 THEN 'faulted'
     WHEN locked THEN 'locked'
     WHEN hole AND overdue THEN 'timed_out'
-    WHEN hole OR flags & 512 <> 0 THEN 'waiting'
+    WHEN hole OR flags & {flag.UNOPENED} <> 0 THEN 'waiting'
     ELSE 'ready'
 END;

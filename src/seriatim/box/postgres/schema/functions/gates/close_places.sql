@@ -56,13 +56,13 @@ BEGIN
         of_group := of_groups[place];
         SELECT one.next, one.flags INTO known FROM {schema}.known_groups AS one
         WHERE one.queue_id = of_gate AND one.group_key = of_group;
-        IF known.flags & 2 <> 0 THEN
+        IF known.flags & {flag.CLOSED} <> 0 THEN
             -- A closed group takes nothing in: all of it is late.
             through[place] := 9223372036854775807;
             CONTINUE;
         END IF;
         -- Nothing leaves a group that is suspended or faulted: it is looked at when it goes on.
-        CONTINUE WHEN known.flags & 24 <> 0 AND forced[place] IS NULL AND NOT EXISTS (
+        CONTINUE WHEN known.flags & {flag.SUSPENDED|FAULTED} <> 0 AND forced[place] IS NULL AND NOT EXISTS (
             SELECT FROM {schema}.requests AS request
             WHERE request.queue_id = of_gate AND request.group_key = of_group AND request.action = 'resume'
         );

@@ -20,7 +20,7 @@ BEGIN
         -- Where a group is closed a message is late, as any other.
         CONTINUE WHEN EXISTS (
             SELECT FROM {schema}.known_groups AS known
-            WHERE known.queue_id = of_queue AND known.group_key = one.group_key AND known.flags & 2 <> 0
+            WHERE known.queue_id = of_queue AND known.group_key = one.group_key AND known.flags & {flag.CLOSED} <> 0
         );
         INSERT INTO {schema}.known_groups (
             queue_id, group_key, flags, first, next, mark, last, ordinal, since, reports, clock, skipped, arrivals
@@ -30,7 +30,7 @@ BEGIN
         ) ON CONFLICT DO NOTHING;
         UPDATE {schema}.known_groups AS known SET
             ordinal = known.ordinal + one.messages, arrivals = known.arrivals + one.messages,
-            decided[1] = known.decided[1] + one.messages
+            decided[{decided.RELEASED}] = known.decided[{decided.RELEASED}] + one.messages
         WHERE known.queue_id = of_queue AND known.group_key = one.group_key
         RETURNING known.ordinal, known.arrivals INTO counted;
         UPDATE {schema}.entries AS entry SET ordinal = entry.ordinal + one.messages

@@ -32,9 +32,9 @@ BEGIN
         array_agg(one.chain ORDER BY one.nth) AS chains, array_agg(one.at::bigint ORDER BY one.nth) AS ats,
         coalesce(sum(one.length), 0)::bigint AS bytes, count(DISTINCT (one.incarnation, one.number)) AS distinct_ones,
         bool_and(
-            one.incarnation BETWEEN 1 AND 9007199254740991 AND one.number BETWEEN 1 AND 9007199254740991 AND one.answer <= 4
-            AND one.received BETWEEN 0 AND 9007199254740991 AND one.length <= 1000 AND (one.answer = 1 OR one.wait_ms = 0)
-            AND (one.answer = 2 OR one.fragment = 0) AND one.fragment <= 512
+            one.incarnation BETWEEN 1 AND 9007199254740991 AND one.number BETWEEN 1 AND 9007199254740991 AND one.answer <= {answer.BROKEN}
+            AND one.received BETWEEN 0 AND 9007199254740991 AND one.length <= 1000 AND (one.answer = {answer.WAIT} OR one.wait_ms = 0)
+            AND (one.answer = {answer.MISSING} OR one.fragment = 0) AND one.fragment <= 512
         ) AS are_right
     INTO told
     FROM (
@@ -134,34 +134,34 @@ BEGIN
         GROUP BY 1
     ), noted AS (
         UPDATE {schema}.link_streams_out AS stream SET
-            status = CASE WHEN moved.decision = 3 THEN 0 ELSE stream.status END,
-            marked = CASE WHEN moved.decision = 3 THEN greatest(stream.marked, stream.acked) ELSE stream.marked END,
+            status = CASE WHEN moved.decision = {decision.REPEAT} THEN {status.OPEN} ELSE stream.status END,
+            marked = CASE WHEN moved.decision = {decision.REPEAT} THEN greatest(stream.marked, stream.acked) ELSE stream.marked END,
             acked = moved.through, chain = moved.chain, token = NULL, last_used = clock_timestamp(), attempts = 0,
             next_try_at = '-infinity', last_error = NULL, fragment = 0,
-            ahead_bytes = greatest(0, stream.ahead_bytes + CASE WHEN moved.decision = 3 THEN sizes.bytes ELSE -sizes.bytes END),
+            ahead_bytes = greatest(0, stream.ahead_bytes + CASE WHEN moved.decision = {decision.REPEAT} THEN sizes.bytes ELSE -sizes.bytes END),
             kept = CASE WHEN keeps THEN stream.kept ELSE moved.through END,
             kept_chain = CASE WHEN keeps THEN stream.kept_chain ELSE moved.chain END
         FROM moved LEFT JOIN sizes USING (stream_id) WHERE stream.stream_id = moved.stream_id
     )
-    SELECT coalesce(sum(moved.through - moved.acked) FILTER (WHERE moved.decision <> 3), 0)::bigint INTO acknowledged FROM moved;
+    SELECT coalesce(sum(moved.through - moved.acked) FILTER (WHERE moved.decision <> {decision.REPEAT}), 0)::bigint INTO acknowledged FROM moved;
     IF keeps THEN
         UPDATE {schema}.link_messages AS waiting SET acked_at = clock_timestamp()
         FROM unnest(fate.ids, fate.decisions, fate.acked, fate.through) AS one (stream_id, decision, acked, through)
-        WHERE one.decision <= 2 AND waiting.stream_id = one.stream_id AND waiting.number > one.acked AND waiting.number <= one.through;
+        WHERE one.decision <= {decision.FRAGMENTS} AND waiting.stream_id = one.stream_id AND waiting.number > one.acked AND waiting.number <= one.through;
     ELSE
         DELETE FROM {schema}.link_messages AS waiting
         USING unnest(fate.ids, fate.decisions, fate.acked, fate.through) AS one (stream_id, decision, acked, through)
-        WHERE one.decision <= 2 AND waiting.stream_id = one.stream_id AND waiting.number > one.acked AND waiting.number <= one.through;
+        WHERE one.decision <= {decision.FRAGMENTS} AND waiting.stream_id = one.stream_id AND waiting.number > one.acked AND waiting.number <= one.through;
     END IF;
     UPDATE {schema}.link_streams_out AS stream SET
         next_try_at = CASE WHEN one.wait_ms > 0 THEN clock_timestamp() + make_interval(secs => one.wait_ms / 1000.0) ELSE stream.next_try_at END,
         last_error = coalesce(one.reason, 'the other box refuses it: the stream''s queue isn''t among those that it has named for this box')
     FROM unnest(fate.ids, fate.decisions, fate.waits, fate.reasons) AS one (stream_id, decision, wait_ms, reason)
-    WHERE one.decision = 1 AND stream.stream_id = one.stream_id AND (one.wait_ms > 0 OR stream.status = 0);
+    WHERE one.decision = {decision.LATER} AND stream.stream_id = one.stream_id AND (one.wait_ms > 0 OR stream.status = {status.OPEN});
 
     UPDATE {schema}.link_streams_out AS stream SET fragment = one.fragment, attempts = 0, next_try_at = '-infinity', last_error = NULL
     FROM unnest(fate.ids, fate.decisions, fate.fragments) AS one (stream_id, decision, fragment)
-    WHERE one.decision = 2 AND stream.stream_id = one.stream_id;
+    WHERE one.decision = {decision.FRAGMENTS} AND stream.stream_id = one.stream_id;
 
     -- What can't be made whole.
     PERFORM {schema}.link_note_restored(
@@ -173,20 +173,20 @@ BEGIN
     FROM unnest(fate.ids, fate.decisions, fate.sides, fate.above, fate.unproven) AS one (stream_id, decision, side, above, unproven)
     JOIN {schema}.link_streams_out AS stream ON stream.stream_id = one.stream_id
     LEFT JOIN {schema}.queues AS place ON place.queue_id = stream.queue_id
-    WHERE one.decision IN (5, 6);
+    WHERE one.decision IN ({decision.END}, {decision.LOST});
     UPDATE {schema}.link_streams_out AS stream SET
-        status = 2, lacks = one.above, token = NULL, attempts = 0, next_try_at = '-infinity', kept = stream.acked, kept_chain = stream.chain,
+        status = {status.ENDING}, lacks = one.above, token = NULL, attempts = 0, next_try_at = '-infinity', kept = stream.acked, kept_chain = stream.chain,
         last_error = 'it can''t be made whole'
     FROM unnest(fate.ids, fate.decisions, fate.above) AS one (stream_id, decision, above)
-    WHERE one.decision = 5 AND stream.stream_id = one.stream_id;
+    WHERE one.decision = {decision.END} AND stream.stream_id = one.stream_id;
     PERFORM {schema}.link_end(of_link, array_agg(one.stream_id))
-    FROM unnest(fate.ids, fate.decisions) AS one (stream_id, decision) WHERE one.decision IN (4, 6) HAVING count(*) > 0;
+    FROM unnest(fate.ids, fate.decisions) AS one (stream_id, decision) WHERE one.decision IN ({decision.OVER}, {decision.LOST}) HAVING count(*) > 0;
     UPDATE {schema}.links SET sent = sent + acknowledged WHERE link_id = of_link AND acknowledged > 0;
     UPDATE {schema}.links AS link SET far_groups = link.far_groups || there.groups
     FROM (
         SELECT jsonb_object_agg(stream.queue_id, one.reason) AS groups
         FROM unnest(fate.ids, fate.decisions, fate.reasons) AS one (stream_id, decision, reason)
-        JOIN {schema}.link_streams_out AS stream USING (stream_id) WHERE one.decision = 0 AND one.reason <> ''
+        JOIN {schema}.link_streams_out AS stream USING (stream_id) WHERE one.decision = {decision.ACK} AND one.reason <> ''
     ) AS there
     WHERE link.link_id = of_link AND NOT link.far_groups @> there.groups;
     RETURN acknowledged;

@@ -39,11 +39,11 @@ BEGIN
                     -- Of a stream that can take nothing now, and of a group that is suspended, nothing is read. Each is looked up: a join
                     -- would read all streams and all groups of the queue.
                     AND (place.unordered OR coalesce((
-                        SELECT stream.status = 0 AND stream.sent - stream.acked < 1000 AND stream.ahead_bytes < 67108864
+                        SELECT stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW} AND stream.ahead_bytes < {WINDOW_BYTES}
                         FROM {schema}.link_streams_out AS stream
                         WHERE stream.queue_id = place.queue_id AND stream.key = one.group_key
                     ), TRUE)) AND coalesce((
-                        SELECT known.flags <= 1 FROM {schema}.known_groups AS known
+                        SELECT known.flags <= {flag.BEGUN} FROM {schema}.known_groups AS known
                         WHERE known.queue_id = place.queue_id AND known.group_key = one.group_key
                     ), TRUE)
                 ORDER BY one.rank, one.arrival_id, one.position LIMIT at_most - collected
@@ -70,7 +70,7 @@ BEGIN
                 sum(waiting.bytes) OVER (ORDER BY waiting.stamp, waiting.position, waiting.entry_id) - waiting.bytes AS bytes_before
             FROM (
                 SELECT entry.entry_id, entry.arrival_id, entry.position, entry.group_key, entry.status = 'queued' AS judged,
-                    CASE entry.status WHEN 'queued' THEN entry.ordinal - 4611686018427387904 ELSE run.stamp END AS stamp, keyed.key,
+                    CASE entry.status WHEN 'queued' THEN entry.ordinal - {FOREVER} ELSE run.stamp END AS stamp, keyed.key,
                     coalesce(stream.sent - stream.acked, 0) AS ahead, coalesce(stream.ahead_bytes, 0) AS ahead_bytes,
                     2000 + octet_length(stored.context::text) + CASE WHEN octet_length(stored.context::text) > 1000000 THEN 1000000000000 ELSE 0 END
                         + octet_length(stored.body)::bigint + CASE WHEN stored.parts IS NULL THEN 0 ELSE (
@@ -84,7 +84,7 @@ BEGIN
                         SELECT one.* FROM {schema}.known_groups AS known
                         JOIN {schema}.entries AS one
                             ON one.queue_id = known.queue_id AND one.group_key = known.group_key AND one.status = 'queued'
-                        WHERE known.queue_id = place.queue_id AND known.ready_rank IS NOT NULL AND known.flags <= 1
+                        WHERE known.queue_id = place.queue_id AND known.ready_rank IS NOT NULL AND known.flags <= {flag.BEGUN}
                         ORDER BY known.ready_rank, one.ordinal LIMIT at_most - collected
                     )
                 ) AS entry
@@ -103,11 +103,11 @@ BEGIN
                 WHERE (entry.visible_at IS NULL OR entry.visible_at <= clock_timestamp())
                     AND (behind.group_key IS NULL OR entry.status = 'queued' OR (run.stamp, entry.position) < (behind.stamp, behind.position))
                     AND (stream.stream_id IS NULL
-                        OR stream.status = 0 AND stream.sent - stream.acked < 1000 AND stream.ahead_bytes < 67108864)
+                        OR stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW} AND stream.ahead_bytes < {WINDOW_BYTES})
                 OFFSET 0 -- so that bodies aren't sorted
             ) AS waiting
         ) AS one
-        WHERE one.place <= 1000 AND (one.bytes_there <= 67108864 OR one.place = 1)
+        WHERE one.place <= {WINDOW} AND (one.bytes_there <= {WINDOW_BYTES} OR one.place = 1)
             AND (one.bytes_before < 33554432);
         CONTINUE WHEN found.entry_ids IS NULL;
         -- What can't travel is set aside, so that the rest of its group goes on.

@@ -6,7 +6,7 @@ DECLARE
 BEGIN
     SELECT
         coalesce(string_agg(
-            substring(frame, (place + 1)::integer, 16) || int4send(3) || int4send(0) || int8send(0) || int4send(0) || int4send(0)
+            substring(frame, (place + 1)::integer, 16) || int4send({answer.GONE}) || int4send(0) || int8send(0) || int4send(0) || int4send(0)
             || decode(repeat('00', 32), 'hex'), ''::bytea ORDER BY place
         ), ''::bytea) AS answers,
         bool_and(

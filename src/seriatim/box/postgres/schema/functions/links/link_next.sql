@@ -13,7 +13,7 @@ DECLARE
     asked record;
     over record;
     content bytea;
-    largest_round CONSTANT bigint := 2097152;
+    largest_round CONSTANT bigint := {LARGEST_ROUND};
     fragment_bytes CONSTANT bigint := 1048576;
     room bigint := least(coalesce(nullif(largest, 0), 3000000), 3000000) - 800000;
 BEGIN
@@ -36,15 +36,15 @@ BEGIN
     UPDATE {schema}.link_streams_out AS stream SET kept = last.number, kept_chain = last.chain
     FROM (SELECT DISTINCT ON (old.stream_id) * FROM old ORDER BY old.stream_id, old.number DESC) AS last
     WHERE stream.stream_id = last.stream_id;
-    UPDATE {schema}.link_streams_out AS stream SET status = 1, next_try_at = '-infinity'
-    WHERE stream.link_id = of_link AND stream.status = 0 AND stream.kept = stream.sent AND stream.acked = stream.sent
+    UPDATE {schema}.link_streams_out AS stream SET status = {status.CLOSING}, next_try_at = '-infinity'
+    WHERE stream.link_id = of_link AND stream.status = {status.OPEN} AND stream.kept = stream.sent AND stream.acked = stream.sent
         AND stream.last_used <= clock_timestamp() - idle;
     collected := {schema}.link_collect(of_link, 5000);
 
     WITH ready AS MATERIALIZED (
         SELECT stream.*, row_number() OVER (ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number) AS nth
         FROM {schema}.link_streams_out AS stream
-        WHERE stream.link_id = of_link AND (stream.status <> 0 OR stream.acked < stream.sent)
+        WHERE stream.link_id = of_link AND (stream.status <> {status.OPEN} OR stream.acked < stream.sent)
             AND (at_once OR stream.next_try_at <= clock_timestamp())
         ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number LIMIT 2001
     ), sized AS (
@@ -59,20 +59,20 @@ BEGIN
                     ELSE octet_length(waiting.body)
                 END AS bytes
             FROM {schema}.link_messages AS waiting
-            WHERE waiting.stream_id = ready.stream_id AND waiting.number > ready.acked ORDER BY waiting.number LIMIT 1000
+            WHERE waiting.stream_id = ready.stream_id AND waiting.number > ready.acked ORDER BY waiting.number LIMIT {WINDOW}
         ) AS one
-        WHERE ready.status = 0
+        WHERE ready.status = {status.OPEN}
     ), fitting AS (
         SELECT sized.stream_id, count(*) AS count FROM sized
         WHERE (sized.in_stream <= largest_round OR sized.place = 1) AND (sized.in_all <= room OR sized.nth = 1 AND sized.place = 1) AND (sized.in_parts = 0 OR sized.place = 1)
         GROUP BY 1
     ), chosen AS MATERIALIZED (
         SELECT ready.*, coalesce(fitting.count, 0) AS count FROM ready LEFT JOIN fitting USING (stream_id)
-        WHERE (ready.status <> 0 OR fitting.count > 0) AND ready.nth <= 2000
+        WHERE (ready.status <> {status.OPEN} OR fitting.count > 0) AND ready.nth <= 2000
     )
     SELECT array_agg(chosen.stream_id ORDER BY chosen.nth) AS ids, array_agg(chosen.count ORDER BY chosen.nth) AS counts,
         coalesce(sum(chosen.count), 0)::bigint AS messages,
-        (SELECT count(*) FROM ready) > count(*) OR bool_or(chosen.status = 0 AND chosen.acked + chosen.count < chosen.sent) AS more
+        (SELECT count(*) FROM ready) > count(*) OR bool_or(chosen.status = {status.OPEN} AND chosen.acked + chosen.count < chosen.sent) AS more
     INTO asked FROM chosen;
     messages := asked.messages;
     more := coalesce(asked.more, FALSE) OR collected >= 5000;
@@ -112,7 +112,7 @@ BEGIN
     SELECT
         coalesce((SELECT string_agg(
             int8send(told.incarnation) || int8send(told.number) || uuid_send(told.stream_id) || int4send(told.status::integer)
-            || int4send(told.count::integer) || int8send(told.acked) || int8send(CASE told.status WHEN 2 THEN told.lacks ELSE 0 END) || told.chain
+            || int4send(told.count::integer) || int8send(told.acked) || int8send(CASE told.status WHEN {status.ENDING} THEN told.lacks ELSE 0 END) || told.chain
             || int4send(octet_length(convert_to(told.destination, 'UTF8'))) || int4send(octet_length(convert_to(told.key, 'UTF8'))),
             ''::bytea ORDER BY told.nth
         ) FROM told), ''::bytea)

@@ -47,9 +47,9 @@ BEGIN
         coalesce(sum(one.count), 0)::bigint AS messages,
         count(DISTINCT (one.incarnation, one.number)) AS distinct_ones,
         bool_and(
-            one.incarnation BETWEEN 1 AND 9007199254740991 AND one.number BETWEEN 1 AND 9007199254740991 AND one.kind <= 2
-            AND one.count <= 1000 AND (one.kind = 0 OR one.count = 0) AND one.after BETWEEN 0 AND 9007199254740991 - one.count
-            AND one.lacks BETWEEN 0 AND CASE one.kind WHEN 2 THEN one.after ELSE 0 END
+            one.incarnation BETWEEN 1 AND 9007199254740991 AND one.number BETWEEN 1 AND 9007199254740991 AND one.kind <= {batch.END}
+            AND one.count <= {WINDOW} AND (one.kind = {batch.MESSAGES} OR one.count = 0) AND one.after BETWEEN 0 AND 9007199254740991 - one.count
+            AND one.lacks BETWEEN 0 AND CASE one.kind WHEN {batch.END} THEN one.after ELSE 0 END
             AND one.name_length BETWEEN 1 AND 512 AND one.key_length <= 1024
         ) AS are_right
     INTO stream
@@ -201,8 +201,8 @@ BEGIN
         array_agg(one.queue_id ORDER BY one.nth) AS queue_ids,
         array_agg(one.is_known ORDER BY one.nth) AS are_known,
         array_agg(CASE
-            WHEN one.answer = 0 AND one.after = 0 AND one.count > 0 THEN coalesce(one.groups_by, '')
-            WHEN one.answer <> 1 THEN ''
+            WHEN one.answer = {answer.THROUGH} AND one.after = 0 AND one.count > 0 THEN coalesce(one.groups_by, '')
+            WHEN one.answer <> {answer.WAIT} THEN ''
             WHEN disabled IS NOT NULL THEN 'the box is disabled'
             WHEN is_busy THEN 'busy'
             WHEN one.queue_id IS NULL THEN format('there is no queue "%s"', one.name)
@@ -216,7 +216,7 @@ BEGIN
                 coalesce(numbers.over @> each.number, FALSE) AS is_over, each.name = ANY (its_link.queues) AS allowed,
                 CASE
                     WHEN place.queue_id IS NULL THEN 0
-                    WHEN limited.most IS NULL THEN 1000
+                    WHEN limited.most IS NULL THEN {WINDOW}
                     ELSE limited.most - (
                         SELECT count(*) FROM (SELECT FROM {schema}.entries WHERE queue_id = place.queue_id LIMIT limited.most) AS counted
                     ) - sum(each.count) OVER (PARTITION BY each.name ORDER BY each.nth) + each.count
@@ -272,7 +272,7 @@ BEGIN
                 EXCEPTION WHEN SQLSTATE 'SQ004' OR data_exception THEN
                     fate.taken[faulty] := 0;
                     fate.ends[faulty] := FALSE;
-                    fate.answers[faulty] := 1;
+                    fate.answers[faulty] := {answer.WAIT};
                     fate.received[faulty] := fate.known_received[faulty];
                     fate.reasons[faulty] := SQLERRM;
                 END;
@@ -304,7 +304,7 @@ BEGIN
             EXCEPTION WHEN SQLSTATE 'SQ004' OR data_exception THEN
                 fate.taken[faulty] := 0;
                 fate.ends[faulty] := FALSE;
-                fate.answers[faulty] := 1;
+                fate.answers[faulty] := {answer.WAIT};
                 fate.received[faulty] := fate.known_received[faulty];
                 fate.reasons[faulty] := SQLERRM;
             END;
@@ -361,9 +361,9 @@ BEGIN
         ), ''::bytea) AS records, coalesce((
             SELECT string_agg(
                 int8send(one.incarnation) || int8send(one.number) || int4send(one.answer) || int4send(CASE
-                    WHEN one.answer <> 1 THEN 0 WHEN one.reason = 'busy' THEN 1000 WHEN one.reason ^@ 'the queue' THEN 5000 ELSE 30000
+                    WHEN one.answer <> {answer.WAIT} THEN 0 WHEN one.reason = 'busy' THEN 1000 WHEN one.reason ^@ 'the queue' THEN 5000 ELSE 30000
                 END) || int8send(one.received)
-                || int4send(CASE WHEN one.answer = 2 THEN one.kept::integer ELSE 0 END)
+                || int4send(CASE WHEN one.answer = {answer.MISSING} THEN one.kept::integer ELSE 0 END)
                 || int4send(octet_length(convert_to(left(one.reason, 250), 'UTF8'))) || one.chain,
                 ''::bytea ORDER BY one.nth
             )

@@ -42,8 +42,8 @@ BEGIN
     INTO moved FROM gone;
     UPDATE {schema}.known_groups AS known SET
         incarnation = known.incarnation + 1,
-        decided[3] = known.decided[3] - moved.late, decided[4] = known.decided[4] - moved.duplicate,
-        decided[5] = known.decided[5] - moved.invalid
+        decided[{decided.LATE}] = known.decided[{decided.LATE}] - moved.late, decided[{decided.DUPLICATE}] = known.decided[{decided.DUPLICATE}] - moved.duplicate,
+        decided[{decided.INVALID}] = known.decided[{decided.INVALID}] - moved.invalid
     WHERE known.queue_id = of_queue AND known.group_key = of_group;
     RETURN moved.messages;
 END

@@ -25,7 +25,7 @@ BEGIN
     SELECT array_agg(group_key ORDER BY group_key), count(*) INTO candidates, forgotten FROM (
         SELECT group_key FROM {schema}.known_groups
         WHERE queue_id = of_queue AND group_key > after_key AND touched_at < before
-            AND ready_rank IS NULL AND due_at IS NULL AND flags & 24 = 0
+            AND ready_rank IS NULL AND due_at IS NULL AND flags & {flag.SUSPENDED|FAULTED} = 0
         ORDER BY group_key LIMIT how_many
     ) AS idle;
     through := CASE WHEN forgotten = how_many THEN candidates[how_many] END;
@@ -42,7 +42,7 @@ BEGIN
     WITH gone AS (
         DELETE FROM {schema}.known_groups AS known
         WHERE known.queue_id = of_queue AND known.group_key = ANY (mine) AND known.touched_at < before
-            AND known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & 24 = 0
+            AND known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & {flag.SUSPENDED|FAULTED} = 0
             AND NOT EXISTS (
                 SELECT FROM {schema}.entries AS entry
                 WHERE entry.queue_id = of_queue AND entry.group_key = known.group_key

@@ -16,7 +16,7 @@ BEGIN
             SELECT known.group_key FROM {schema}.known_groups AS known
             WHERE known.queue_id = of_queue AND (named IS NULL OR known.group_key = named)
                 -- With the flag a run is leaving, since `mark`: see state.py.
-                AND (known.since > at_us OR known.clock > at_us OR known.flags & 64 <> 0 AND known.mark > at_us)
+                AND (known.since > at_us OR known.clock > at_us OR known.flags & {flag.LEAVING} <> 0 AND known.mark > at_us)
             UNION
             SELECT entry.group_key
             FROM {schema}.entries AS entry JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
@@ -41,7 +41,7 @@ BEGIN
         AND run.arrival_id = ANY (ARRAY[entry.arrival_id]) AND coalesce(entry.arrived_us, run.arrived_us) > at_us;
     UPDATE {schema}.known_groups AS known SET
         since = least(known.since, at_us), clock = least(known.clock, at_us),
-        mark = CASE WHEN known.flags & 64 <> 0 THEN least(known.mark, at_us) ELSE known.mark END,
+        mark = CASE WHEN known.flags & {flag.LEAVING} <> 0 THEN least(known.mark, at_us) ELSE known.mark END,
         due_at = CASE WHEN known.due_at IS NOT NULL THEN least(known.due_at, at_us) END
     WHERE known.queue_id = of_queue AND known.group_key = ANY (keys);
     RETURN cardinality(keys);

@@ -40,11 +40,11 @@ BEGIN
     UPDATE {schema}.known_groups AS known SET
         ordinal = known.ordinal + moved.ended,
         arrivals = known.arrivals - moved.arrived,
-        decided[1] = known.decided[1] + moved.released,
-        decided[3] = known.decided[3] - moved.late,
-        decided[4] = known.decided[4] - moved.duplicate,
-        decided[6] = known.decided[6] - moved.rejected,
-        decided[7] = known.decided[7] - moved.dead
+        decided[{decided.RELEASED}] = known.decided[{decided.RELEASED}] + moved.released,
+        decided[{decided.LATE}] = known.decided[{decided.LATE}] - moved.late,
+        decided[{decided.DUPLICATE}] = known.decided[{decided.DUPLICATE}] - moved.duplicate,
+        decided[{decided.REJECTED}] = known.decided[{decided.REJECTED}] - moved.rejected,
+        decided[{decided.DEAD}] = known.decided[{decided.DEAD}] - moved.dead
     WHERE known.queue_id = of_queue AND known.group_key = of_group;
     IF NOT FOUND AND of_group <> '' AND {schema}.numbering(ARRAY[of_queue]) IS NOT NULL THEN
         PERFORM {schema}.number_at_commit(ARRAY[of_queue], ARRAY(

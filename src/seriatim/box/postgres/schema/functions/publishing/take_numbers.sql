@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION {schema}.take_numbers(
 AS $function$
 DECLARE
     most bigint := greatest(1000000, coalesce(
-        (SELECT place.last_number FROM {schema}.locations AS place WHERE place.location = at_location), 9007199254740991
+        (SELECT place.last_number FROM {schema}.locations AS place WHERE place.location = at_location), {LAST_NUMBER}
     ));
 BEGIN
     IF NOT {schema}.is_owner() AND NOT EXISTS (

@@ -17,7 +17,7 @@ BEGIN
     ) VALUES (
         nextval('{schema}.entry_ids'), of_queue, of_session, 'duplicate', why, gone.arrival_id, gone.position, of_number, 5, '{}'
     );
-    UPDATE {schema}.known_groups AS known SET arrivals = known.arrivals + 1, decided[4] = known.decided[4] + 1
+    UPDATE {schema}.known_groups AS known SET arrivals = known.arrivals + 1, decided[{decided.DUPLICATE}] = known.decided[{decided.DUPLICATE}] + 1
     WHERE known.queue_id = of_queue AND known.group_key = of_session;
     RETURN TRUE;
 END

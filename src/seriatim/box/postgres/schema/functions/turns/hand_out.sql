@@ -95,7 +95,7 @@ BEGIN
     -- group stays locked for both.
     IF line.waiting <= at_most THEN
         PERFORM FROM {schema}.known_groups AS one
-        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.flags & 64 <> 0; -- a run is leaving, see state.py
+        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.flags & {flag.LEAVING} <> 0; -- a run is leaving, see state.py
         IF FOUND THEN
             RETURN;
         END IF;

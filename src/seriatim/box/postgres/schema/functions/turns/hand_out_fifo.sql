@@ -92,7 +92,7 @@ BEGIN
                 ) OR EXISTS (
                     SELECT FROM {schema}.known_groups AS one
                     WHERE one.queue_id = of_queue AND one.group_key = candidate
-                        AND (one.flags > 1 OR one.due_at IS NOT NULL)
+                        AND (one.flags > {flag.BEGUN} OR one.due_at IS NOT NULL)
                 ) OR known_version <> (
                     SELECT change.version FROM {schema}.changes AS change ORDER BY change.version DESC LIMIT 1
                 ) AS judges,
@@ -190,8 +190,8 @@ BEGIN
     END IF;
     -- What arrived and isn't handed out stays as it is: its own rank says when it is next.
     UPDATE {schema}.known_groups AS one SET
-        flags = one.flags | 1, ordinal = one.ordinal + released, arrivals = one.arrivals + released,
-        decided[1] = one.decided[1] + released, clock = greatest(one.clock, moment_us), ready_rank = following,
+        flags = one.flags | {flag.BEGUN}, ordinal = one.ordinal + released, arrivals = one.arrivals + released,
+        decided[{decided.RELEASED}] = one.decided[{decided.RELEASED}] + released, clock = greatest(one.clock, moment_us), ready_rank = following,
         touched_at = now()
     WHERE one.queue_id = of_queue AND one.group_key = of_group
     RETURNING one.ordinal, one.incarnation INTO known;
@@ -201,7 +201,7 @@ BEGIN
             arrivals, decided, ready_rank
         )
         SELECT
-            of_queue, of_group, place.incarnation, fresh[1] | 1, fresh[2], fresh[3], fresh[4], fresh[5],
+            of_queue, of_group, place.incarnation, fresh[1] | {flag.BEGUN}, fresh[2], fresh[3], fresh[4], fresh[5],
             fresh[6] + released, fresh[7], fresh[8], moment_us, '{}', released, ARRAY[released, 0, 0, 0, 0, 0, 0],
             following
         FROM {schema}.queues AS place WHERE place.queue_id = of_queue

@@ -10,7 +10,7 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     blocks CONSTANT double precision := 2000;
-    never CONSTANT bigint := -4611686018427387904;
+    never CONSTANT bigint := {NEVER};
     seen integer[];
     each bigint;
     many_messages integer[];
@@ -97,7 +97,7 @@ BEGIN
     ) >= each OR (
         SELECT count(*) FROM (
             SELECT FROM {schema}.known_groups AS known
-            WHERE known.queue_id = one.queue_id AND (known.flags & 24 <> 0 OR known.since <> never) LIMIT each
+            WHERE known.queue_id = one.queue_id AND (known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> never) LIMIT each
         ) AS found
     ) >= each;
     pages := least(100, 100 * blocks / greatest(pg_relation_size('{schema}.known_groups'::regclass) / 8192.0, 1));
@@ -108,11 +108,11 @@ BEGIN
                 SELECT known.queue_id, known.group_key, known.flags, known.since, known.reports, known.touched_at
                 FROM {schema}.known_groups AS known
                 WHERE known.queue_id = one.queue_id AND known.ready_rank IS NOT NULL
-                    AND NOT (known.flags & 24 <> 0 OR known.since <> never) LIMIT each
+                    AND NOT (known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> never) LIMIT each
             ) UNION ALL (
                 SELECT known.queue_id, known.group_key, known.flags, known.since, known.reports, known.touched_at
                 FROM {schema}.known_groups AS known
-                WHERE known.queue_id = one.queue_id AND (known.flags & 24 <> 0 OR known.since <> never) LIMIT each
+                WHERE known.queue_id = one.queue_id AND (known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> never) LIMIT each
             )
         ) AS found
         WHERE NOT one.queue_id = ANY (coalesce(many_groups, '{}'))
@@ -120,7 +120,7 @@ BEGIN
         SELECT known.queue_id, known.group_key, known.flags, known.since, known.reports, known.touched_at, 100 / pages
         FROM {schema}.known_groups AS known TABLESAMPLE SYSTEM (pages)
         WHERE known.queue_id = ANY (many_groups)
-            AND (known.ready_rank IS NOT NULL OR known.flags & 24 <> 0 OR known.since <> never)
+            AND (known.ready_rank IS NOT NULL OR known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> never)
     ), alike AS MATERIALIZED (
         -- Groups that show the same: what they show is asked once.
         SELECT place.queue, said.policy, known.flags, known.since <> never AS runs, known.reports,
@@ -139,7 +139,7 @@ BEGIN
         GROUP BY 1, 2, 3, 4, 5
     ), standing AS MATERIALIZED (
         SELECT one.queue, one.weight, hole.is_open AS has_hole, {schema}.shown_state(
-                one.flags, one.flags & 8 <> 0, FALSE, hole.is_open,
+                one.flags, one.flags & {flag.SUSPENDED} <> 0, FALSE, hole.is_open,
                 rule.hole_timeout IS NOT NULL AND one.reports > rule.hole_retries
             ) AS state,
             CASE WHEN hole.is_open THEN to_timestamp(one.since / 1e6) END AS opened, one.touched_at

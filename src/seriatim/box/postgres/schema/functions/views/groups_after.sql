@@ -54,7 +54,7 @@ BEGIN
         ELSIF among = 'faulted' THEN
             RETURN QUERY
             SELECT place.queue_id, place.queue, known.group_key FROM {schema}.known_groups AS known
-            WHERE known.queue_id = place.queue_id AND known.flags & 16 <> 0
+            WHERE known.queue_id = place.queue_id AND known.flags & {flag.FAULTED} <> 0
                 AND known.group_key > later AND known.group_key >= lowest AND known.group_key < below
                 AND (pattern IS NULL OR known.group_key LIKE pattern)
             ORDER BY known.group_key LIMIT most - taken;
@@ -64,7 +64,7 @@ BEGIN
                 (
                     SELECT known.group_key FROM {schema}.known_groups AS known
                     WHERE known.queue_id = place.queue_id
-                        AND (known.flags & 24 <> 0 OR known.since <> -4611686018427387904)
+                        AND (known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> {NEVER})
                         AND known.group_key > later AND known.group_key >= lowest AND known.group_key < below
                         AND (pattern IS NULL OR known.group_key LIKE pattern)
                     ORDER BY known.group_key LIMIT most - taken

@@ -24,8 +24,8 @@ BEGIN
         SELECT one.group_key, one.next
         FROM {schema}.known_groups AS one
         WHERE one.queue_id = of_queue AND one.group_key > after_group
-            AND (one.flags & 24 <> 0 OR one.since <> -4611686018427387904)
-            AND one.flags & 24 = 0 AND one.since <> -4611686018427387904
+            AND (one.flags & {flag.SUSPENDED|FAULTED} <> 0 OR one.since <> {NEVER})
+            AND one.flags & {flag.SUSPENDED|FAULTED} = 0 AND one.since <> {NEVER}
             AND NOT EXISTS (
                 SELECT FROM {schema}.entries AS before
                 WHERE before.queue_id = of_queue AND before.group_key = one.group_key AND before.status IN ('queued', 'faulted')
