@@ -1,7 +1,8 @@
 -- Confirm reservations that aren't over.
 -- Caller: votes.py. Index: the key.
 UPDATE {schema}.entries AS entry
-SET state = {entry.KNOWN}, message_id = new.message_id, digest = new.digest, due_at = NULL, reservation = NULL, changed_at = {STATEMENT_US}
+SET state = {entry.KNOWN}, message_id = new.message_id, digest = new.digest, due_at = NULL, reservation = NULL,
+    changed_at = {STATEMENT_US}
 FROM unnest(
     %(sessions)s::text[], %(numbers)s::bigint[], %(reservations)s::text[], %(ids)s::text[], %(digests)b::bytea[]
 ) AS new (session, number, reservation, message_id, digest)

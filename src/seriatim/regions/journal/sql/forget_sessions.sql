@@ -17,7 +17,8 @@ WITH gone AS (
         LIMIT %(most)s
     ) AS old
     WHERE known.name = old.name AND known.queue = old.queue AND known.session = old.session
-        AND known.state = {session.IDLE} AND known.used_at <= {STATEMENT_US} - %(forget_after)s::bigint AND known.used_at < %(watermark)s::bigint
+        AND known.state = {session.IDLE} AND known.used_at <= {STATEMENT_US} - %(forget_after)s::bigint
+        AND known.used_at < %(watermark)s::bigint
     RETURNING known.queue, known.session, known.version, known.used_at
 )
 SELECT queue, session, version, used_at FROM gone ORDER BY queue, session

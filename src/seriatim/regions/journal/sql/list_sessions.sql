@@ -14,6 +14,9 @@ WHERE (%(name)s::text IS NULL OR known.name = %(name)s)
     AND (%(queue)s::text IS NULL OR known.queue = %(queue)s)
     AND (%(session)s::text IS NULL OR known.session = %(session)s)
     AND (NOT %(not_idle)s::boolean OR known.state <> {session.IDLE})
-    AND (NOT %(stands)s::boolean OR known.state = {session.SUSPENDED} OR known.hole_since IS NOT NULL OR entry.state IN ({entry.RESERVED}, {entry.PENDING}))
+    AND (
+        NOT %(stands)s::boolean OR known.state = {session.SUSPENDED} OR known.hole_since IS NOT NULL
+            OR entry.state IN ({entry.RESERVED}, {entry.PENDING})
+    )
 ORDER BY known.name, known.queue, known.session
 LIMIT %(most)s

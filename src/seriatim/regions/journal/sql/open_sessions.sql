@@ -4,7 +4,8 @@ INSERT INTO {schema}.sessions (
     name, queue, session, done_through, sent_through, state, version, forgotten_before, take_overs, conflicts, used_at
 )
 SELECT
-    queue.name, queue.queue, asked.session, queue.start - queue.increment, queue.start - queue.increment, {session.IDLE}, 0,
+    queue.name, queue.queue, asked.session, queue.start - queue.increment, queue.start - queue.increment,
+    {session.IDLE}, 0,
     queue.forgotten_before, 0, 0, {STATEMENT_US}
 FROM unnest(%(sessions)s::text[]) AS asked (session)
 CROSS JOIN {schema}.queues AS queue

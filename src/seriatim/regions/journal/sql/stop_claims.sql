@@ -10,4 +10,5 @@ WITH held AS (
 UPDATE {schema}.sessions AS known
 SET state = {session.IDLE}, claim = NULL, region = NULL, lease_until = NULL
 FROM held
-WHERE known.name = held.name AND known.queue = held.queue AND known.session = held.session AND known.state = {session.WORKING}
+WHERE known.name = held.name AND known.queue = held.queue AND known.session = held.session
+    AND known.state = {session.WORKING}

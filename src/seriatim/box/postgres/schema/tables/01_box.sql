@@ -8,7 +8,8 @@ CREATE DOMAIN {schema}.priority AS smallint CHECK (VALUE BETWEEN 1 AND 10);
 CREATE DOMAIN {schema}.entry_status AS text COLLATE "C"
 CHECK (VALUE IN ('arrived', 'held', 'queued', 'in_hand', 'placed', 'faulted'));
 
--- The migrations that have made the box, each with the SHA-256 of its text, and each set of functions and views that it has had.
+-- The migrations that have made the box, each with the SHA-256 of its text, and each set of functions and views that it
+-- has had.
 CREATE TABLE {schema}.migrations (
     number integer PRIMARY KEY,
     name text NOT NULL,
@@ -16,7 +17,8 @@ CREATE TABLE {schema}.migrations (
     checksum text
 );
 
--- The sets of functions and views that the box has had, each by the SHA-256 of its text, with their names; the last one is the present one.
+-- The sets of functions and views that the box has had, each by the SHA-256 of its text, with their names; the last one
+-- is the present one.
 CREATE TABLE {schema}.function_sets (
     set_id integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     checksum text NOT NULL UNIQUE,
@@ -24,8 +26,9 @@ CREATE TABLE {schema}.function_sets (
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- The id of the box, and the server that it remembers; one row, none before the first open. NULL: not known. `folder`, `folder_inode`:
--- of the embedded PostgreSQL, the inode with its device. `incarnation`: counts how often the box may have gone back in time.
+-- The id of the box, and the server that it remembers; one row, none before the first open. NULL: not known. `folder`,
+-- `folder_inode`: of the embedded PostgreSQL, the inode with its device. `incarnation`: counts how often the box may
+-- have gone back in time.
 CREATE TABLE {schema}.box_identity (
     is_only boolean PRIMARY KEY DEFAULT TRUE CHECK (is_only),
     box_id uuid NOT NULL,
@@ -44,8 +47,9 @@ CREATE TABLE {schema}.settings (
     definition jsonb NOT NULL
 );
 
--- A row for each change to the above. Whoever routes knows by the newest whether what it knows is still so. They are
--- numbered from the moment on when the box was made, microseconds: one that is made anew has none that the old one had.
+-- A row for each change of what is declared. Whoever routes knows by the newest whether what it knows is still so. They
+-- are numbered from the moment on when the box was made, microseconds: one that is made anew has none that the old one
+-- had.
 CREATE TABLE {schema}.changes (
     version bigint PRIMARY KEY,
     changed_at timestamptz NOT NULL DEFAULT now(),
@@ -56,8 +60,8 @@ INSERT INTO {schema}.changes (version, what)
 VALUES (1000000 * extract(epoch FROM clock_timestamp()), 'the box was made');
 
 -- What holds for the whole box; one row. `message_ids_for`: how long a message that is published again is recognised.
--- `swept_through`: where the sweep over the tickets was left. `faults_for`, `events_for`: how long faults and events are
--- kept.
+-- `swept_through`: where the sweep over the tickets was left. `faults_for`, `events_for`: how long faults and events
+-- are kept.
 CREATE TABLE {schema}.keeping (
     single boolean PRIMARY KEY DEFAULT TRUE CHECK (single),
     message_ids_for interval NOT NULL DEFAULT '7 days' CHECK (message_ids_for > '0'),
@@ -67,8 +71,8 @@ CREATE TABLE {schema}.keeping (
 );
 INSERT INTO {schema}.keeping DEFAULT VALUES;
 
--- How large the tables were, now and then, for a week: what has come since then. Estimates of PostgreSQL's, as the sizes
--- that it is compared with. Written by the clean-up.
+-- How large the tables were, now and then, for a week: what has come since then. Estimates of PostgreSQL's, as the
+-- sizes that it is compared with. Written by the clean-up.
 CREATE TABLE {schema}.samples (
     taken_at timestamptz NOT NULL DEFAULT now(),
     name text NOT NULL,

@@ -27,8 +27,8 @@ CREATE UNLOGGED TABLE {schema}.arrivals (
     -- Who published it through SQL, and the queues that he may publish to (NULL: all); NULL where it is routed already.
     publisher text,
     permitted integer[],
-    -- What a transaction numbers at its commit besides its arrivals: a row with the count 0. The queues whose entries of the
-    -- arrivals `entered` get their places.
+    -- What a transaction numbers at its commit besides its arrivals: a row with the count 0. The queues whose entries
+    -- of the arrivals `entered` get their places.
     numbered_queues integer[],
     entered bigint[],
     PRIMARY KEY (transaction, arrival_id)
@@ -74,14 +74,14 @@ CREATE TABLE {schema}.spool (
     id_space text COLLATE "C" NOT NULL DEFAULT '',
     PRIMARY KEY (arrival_id, position)
 );
+-- Messages are stored about in the order of their times: so an index of the times that each run of pages has finds a
+-- message by the moment that is kept with its id. It has no entry for each message, and costs a publisher nothing that
+-- can be measured.
+CREATE INDEX spool_by_time ON {schema}.spool USING brin (received_at) WITH (pages_per_range = 32);
 
 CREATE TRIGGER drop_message_parts AFTER DELETE ON {schema}.spool
 FOR EACH ROW WHEN (OLD.parts IS NOT NULL) EXECUTE FUNCTION {schema}.drop_message_parts();
 ALTER TABLE {schema}.spool ENABLE ALWAYS TRIGGER drop_message_parts;
---#### 0063_messages_by_time.sql
--- Messages are stored about in the order of their times: so an index of the times that each run of pages has finds a message by the moment
--- that is kept with its id. It has no entry for each message, and costs a publisher nothing that can be measured.
-CREATE INDEX spool_by_time ON {schema}.spool USING brin (received_at) WITH (pages_per_range = 32);
 
 -- What messages consist of beside their bodies.
 CREATE TABLE {schema}.message_parts (
@@ -105,8 +105,8 @@ CREATE INDEX message_ids_by_age ON {schema}.message_ids (published_at);
 
 -- The last message that a queue took with a key, in an id space, where keys are compared as message ids are. It is only
 -- looked up here: whether it still waits its entry tells. So whoever completes a message changes nothing here, and no
--- publisher waits for a transaction that has one in hand; two publishers of one key wait for each other, as for a message
--- id. `arrival_id` and `position` are NULL within the transaction that takes it.
+-- publisher waits for a transaction that has one in hand; two publishers of one key wait for each other, as for a
+-- message id. `arrival_id` and `position` are NULL within the transaction that takes it.
 CREATE TABLE {schema}.unique_keys (
     queue_id integer NOT NULL,
     id_space text COLLATE "C" NOT NULL,

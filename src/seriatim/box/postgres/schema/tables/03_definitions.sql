@@ -30,16 +30,16 @@ CREATE TABLE {schema}.known_subscriptions (
     queue_id integer NOT NULL REFERENCES {schema}.queues,
     definition jsonb NOT NULL,
     state text NOT NULL DEFAULT 'started' CHECK (state IN ('started', 'stopped', 'enlisted', 'unenlisted')),
-    -- The role by whose right it was made; NULL: it is the owner's. It matches messages of the types only that this role is
-    -- granted, and gives nobody who publishes anything to ask for.
+    -- The role by whose right it was made; NULL: it is the owner's. It matches messages of the types only that this
+    -- role is granted, and gives nobody who publishes anything to ask for.
     subscriber regrole
 );
 CREATE INDEX subscriptions_not_started ON {schema}.known_subscriptions (queue_id) WHERE state <> 'started';
 
--- `next_at`: the due time that comes next, NULL: none any more. It moves in the transaction that publishes, under the lock
--- of the row: so each due time gives its message once, whoever looks. `last_at`: the due time of the last message,
--- `last_message`: its id, `published_at`: when that was. `failed_at`, `error`: why nothing could be published, and since
--- when; `look_at`: it is tried again from then on. `paused_at`, `paused_by`: it is paused.
+-- `next_at`: the due time that comes next, NULL: none any more. It moves in the transaction that publishes, under the
+-- lock of the row: so each due time gives its message once, whoever looks. `last_at`: the due time of the last message,
+-- `last_message`: its id, `published_at`: when that was. `failed_at`, `error`: why nothing could be published, and
+-- since when; `look_at`: it is tried again from then on. `paused_at`, `paused_by`: it is paused.
 CREATE TABLE {schema}.schedules (
     schedule text COLLATE "C" PRIMARY KEY CHECK (length(schedule) BETWEEN 1 AND 128),
     definition jsonb NOT NULL,
@@ -55,9 +55,9 @@ CREATE TABLE {schema}.schedules (
     paused_by text
 );
 
--- What is set for a queue; NULL: not set, and each process does as it was started. `workers`: threads in each process of
--- `seriatim work`, readers of `seriatim serve` in all. `in_flight`: groups that are worked on at once, and `rate`: messages a
--- second, of all processes together. `run_length`: messages of a group in one transaction.
+-- What is set for a queue; NULL: not set, and each process does as it was started. `workers`: threads in each process
+-- of `seriatim work`, readers of `seriatim serve` in all. `in_flight`: groups that are worked on at once, and `rate`:
+-- messages a second, of all processes together. `run_length`: messages of a group in one transaction.
 CREATE TABLE {schema}.queue_settings (
     queue_id integer PRIMARY KEY REFERENCES {schema}.queues ON DELETE CASCADE,
     workers integer CHECK (workers BETWEEN 1 AND 1000),

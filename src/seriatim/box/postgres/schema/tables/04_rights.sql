@@ -3,8 +3,9 @@
 -- A role has no right on any table, view or sequence. What it may call is SECURITY DEFINER: it does its work as the
 -- owner of the box, and looks first whether the role may. All else is the owner's.
 
--- What a role may: publish to a queue, receive from it, subscribe for it, see it (with bodies or without), operate on it;
--- `dispense` numbers of a location; `route`, which is about no one queue: read and route whatever was published through SQL.
+-- What a role may: publish to a queue, receive from it, subscribe for it, see it (with bodies or without), operate on
+-- it; `dispense` numbers of a location; `route`, which is about no one queue: read and route whatever was published
+-- through SQL.
 CREATE TABLE {schema}.grants (
     role regrole NOT NULL,
     may text NOT NULL CHECK (

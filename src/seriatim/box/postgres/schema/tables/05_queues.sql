@@ -2,13 +2,14 @@
 
 CREATE SEQUENCE {schema}.entry_ids;
 
--- A message in a queue, until it is done or set aside. `arrived`: nobody has judged it yet; `held`; `queued`: released and
--- not handed out; `in_hand`: in a batch of a pipeline; `placed`: a result in a gate that waits for its place to be closed;
--- `faulted`: its handler failed for good, and nothing but its place waits for it. Publishing inserts; only a turn, which has
--- the group's lock, changes a row, once or twice.
+-- A message in a queue, until it is done or set aside. `arrived`: nobody has judged it yet; `held`; `queued`: released
+-- and not handed out; `in_hand`: in a batch of a pipeline; `placed`: a result in a gate that waits for its place to be
+-- closed; `faulted`: its handler failed for good, and nothing but its place waits for it. Publishing inserts; only a
+-- turn, which has the group's lock, changes a row, once or twice.
 --
--- A message has a place at its gate, by its group and its ordinal. Its place is open as long as something that descends from
--- it is alive: as long as there is a row of it here, in the origin queue or in a queue on the way. Nothing else says so.
+-- A message has a place at its gate, by its group and its ordinal. Its place is open as long as something that descends
+-- from it is alive: as long as there is a row of it here, in the origin queue or in a queue on the way. Nothing else
+-- says so.
 CREATE TABLE {schema}.entries (
     entry_id bigint PRIMARY KEY DEFAULT nextval('{schema}.entry_ids'),
     queue_id integer NOT NULL,
@@ -36,12 +37,13 @@ CREATE TABLE {schema}.entries (
     stamp bigint,
     -- Of a dialog: it goes before what is queued in its group.
     ahead boolean NOT NULL DEFAULT FALSE,
-    -- Where it is known when the entry is written, beside `stamp`; and when it was put back into the queue. NULL: its ticket tells.
+    -- Where it is known when the entry is written, beside `stamp`; and when it was put back into the queue. NULL: its
+    -- ticket tells.
     arrived_us bigint,
     -- Of what is on the way to a gate, and of the results in it; NULL: neither.
     gate_id integer,
-    -- Whose place it is. NULL in the origin queue itself, where that is its own, by `group_key` and `ordinal`; in the gate
-    -- `origin_group` is NULL, because it is `group_key`.
+    -- Whose place it is. NULL in the origin queue itself, where that is its own, by `group_key` and `ordinal`; in the
+    -- gate `origin_group` is NULL, because it is `group_key`.
     origin_group text COLLATE "C",
     origin_number bigint,
     -- How often it was postponed; NULL: never.
@@ -49,8 +51,8 @@ CREATE TABLE {schema}.entries (
     -- Until when it was postponed last; as long as that is also when it may be seen, nobody has changed that since.
     postponed_until timestamptz
 ) WITH (fillfactor = 80);
--- What is judged by its ordinal. Of what has arrived, first that of which only the ticket tells when it was committed, and
--- then in order of commit.
+-- What is judged by its ordinal. Of what has arrived, first that of which only the ticket tells when it was committed,
+-- and then in order of commit.
 CREATE INDEX entries_of_group
 ON {schema}.entries (queue_id, group_key, status, ordinal, stamp NULLS FIRST, position);
 CREATE INDEX entries_arrived ON {schema}.entries (queue_id, rank) WHERE status = 'arrived';
@@ -94,18 +96,19 @@ CREATE TABLE {schema}.aside (
     attempt integer NOT NULL DEFAULT 0,
     aside_at timestamptz NOT NULL DEFAULT now(),
     late boolean NOT NULL DEFAULT FALSE,
-    -- Of a message that counted as one of a producer that has begun anew: the ordinal of its group then. It is that of its
-    -- present count if the group has the same.
+    -- Of a message that counted as one of a producer that has begun anew: the ordinal of its group then. It is that of
+    -- its present count if the group has the same.
     counted bigint
 );
 CREATE INDEX aside_of_group ON {schema}.aside (queue_id, group_key);
 CREATE INDEX aside_of_message ON {schema}.aside (arrival_id, position);
 CREATE INDEX aside_dead ON {schema}.aside (queue_id, entry_id) WHERE disposition = 'dead';
+-- For pages, which list what was set aside, or is unrouted, by the time of that.
+CREATE INDEX aside_by_time ON {schema}.aside (aside_at, arrival_id, position, entry_id) WHERE disposition <> 'dead';
 
 CREATE TRIGGER note_dropped AFTER DELETE ON {schema}.aside
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_dropped();
 ALTER TABLE {schema}.aside ENABLE ALWAYS TRIGGER note_dropped;
-CREATE INDEX aside_by_time ON {schema}.aside (aside_at, arrival_id, position, entry_id) WHERE disposition <> 'dead';
 
 -- What was done, of queues that keep it.
 CREATE TABLE {schema}.history (
@@ -144,11 +147,11 @@ CREATE TABLE {schema}.unrouted (
     unrouted_at timestamptz NOT NULL DEFAULT now(),
     PRIMARY KEY (arrival_id, position)
 );
+CREATE INDEX unrouted_by_time ON {schema}.unrouted (unrouted_at, arrival_id, position);
 
 CREATE TRIGGER note_dropped AFTER DELETE ON {schema}.unrouted
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.note_dropped();
 ALTER TABLE {schema}.unrouted ENABLE ALWAYS TRIGGER note_dropped;
-CREATE INDEX unrouted_by_time ON {schema}.unrouted (unrouted_at, arrival_id, position);
 
 -- What was published through SQL and waits for the kernel to route it.
 CREATE TABLE {schema}.to_route (

@@ -23,7 +23,8 @@ CREATE TABLE {schema}.known_groups (
     skipped bigint[] NOT NULL,
     -- How many messages it took in.
     arrivals bigint NOT NULL,
-    -- What became of those that are gone: by its number in the kernel's dispositions.
+    -- What became of those that are gone: the count of each disposition, in the kernel's order; that of voids at a gate
+    -- only.
     decided bigint[] NOT NULL DEFAULT '{0,0,0,0,0,0,0}',
     -- When its next timer, or the next message that may not be seen before, is due; microseconds.
     due_at bigint,
@@ -40,8 +41,8 @@ CREATE TABLE {schema}.known_groups (
 CREATE INDEX groups_ready ON {schema}.known_groups (queue_id, ready_rank) WHERE ready_rank IS NOT NULL;
 CREATE INDEX groups_due ON {schema}.known_groups (queue_id, due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX groups_faulted ON {schema}.known_groups (queue_id, group_key) WHERE flags & {flag.FAULTED} <> 0;
--- The groups that may stand still: suspended, faulted, or with a clock that runs (of a hole, a round or a set). Groups that
--- only work are not in it, so that a turn pays for it only where such a fact begins or ends.
+-- The groups that may stand still: suspended, faulted, or with a clock that runs (of a hole, a round or a set). Groups
+-- that only work are not in it, so that a turn pays for it only where such a fact begins or ends.
 CREATE INDEX groups_standing ON {schema}.known_groups (queue_id, group_key)
 WHERE flags & {flag.SUSPENDED|FAULTED} <> 0 OR since <> {NEVER};
 CREATE INDEX groups_suspected ON {schema}.known_groups (queue_id, group_key) WHERE suspects > 0;
@@ -69,8 +70,8 @@ CREATE UNLOGGED TABLE {schema}.waiters (
 );
 CREATE INDEX waiters_of_queue ON {schema}.waiters (queue_id);
 
--- `token`: the fencing token, higher with every lease. `group_key`: NULL where the queue has no groups; else one lease at
--- a time. `entry_ids`: what isn't done, in order. `expires_at`: unless its worker puts it off before.
+-- `token`: the fencing token, higher with every lease. `group_key`: NULL where the queue has no groups; else one lease
+-- at a time. `entry_ids`: what isn't done, in order. `expires_at`: unless its worker puts it off before.
 CREATE TABLE {schema}.leases (
     token bigint PRIMARY KEY DEFAULT nextval('{schema}.fences'),
     queue_id integer NOT NULL,
@@ -82,9 +83,10 @@ CREATE TABLE {schema}.leases (
     UNIQUE (queue_id, group_key)
 ) WITH (fillfactor = 50);
 
--- `first`..`last`: the numbers that it is about; NULL: none. `count`: how many messages or numbers it stands for. `at`: when
--- it happened, by the rules of time of the group. `operation_id`: the operator's action that caused it. `position`: its place
--- in the order in which exporters read; given by the first reader that comes after its commit (`place_events`).
+-- `first`..`last`: the numbers that it is about; NULL: none. `count`: how many messages or numbers it stands for. `at`:
+-- when it happened, by the rules of time of the group. `operation_id`: the operator's action that caused it.
+-- `position`: its place in the order in which exporters read; given by the first reader that comes after its commit
+-- (`place_events`).
 CREATE TABLE {schema}.events (
     event_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     position bigint,

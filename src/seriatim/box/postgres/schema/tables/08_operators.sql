@@ -19,9 +19,10 @@ CREATE TRIGGER only_added BEFORE UPDATE OR DELETE OR TRUNCATE ON {schema}.operat
 FOR EACH STATEMENT EXECUTE FUNCTION {schema}.refuse_change();
 ALTER TABLE {schema}.operator_log ENABLE ALWAYS TRIGGER only_added;
 
--- What handlers failed at: a row each time. Rows are only added. `kind`: transient (retry helps), business (it doesn't), unexpected
--- (an exception of which nobody has said whether it passes), bug (an error in the code of the handler itself), poison (its worker
--- died of it) or timeout (the turn took too long). `retry_at`: when it is tried again by itself.
+-- What handlers failed at: a row each time. Rows are only added. `kind`: transient (retry helps), business (it
+-- doesn't), unexpected (an exception of which nobody has said whether it passes), bug (an error in the code of the
+-- handler itself), poison (its worker died of it) or timeout (the turn took too long). `retry_at`: when it is tried
+-- again by itself.
 CREATE TABLE {schema}.faults (
     fault_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     queue_id integer NOT NULL,
@@ -46,8 +47,8 @@ CREATE INDEX faults_of_group ON {schema}.faults (queue_id, group_key, fault_id);
 CREATE INDEX faults_of_entry ON {schema}.faults (entry_id);
 CREATE INDEX faults_of_message ON {schema}.faults (message_id);
 
--- What operators have put in the place of bodies and properties. Of an entry the newest of each counts; NULL: that edit left it
--- as it was. What was published stays in the spool.
+-- What operators have put in the place of bodies and properties. Of an entry the newest of each counts; NULL: that edit
+-- left it as it was. What was published stays in the spool.
 CREATE TABLE {schema}.edits (
     entry_id bigint NOT NULL,
     edit_id bigint GENERATED ALWAYS AS IDENTITY,
@@ -64,9 +65,10 @@ CREATE TABLE {schema}.edits (
 -- Who looks for messages by a property finds them by what an operator has put there, too.
 CREATE INDEX edits_of_message ON {schema}.edits (arrival_id, position) WHERE context IS NOT NULL;
 
--- `filter`: what the groups were chosen by, for people. `queue_ids`: the queues of its groups. `gathered_at`: when the groups were
--- seen. `begun_at`: when somebody confirmed it; NULL: nothing is done yet. `moved_at`: when the last portion was done. `ended_at`: it is
--- over; with `cancelled_by` before all were done. The rows of its groups say what became of each; the counts are sums of them.
+-- `filter`: what the groups were chosen by, for people. `queue_ids`: the queues of its groups. `gathered_at`: when the
+-- groups were seen. `begun_at`: when somebody confirmed it; NULL: nothing is done yet. `moved_at`: when the last
+-- portion was done. `ended_at`: it is over; with `cancelled_by` before all were done. The rows of its groups say what
+-- became of each; the counts are sums of them.
 CREATE TABLE {schema}.bulk_operations (
     bulk_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     action text NOT NULL CHECK (length(action) BETWEEN 1 AND 64),
@@ -89,8 +91,9 @@ CREATE TABLE {schema}.bulk_operations (
 );
 CREATE INDEX bulk_operations_open ON {schema}.bulk_operations (bulk_id) WHERE begun_at IS NOT NULL AND ended_at IS NULL;
 
--- `seen`: a digest of the group as it was seen. `alone`: it is acted on by itself, since it was locked, or the action needs that. `result`:
--- NULL: not yet. `why`: why it was refused, or what has changed. `operation_id`: its entry in the operator log.
+-- `seen`: a digest of the group as it was seen. `alone`: it is acted on by itself, since it was locked, or the action
+-- needs that. `result`: NULL: not yet. `why`: why it was refused, or what has changed. `operation_id`: its entry in the
+-- operator log.
 CREATE TABLE {schema}.bulk_groups (
     bulk_id bigint NOT NULL REFERENCES {schema}.bulk_operations ON DELETE CASCADE,
     queue_id integer NOT NULL,

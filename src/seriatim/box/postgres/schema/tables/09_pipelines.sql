@@ -92,7 +92,8 @@ CREATE TABLE {schema}.writer_dialogs (
 );
 CREATE INDEX writer_dialogs_of_handle ON {schema}.writer_dialogs (handle);
 
--- By which keys staged messages go into dialogs; `problem`: why one doesn't. `place` is that of the message in its part.
+-- By which keys staged messages go into dialogs; `problem`: why one doesn't. `place` is that of the message in its
+-- part.
 CREATE UNLOGGED TABLE {schema}.staged_keys (
     part_id bigint NOT NULL,
     place bigint NOT NULL,

@@ -1,8 +1,9 @@
 -- Dialogs: conversations of two services, each message an entry of the receiver's queue, in the group of its side.
 --
--- A side writes its own row, and takes a KEY SHARE lock on the other one's while it sends; so both send at once. Who ends
--- takes both rows FOR UPDATE, in the order of their handles, and so waits until nobody sends. The lock of the group comes
--- first, which a turn has. What a verb does in a state is in kernel/dialog.py; `dialog_rules` has the same rows.
+-- A side writes its own row, and takes a KEY SHARE lock on the other one's while it sends; so both send at once. Who
+-- ends takes both rows FOR UPDATE, in the order of their handles, and so waits until nobody sends. The lock of the
+-- group comes first, which a turn has. What a verb does in a state is in kernel/dialog.py; `dialog_rules` has the same
+-- rows.
 
 -- Which messages a dialog carries, and who sends each. Rows are never changed.
 CREATE TABLE {schema}.contracts (
@@ -63,6 +64,8 @@ CREATE INDEX endpoints_due ON {schema}.endpoints (due_at) WHERE due_at IS NOT NU
 CREATE INDEX endpoints_closed ON {schema}.endpoints (closed_at) WHERE closed_at IS NOT NULL;
 CREATE INDEX endpoints_of_group ON {schema}.endpoints (queue_id, group_id);
 CREATE INDEX endpoints_of_contract ON {schema}.endpoints (contract);
+-- For pages, which list dialogs by their age.
+CREATE INDEX endpoints_by_age ON {schema}.endpoints (began_at, handle);
 
 -- Triggers go by their names: this one before those that delete what waits to be delivered ("RI_…").
 CREATE TRIGGER "KEEP_SEQUENCE" AFTER DELETE ON {schema}.endpoints
@@ -72,9 +75,6 @@ ALTER TABLE {schema}.endpoints ENABLE ALWAYS TRIGGER "KEEP_SEQUENCE";
 CREATE TRIGGER drop_side AFTER DELETE ON {schema}.endpoints
 REFERENCING OLD TABLE AS gone FOR EACH STATEMENT EXECUTE FUNCTION {schema}.drop_side();
 ALTER TABLE {schema}.endpoints ENABLE ALWAYS TRIGGER drop_side;
---#### 0071_pages_in_order.sql
--- Lists of which a page reads the next rows: dialogs by their age, and what was set aside, or is unrouted, by the time of that.
-CREATE INDEX endpoints_by_age ON {schema}.endpoints (began_at, handle);
 
 -- What can't be delivered yet, because the other side isn't there; in order.
 CREATE TABLE {schema}.transmission (
@@ -104,8 +104,9 @@ CREATE TABLE {schema}.dialog_messages (
 );
 CREATE INDEX dialog_messages_of_dialog ON {schema}.dialog_messages (handle, history_id);
 
--- Of a group of a service's queue: which message was rolled back last, how often in a row, and by which transaction last
--- (the 32 bits that a row says): none counts twice. Written in transactions apart, or it would be rolled back, too.
+-- Of a group of a service's queue: which message was rolled back last, how often in a row, and by which transaction
+-- last (the 32 bits that a row says): none counts twice. Written in transactions apart, or it would be rolled back,
+-- too.
 CREATE TABLE {schema}.rollbacks (
     queue_id integer NOT NULL REFERENCES {schema}.queues ON DELETE CASCADE,
     group_key text COLLATE "C" NOT NULL,

@@ -1,10 +1,10 @@
--- What a box knows as one of two regions: which one it is, the numbers of sessions that it knows and has voted for, and the messages
--- that the other box lacks. Only the owner of the box writes here. Nothing here says which numbers are over: that is in the
--- journal.
+-- What a box knows as one of two regions: which one it is, the numbers of sessions that it knows and has voted for, and
+-- the messages that the other box lacks. Only the owner of the box writes here. Nothing here says which numbers are
+-- over: that is in the journal.
 
--- Which region the box is, for each name. `incarnation`: its own, higher after each restore; `box_incarnation`: that of the box with which it
--- was made. `learned`: 2: it votes; 0: it was restored; 1: it has taken over the journal's numbers. `fence`: the incarnation of the other region
--- from which on its votes count.
+-- Which region the box is, for each name. `incarnation`: its own, higher after each restore; `box_incarnation`: that of
+-- the box with which it was made. `learned`: 2: it votes; 0: it was restored; 1: it has taken over the journal's
+-- numbers. `fence`: the incarnation of the other region from which on its votes count.
 CREATE TABLE {schema}.region_roles (
     name text PRIMARY KEY CHECK (length(name) BETWEEN 1 AND 128),
     region text NOT NULL CHECK (region IN ('a', 'b')),
@@ -23,7 +23,8 @@ CREATE TABLE {schema}.region_queues (
     name text NOT NULL REFERENCES {schema}.region_roles
 );
 
--- `through`: the highest number that the box knows of a session. `over_through`: through which number all is over, as far as the box has heard.
+-- `through`: the highest number that the box knows of a session. `over_through`: through which number all is over, as
+-- far as the box has heard.
 CREATE TABLE {schema}.region_sessions (
     queue_id integer NOT NULL,
     session text COLLATE "C" NOT NULL,
@@ -32,9 +33,10 @@ CREATE TABLE {schema}.region_sessions (
     PRIMARY KEY (queue_id, session)
 ) WITH (fillfactor = 80);
 
--- The messages that the box has under their numbers. `voted`: the box has voted for it. `is_copy`: it came from the other box. `withdrawn`: its
--- sender has taken it back; the vote stays. `published_at`: when it was published, also of a copy, by the clock of this box. `arrival_id`, `position`: where it is stored. `beside`: it has no entry in the queue, because another
--- message of this number has one; the journal says whose the number is.
+-- The messages that the box has under their numbers. `voted`: the box has voted for it. `is_copy`: it came from the
+-- other box. `withdrawn`: its sender has taken it back; the vote stays. `published_at`: when it was published, also of
+-- a copy, by the clock of this box. `arrival_id`, `position`: where it is stored. `beside`: it has no entry in the
+-- queue, because another message of this number has one; the journal says whose the number is.
 CREATE TABLE {schema}.region_numbers (
     queue_id integer NOT NULL,
     session text COLLATE "C" NOT NULL,

@@ -1,5 +1,5 @@
--- The sides of dialogs as they stand, read without locks. `receive_sequence`: the number that comes next; `unread`: what
--- waits in the queue; `waiting`: what waits to be delivered, and `transmission_status` why.
+-- The sides of dialogs as they stand, read without locks. `receive_sequence`: the number that comes next; `unread`:
+-- what waits in the queue; `waiting`: what waits to be delivered, and `transmission_status` why.
 CREATE OR REPLACE VIEW {schema}.dialogs AS
 SELECT
     known.handle,

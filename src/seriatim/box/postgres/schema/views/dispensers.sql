@@ -1,6 +1,6 @@
--- What the dispenser of each location gives next; how many of its messages are in queues (`in_queue`); and through which
--- ticket none is any more: `last_sent` of `last_sent_epoch`, NULL before the first. That is computed from the entries, so
--- that whoever delivers moves both, in his transaction, without a row that all would have to lock.
+-- What the dispenser of each location gives next; how many of its messages are in queues (`in_queue`); and through
+-- which ticket none is any more: `last_sent` of `last_sent_epoch`, NULL before the first. That is computed from the
+-- entries, so that whoever delivers moves both, in his transaction, without a row that all would have to lock.
 CREATE OR REPLACE VIEW {schema}.dispensers AS
 SELECT
     place.location,

@@ -1,4 +1,8 @@
--- See 0020. A group whose first message is postponed waits.
+-- Show the groups as they stand, read without locks. `state`: what a group shows, by the rules of kernel/states.py; a
+-- group whose first message is postponed waits. `arrived`: not judged yet, so not in the state either; `in_hand`: of a
+-- pipeline. `hole_since`, `due_at`: NULL where nothing is open, or due. `next`, `last_released` and `hole_through` are
+-- sequences as numbers: microseconds where a queue goes by time. `suspended_by`: NULL where a rule of order has
+-- suspended it; `suspended_because` says which.
 CREATE OR REPLACE VIEW {schema}.groups AS
 WITH locked AS MATERIALIZED (
     SELECT (classid::bigint << 32) | objid::bigint AS lock FROM pg_locks
@@ -24,12 +28,18 @@ SELECT
     place.queue,
     known.group_key,
     {schema}.shown_state(
-        CASE WHEN postponed.waits AND known.flags & {flag.COMPLETE} <> 0 THEN known.flags & ~{flag.CLOSED|COMPLETE}::bigint ELSE known.flags END,
+        CASE
+            WHEN postponed.waits AND known.flags & {flag.COMPLETE} <> 0
+                THEN known.flags & ~{flag.CLOSED|COMPLETE}::bigint
+            ELSE known.flags
+        END,
         fact.suspended, fact.locked, fact.hole OR coalesce(postponed.waits, FALSE),
         fact.hole AND policy.hole_timeout IS NOT NULL AND known.reports > policy.hole_retries
     ) AS state,
     fact.locked,
-    CASE WHEN policy.name = 'standard' AND (policy.start <> 'first' OR known.flags & {flag.BEGUN} <> 0) THEN known.next END AS next,
+    CASE
+        WHEN policy.name = 'standard' AND (policy.start <> 'first' OR known.flags & {flag.BEGUN} <> 0) THEN known.next
+    END AS next,
     entry.arrived,
     entry.held,
     entry.queued,

@@ -1,6 +1,7 @@
--- Where each message is: a row for each queue that has it, or had it and keeps it, or for nobody having wanted it.
--- `status`: arrived, held, queued, in_hand; late, duplicate, invalid, rejected, dead; done; unrouted. `since`: in that status,
--- as far as that is known. A result in a gate that waits for its place to be closed is held there. `waits`: only subscriptions that aren't started have collected it.
+-- Show where each message is: a row for each queue that has it, or had it and keeps it, or one where nobody wanted it.
+-- `status`: arrived, held, queued, in_hand, faulted; late, duplicate, invalid, rejected, dead; done; unrouted. A result
+-- in a gate that waits for its place to be closed is held there. `since`: in that status, as far as that is known.
+-- `waits`: only subscriptions that aren't started have collected it.
 CREATE OR REPLACE VIEW {schema}.message_places AS
 SELECT
     stored.message_id,
@@ -38,7 +39,8 @@ SELECT
     stored.id_space
 FROM (
     SELECT
-        arrival_id, position, queue_id, group_key, CASE status WHEN 'placed' THEN 'held' ELSE status::text END AS status,
+        arrival_id, position, queue_id, group_key,
+        CASE status WHEN 'placed' THEN 'held' ELSE status::text END AS status,
         CASE status WHEN 'placed' THEN 'place_open' END AS reason, sequence, ordinal, priority, attempt,
         visible_at, subscription_ids, arrival, NULL::timestamptz AS since
     FROM {schema}.entries

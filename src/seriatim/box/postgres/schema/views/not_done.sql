@@ -1,4 +1,12 @@
--- See 0024, 0053 and 0056. `postponed`: it, or the message before it, was postponed by its receiver.
+-- Show where each message is that isn't done: a row for each queue that has it, with why it isn't handed out at this
+-- moment, and until when if that is known. Reads without locks.
+--
+-- `why`: in_hand (a worker or a pipeline has it), off (the queue is), pipeline (the queue is one's), suspended and
+-- faulted (the group is), failed (the message is faulted by itself), place_open (at a gate, until its place is closed),
+-- postponed (by its receiver, it or the message before it), retry (an attempt failed, of it or of the message before
+-- it), later (it, or the message before it, is for later), late (it came late, and an operator is to say), held (a
+-- number before it is missing, or its set isn't complete), stopped (its subscriptions aren't started), ready (nothing
+-- is in its way, or nobody has looked yet).
 CREATE OR REPLACE VIEW {schema}.not_done AS
 WITH locked AS MATERIALIZED (
     SELECT DISTINCT (held.classid::bigint << 32) | held.objid::bigint AS lock
@@ -12,7 +20,8 @@ WITH locked AS MATERIALIZED (
     SELECT DISTINCT unnest(entry_ids) AS entry_id FROM {schema}.leases
 )
 SELECT
-    entry.entry_id, entry.queue_id, place.queue, nullif(entry.group_key, '') AS group_key, entry.arrival_id, entry.position,
+    entry.entry_id, entry.queue_id, place.queue, nullif(entry.group_key, '') AS group_key, entry.arrival_id,
+    entry.position,
     CASE entry.status WHEN 'placed' THEN 'held' ELSE entry.status::text END AS status, entry.sequence, entry.ordinal,
     entry.attempt,
     CASE

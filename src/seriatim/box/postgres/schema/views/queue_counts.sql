@@ -1,4 +1,6 @@
--- See 0020. `faulted`: messages that are stopped by themselves.
+-- Show what each queue has, and what it has set aside. `in_hand`: of a pipeline; what a worker has is counted as it was
+-- before. `faulted`: messages that are stopped by themselves. `oldest`: when the message came that has been there
+-- longest.
 CREATE OR REPLACE VIEW {schema}.queue_counts AS
 SELECT
     place.queue,

@@ -5,7 +5,10 @@ SELECT
     CASE WHEN place.queue_id = ANY ((SELECT {schema}.sees('see_bodies'))::integer[]) THEN one.correlations ELSE '{}' END
         AS correlations,
     one.waiting,
-    CASE WHEN place.queue_id = ANY ((SELECT {schema}.sees('see_bodies'))::integer[]) THEN one.state ELSE '{}' END AS state,
+    CASE
+        WHEN place.queue_id = ANY ((SELECT {schema}.sees('see_bodies'))::integer[]) THEN one.state
+        ELSE '{}'
+    END AS state,
     one.version, one.started_at, one.changed_at
 FROM {schema}.instances AS one JOIN {schema}.queues AS place USING (queue)
 WHERE place.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[]);

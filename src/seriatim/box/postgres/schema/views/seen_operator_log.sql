@@ -2,5 +2,6 @@
 CREATE OR REPLACE VIEW {schema}.seen_operator_log WITH (security_barrier) AS
 SELECT * FROM {schema}.operator_log
 WHERE queue IN (
-    SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
+    SELECT known.queue FROM {schema}.queues AS known
+    WHERE known.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
 );

@@ -1,5 +1,6 @@
 CREATE OR REPLACE VIEW {schema}.seen_workers WITH (security_barrier) AS
 SELECT * FROM {schema}.workers
 WHERE queue IN (
-    SELECT known.queue FROM {schema}.queues AS known WHERE known.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
+    SELECT known.queue FROM {schema}.queues AS known
+    WHERE known.queue_id = ANY ((SELECT {schema}.sees('see'))::integer[])
 );

@@ -1,4 +1,7 @@
--- See 0025. A group whose first message is postponed waits, also if it is a complete set, until a time that is known.
+-- Show the groups that hand nothing out until something happens, by the rules of `shown_state`: suspended, faulted,
+-- timed_out or waiting (for a missing number, a message that opens the group, or until a message is due that was
+-- postponed). `since`: of a hole, when it opened; else when the group was last judged. `is_timed`: whether a time-out
+-- will end the wait, or report it. A group that is worked on now is not among them.
 CREATE OR REPLACE VIEW {schema}.stopped_groups AS
 WITH asked AS MATERIALIZED (
     SELECT DISTINCT ON (queue_id, group_key) queue_id, group_key, action = 'suspend' AS suspends
@@ -32,7 +35,8 @@ SELECT
         WHEN fact.state IN ('timed_out', 'waiting') AND hole.is_open THEN to_timestamp(standing.since / 1e6)
         ELSE standing.touched_at
     END AS since,
-    rule.hole_timeout IS NOT NULL OR fact.state = 'waiting' AND NOT hole.is_open AND standing.flags & {flag.UNOPENED} = 0 AS is_timed
+    rule.hole_timeout IS NOT NULL OR fact.state = 'waiting' AND NOT hole.is_open
+        AND standing.flags & {flag.UNOPENED} = 0 AS is_timed
 FROM standing
 JOIN {schema}.queues AS place USING (queue_id)
 LEFT JOIN asked USING (queue_id, group_key)
@@ -58,9 +62,15 @@ LEFT JOIN LATERAL (
 ) AS postponed ON TRUE
 CROSS JOIN LATERAL (
     SELECT {schema}.shown_state(
-        CASE WHEN postponed.waits AND standing.flags & {flag.COMPLETE} <> 0 THEN standing.flags & ~{flag.CLOSED|COMPLETE}::bigint ELSE standing.flags END,
+        CASE
+            WHEN postponed.waits AND standing.flags & {flag.COMPLETE} <> 0
+                THEN standing.flags & ~{flag.CLOSED|COMPLETE}::bigint
+            ELSE standing.flags
+        END,
         coalesce(asked.suspends, standing.flags & {flag.SUSPENDED} <> 0),
-        EXISTS (SELECT FROM locked WHERE locked.lock = {schema}.group_lock(standing.queue_id, standing.group_key)) OR EXISTS (
+        EXISTS (
+            SELECT FROM locked WHERE locked.lock = {schema}.group_lock(standing.queue_id, standing.group_key)
+        ) OR EXISTS (
             SELECT FROM {schema}.leases AS lease
             WHERE lease.queue_id = standing.queue_id AND lease.group_key = standing.group_key
         ),

@@ -1,5 +1,5 @@
--- Who wants which messages, by name. `subscriber`: the role whose subscription it is, NULL: the owner's; `types`: what it
--- may match, then.
+-- Who wants which messages, by name. `subscriber`: the role whose subscription it is, NULL: the owner's; `types`: what
+-- it may match, then.
 CREATE OR REPLACE VIEW {schema}.subscriptions AS
 SELECT
     one.subscription,

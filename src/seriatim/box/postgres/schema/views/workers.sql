@@ -1,5 +1,5 @@
--- The workers as they were at their last heartbeats. `in_hand`: a list of what they have worked on longest, each with its
--- `group`, `message_id`, `attempt`, and `since` when.
+-- The workers as they were at their last heartbeats. `in_hand`: a list of what they have worked on longest, each with
+-- its `group`, `message_id`, `attempt`, and `since` when.
 CREATE OR REPLACE VIEW {schema}.workers AS
 SELECT
     place.queue, known.name, known.host, known.pid, known.role, known.reads AS is_reader, known.mode, known.started_at,

@@ -21,5 +21,6 @@ ON CONFLICT (queue_id, group_key) DO UPDATE SET
     -- SUSPENDED, FAULTED and BY_OPERATOR.
     incarnation = known.incarnation + 1, flags = known.flags & {flag.SUSPENDED|FAULTED|BY_OPERATOR},
     first = excluded.first, next = excluded.next, mark = excluded.mark, last = excluded.last, since = excluded.since,
-    reports = excluded.reports, suspects = excluded.suspects, suspect = excluded.suspect, skipped = '{}', remembered = '',
+    reports = excluded.reports, suspects = excluded.suspects, suspect = excluded.suspect, skipped = '{}',
+    remembered = '',
     touched_at = now()

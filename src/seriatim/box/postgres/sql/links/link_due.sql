@@ -14,12 +14,14 @@ SELECT least(
     ),
     (
         SELECT 0 FROM {schema}.queues AS place
-        JOIN {schema}.links AS one ON one.link = place.definition ->> 'at' AND one.definition IS NOT NULL AND one.peer IS NOT NULL
+        JOIN {schema}.links AS one
+            ON one.link = place.definition ->> 'at' AND one.definition IS NOT NULL AND one.peer IS NOT NULL
         CROSS JOIN LATERAL (
             SELECT FROM {schema}.entries AS entry
             WHERE entry.queue_id = place.queue_id AND entry.status = 'arrived' AND entry.visible_at IS NULL
                 AND coalesce((
-                    SELECT stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW} FROM {schema}.link_streams_out AS stream
+                    SELECT stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW}
+                    FROM {schema}.link_streams_out AS stream
                     WHERE stream.queue_id = place.queue_id AND stream.key = entry.group_key
                 ), TRUE)
                 AND coalesce((

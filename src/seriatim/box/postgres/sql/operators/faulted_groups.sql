@@ -19,4 +19,5 @@ CROSS JOIN LATERAL (
     WHERE one.queue_id = known.queue_id AND one.group_key = known.group_key
     ORDER BY one.fault_id DESC LIMIT 1
 ) AS fault
-WHERE known.queue_id = ANY (%(queue_ids)s::integer[]) AND known.flags & {flag.FAULTED} <> 0 AND known.flags & {flag.SUSPENDED} = 0
+WHERE known.queue_id = ANY (%(queue_ids)s::integer[]) AND known.flags & {flag.FAULTED} <> 0
+    AND known.flags & {flag.SUSPENDED} = 0

@@ -22,7 +22,8 @@ CROSS JOIN LATERAL (
     WHERE entry.queue_id = known.queue_id AND entry.group_key = known.group_key AND entry.status = 'queued'
 ) AS queued
 WHERE known.ready_rank IS NULL AND known.due_at IS NULL AND known.flags & {flag.SUSPENDED|FAULTED} = 0
-    AND known.flags & {flag.CLOSED|COMPLETE} <> {flag.CLOSED}  -- closed; a set that is complete closes its group, and is handed out
+    -- A set that is complete closes its group, and is handed out.
+    AND known.flags & {flag.CLOSED|COMPLETE} <> {flag.CLOSED}
     AND place.owner IS NULL
     AND queued.messages > 0 AND NOT queued.first_is_kept
     AND NOT (queued.one_is_kept AND place.definition #>> '{policy,name}' = 'unit_of_work')

@@ -38,8 +38,8 @@ WHERE place.definition #>> '{policy,name}' <> 'unordered' AND (
     OR waiting.first < 1
     OR waiting.last > known.ordinal
     OR done.messages > 0
-    -- An operator who puts a dead letter behind all others, or deletes it, leaves an ordinal that nothing has; so does the
-    -- end of a dialog, which takes what waits for it out of its group.
+    -- An operator who puts a dead letter behind all others, or deletes it, leaves an ordinal that nothing has; so does
+    -- the end of a dialog, which takes what waits for it out of its group.
     OR (
         known.incarnation = 0 AND known.ordinal <> known.decided[{decided.RELEASED}]
         OR waiting.ordinals + dead.messages <> known.ordinal - waiting.first + 1

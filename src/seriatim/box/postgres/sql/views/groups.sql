@@ -16,7 +16,8 @@ WITH place AS MATERIALIZED (
     FROM {schema}.queues AS known
     CROSS JOIN LATERAL (
         -- Of a queue by types a row for each that has a policy of its own, and one, without a type, for the others.
-        SELECT NULL::text COLLATE "C" AS type, known.definition -> 'policies' AS types, known.definition -> 'policy' AS one
+        SELECT NULL::text COLLATE "C" AS type, known.definition -> 'policies' AS types,
+            known.definition -> 'policy' AS one
         UNION ALL
         SELECT own.key, NULL, own.value FROM jsonb_each(
             CASE WHEN jsonb_typeof(known.definition -> 'policies') = 'object' THEN known.definition -> 'policies' END
@@ -52,7 +53,8 @@ WITH place AS MATERIALIZED (
     ) AS judged ON TRUE
 ), shown AS (
     SELECT
-        place.queue_id, place.queue, place.is_gate, known.group_key, known.suspects, fact.*, NOT found.in_turn AS obeyed, place.increment, known.ordinal,
+        place.queue_id, place.queue, place.is_gate, known.group_key, known.suspects, fact.*,
+        NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
         known.last, known.touched_at, known.skipped, known.flags & {flag.CLOSING} <> 0 AS closing,
         known.flags & {flag.UNOPENED} <> 0 AS unopened, to_timestamp(known.due_at / 1e6) AS due_at,
@@ -67,7 +69,8 @@ WITH place AS MATERIALIZED (
                 AND delayed.visible_at > clock_timestamp()
         ) THEN ((known.due_at - {schema}.now_us()) / 1e6)::float8 END AS due_in_s,
         lease.worker AS leased_by, lease.expires_at AS leased_until,
-        fault.error, fault.error_class, fault.retry_at, later.postponed, later.postponed_until, locked.pid AS locked_by, work.application_name AS locked_name,
+        fault.error, fault.error_class, fault.retry_at, later.postponed, later.postponed_until, locked.pid AS locked_by,
+        work.application_name AS locked_name,
         host(work.client_addr) AS locked_host, said.actor AS suspended_by,
         CASE
             WHEN said.actor IS NOT NULL THEN said.reason
@@ -106,7 +109,8 @@ WITH place AS MATERIALIZED (
     ) AS found
     LEFT JOIN LATERAL (
         SELECT head.postponed, head.postponed_until, head.postponed_until IS NOT NULL AS waits FROM (
-            SELECT one.postponed, CASE WHEN one.postponed_until = one.visible_at THEN one.visible_at END AS postponed_until
+            SELECT one.postponed,
+                CASE WHEN one.postponed_until = one.visible_at THEN one.visible_at END AS postponed_until
             FROM {schema}.entries AS one
             WHERE known.due_at IS NOT NULL AND one.queue_id = known.queue_id AND one.group_key = known.group_key
                 AND one.status = 'queued'
@@ -117,8 +121,13 @@ WITH place AS MATERIALIZED (
     CROSS JOIN LATERAL (
         -- A set that is complete closes its group; where it is postponed there is still something to hand out.
         SELECT found.hole, found.anew AS restart_suspected, {schema}.shown_state(
-            CASE WHEN later.waits AND known.flags & {flag.COMPLETE} <> 0 THEN known.flags & ~{flag.CLOSED|COMPLETE}::bigint ELSE known.flags END,
-            found.suspended, locked.pid IS NOT NULL OR lease.token IS NOT NULL, found.hole OR coalesce(later.waits, FALSE),
+            CASE
+                WHEN later.waits AND known.flags & {flag.COMPLETE} <> 0
+                    THEN known.flags & ~{flag.CLOSED|COMPLETE}::bigint
+                ELSE known.flags
+            END,
+            found.suspended, locked.pid IS NOT NULL OR lease.token IS NOT NULL,
+            found.hole OR coalesce(later.waits, FALSE),
             found.hole AND place.hole_timeout IS NOT NULL AND known.reports > place.hole_retries
         ) AS state
     ) AS fact
@@ -139,7 +148,8 @@ WITH place AS MATERIALIZED (
     ) AS came ON TRUE
     LEFT JOIN LATERAL (
         SELECT last.at, last.error, last.error_class, again.visible_at AS retry_at FROM (
-            SELECT one.at, one.error_class || ': ' || one.error AS error, one.error_class, one.entry_id FROM {schema}.faults AS one
+            SELECT one.at, one.error_class || ': ' || one.error AS error, one.error_class, one.entry_id
+            FROM {schema}.faults AS one
             WHERE (known.flags & {flag.FAULTED} <> 0 OR known.due_at IS NOT NULL)
                 AND one.queue_id = known.queue_id AND one.group_key = known.group_key
             ORDER BY one.fault_id DESC LIMIT 1
@@ -176,15 +186,18 @@ WITH place AS MATERIALIZED (
     ORDER BY queue DESC, group_key DESC LIMIT 1
 )
 SELECT
-    last.*, page.queue, page.group_key AS "group", page.state, page.since, page.locked_by IS NOT NULL OR page.leased_by IS NOT NULL AS locked,
+    last.*, page.queue, page.group_key AS "group", page.state, page.since,
+    page.locked_by IS NOT NULL OR page.leased_by IS NOT NULL AS locked,
     page.locked_by,
     page.next, entry.arrived, entry.held, entry.queued, entry.in_hand, page.hole_since,
-    CASE WHEN page.hole THEN least(entry.lowest, marker.lowest) - page.increment END AS hole_through, page.last AS last_released,
+    CASE WHEN page.hole THEN least(entry.lowest, marker.lowest) - page.increment END AS hole_through,
+        page.last AS last_released,
     page.ordinal, page.incarnation, page.due_at, page.touched_at, page.suspended_by, page.suspended_because,
     page.error, page.leased_by, page.leased_until, entry.late, page.retry_at, page.obeyed,
     page.locked_name, page.locked_host, page.due_in_s, page.suspects, page.restart_suspected,
     coalesce(page.closing, FALSE) AS closing, coalesce(page.unopened, FALSE) AS unopened,
-    page.postponed, page.postponed_until, gate.places, gate.open_places, gate.open_number, to_timestamp(gate.open_us / 1e6) AS open_since
+    page.postponed, page.postponed_until, gate.places, gate.open_places, gate.open_number,
+    to_timestamp(gate.open_us / 1e6) AS open_since
 FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
     SELECT

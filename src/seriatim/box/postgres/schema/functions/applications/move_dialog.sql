@@ -1,3 +1,5 @@
+-- Move a dialog to another conversation group, within the caller's transaction: for triggers, procedures and other
+-- languages.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.move_dialog(handle uuid, to_group uuid) RETURNS void
 AS $function$

@@ -1,6 +1,6 @@
 -- Take a message in, within the caller's transaction: for triggers, procedures and other languages. It gets its ticket
--- when the transaction commits, and is then routed by whoever comes first. Answers with its id. A message whose id was
--- published before in the caller's id space is left out. docs/how-to/publish-from-sql.md describes it.
+-- when the transaction commits, and is then routed by the next process that routes. Return its id. A message whose id
+-- was published before in the caller's id space is left out. docs/how-to/publish-from-sql.md describes it.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.publish(
     type text, body bytea, context jsonb DEFAULT '{}', message_id text DEFAULT NULL, content_type text DEFAULT NULL,
@@ -33,7 +33,9 @@ BEGIN
     IF wrong IS NULL AND context <> '{}' THEN
         SELECT format('the property "%s" %s', left(property.key, 128), looked.problem) INTO wrong
         FROM jsonb_each(context) AS property, LATERAL (SELECT CASE
-            WHEN property.key = ANY ('{type,message_id,ticket,epoch,received_at,origin_queue,origin_group,origin_incarnation,origin_ordinal,link_sent_by,link_through,link_replayed}') THEN
+            WHEN property.key = ANY (
+                '{type,message_id,ticket,epoch,received_at,origin_queue,origin_group,origin_incarnation,origin_ordinal,link_sent_by,link_through,link_replayed}'
+            ) THEN
                 'can''t be given: it is an argument, or the box gives it'
             WHEN jsonb_typeof(property.value) IN ('object', 'array') THEN
                 'can''t be an ' || jsonb_typeof(property.value) || ': a string, a number, a boolean or null'

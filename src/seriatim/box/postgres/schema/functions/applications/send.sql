@@ -1,6 +1,8 @@
 -- Send a message in a dialog, within the caller's transaction: for triggers, procedures and other languages.
 -- is: definer
-CREATE OR REPLACE FUNCTION {schema}.send(handle uuid, type text, body bytea DEFAULT '', content_type text DEFAULT NULL) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.send(
+    handle uuid, type text, body bytea DEFAULT '', content_type text DEFAULT NULL
+) RETURNS void
 AS $function$
 DECLARE
     done record;

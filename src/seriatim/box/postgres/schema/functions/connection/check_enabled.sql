@@ -1,4 +1,5 @@
--- Refuse a box that is disabled. What it has found once is noted in the session, for good: no session gets to another server.
+-- Refuse a box that is disabled. What it has found once is noted in the session, for good: no session gets to another
+-- server.
 CREATE OR REPLACE FUNCTION {schema}.check_enabled() RETURNS void
 AS $function$
 DECLARE

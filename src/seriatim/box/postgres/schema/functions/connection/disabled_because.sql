@@ -1,4 +1,5 @@
--- Why the box is disabled; NULL: it isn't. What one side doesn't know is no difference. A box without an id is nobody's copy.
+-- Why the box is disabled; NULL: it isn't. What one side doesn't know is no difference. A box without an id is nobody's
+-- copy.
 -- is: stable, own path
 CREATE OR REPLACE FUNCTION {schema}.disabled_because() RETURNS text
 AS $function$

@@ -1,6 +1,6 @@
--- Called once for each connection that a process makes: gives an id to a box that has none, and notes a new timeline as a new
--- incarnation. Nobody can give it values but the owner, whose session says the folder. `is_final`: whether this holds for as long as
--- the connection does: not where nothing can be written, since a standby can be promoted.
+-- Called once for each connection that a process makes: gives an id to a box that has none, and notes a new timeline as
+-- a new incarnation. Nobody can give it values but the owner, whose session says the folder. `is_final`: whether this
+-- holds for as long as the connection does: not where nothing can be written, since a standby can be promoted.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.look_at_identity(
     OUT box_id uuid, OUT incarnation bigint, OUT why_disabled text, OUT is_final boolean
@@ -55,7 +55,10 @@ BEGIN
                 system_identifier = coalesce(one.system_identifier, here.system_identifier),
                 timeline = coalesce(one.timeline, here.timeline),
                 folder = CASE WHEN own THEN coalesce(here.folder, one.folder) ELSE one.folder END,
-                folder_inode = CASE WHEN own THEN coalesce(here.folder_inode, one.folder_inode) ELSE one.folder_inode END;
+                folder_inode = CASE
+                    WHEN own THEN coalesce(here.folder_inode, one.folder_inode)
+                    ELSE one.folder_inode
+                END;
         END IF;
     END IF;
     box_id := known.box_id;

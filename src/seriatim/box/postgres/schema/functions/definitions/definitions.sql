@@ -1,6 +1,7 @@
--- Everything that is defined, with its version, as of one moment. Whoever routes has to know all of it; but for what works on
--- a queue, which is told only to those who may receive from it. `queue`: where a subscription leads; `subscriber`: the role
--- whose it is, NULL: the owner's; `types`: which messages it may match, then.
+-- Return all that is defined, with its version, as of one moment. Who routes has to know all of it, except for what
+-- works on a queue (`activation`), which is told only to those who may receive from it. `queue`: where a subscription
+-- or a service leads; `subscriber`: the role of a subscription, NULL: the owner; `types`: the types that the
+-- subscription of a role may match. `definition`: of a link, the number of messages that may wait for it.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.definitions()
 RETURNS TABLE (
@@ -37,10 +38,12 @@ BEGIN
         UNION ALL
         SELECT 'contract', NULL, contract, definition::text, NULL, NULL, NULL, NULL, NULL, NULL FROM {schema}.contracts
         UNION ALL
-        SELECT 'service', known.queue_id, known.service, known.definition::text, NULL, NULL, NULL, place.queue, NULL, NULL
+        SELECT 'service', known.queue_id, known.service, known.definition::text, NULL, NULL, NULL, place.queue, NULL,
+            NULL
         FROM {schema}.services AS known LEFT JOIN {schema}.queues AS place USING (queue_id)
         UNION ALL
-        SELECT 'link', link_id, link, definition ->> 'max_waiting', NULL, NULL, NULL, NULL, NULL, NULL FROM {schema}.links
+        SELECT 'link', link_id, link, definition ->> 'max_waiting', NULL, NULL, NULL, NULL, NULL, NULL
+        FROM {schema}.links
         WHERE definition ->> 'max_waiting' IS NOT NULL
         UNION ALL
         SELECT 'settings', NULL, 'box', definition::text, NULL, NULL, NULL, NULL, NULL, NULL FROM {schema}.settings;

@@ -1,5 +1,5 @@
--- Make a subscription, or change one. That of a role matches only messages of the types granted to the role by whose right it
--- is made: the caller, or one that it is a member of.
+-- Make a subscription, or change one. That of a role matches only messages of the types granted to the role by whose
+-- right it is made: the caller, or one that it is a member of.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.subscribe(
     named text, to_queue text, declared jsonb, its_state text

@@ -1,6 +1,9 @@
--- What is wrong with a subscription as it is written; NULL: nothing that SQL can see. The filter is read where it is used.
+-- What is wrong with a subscription as it is written; NULL: nothing that SQL can see. The filter is read where it is
+-- used.
 -- is: sql, stable
-CREATE OR REPLACE FUNCTION {schema}.wrong_subscription(named text, to_queue text, declared jsonb, its_state text) RETURNS text
+CREATE OR REPLACE FUNCTION {schema}.wrong_subscription(
+    named text, to_queue text, declared jsonb, its_state text
+) RETURNS text
 RETURN CASE
     WHEN coalesce(length(named), 0) NOT BETWEEN 1 AND 128 THEN 'its name has 1 to 128 characters'
     WHEN jsonb_typeof(declared) IS DISTINCT FROM 'object' THEN 'its definition is a JSON object'

@@ -1,6 +1,8 @@
 -- A side comes into a state; one that is closed has no timer any more, and keeps nothing.
 -- is: generic plan
-CREATE OR REPLACE FUNCTION {schema}.become(of_handle uuid, new_state text, code integer DEFAULT NULL, why text DEFAULT NULL)
+CREATE OR REPLACE FUNCTION {schema}.become(
+    of_handle uuid, new_state text, code integer DEFAULT NULL, why text DEFAULT NULL
+)
 RETURNS void
 AS $function$
 BEGIN

@@ -1,3 +1,4 @@
+-- When sides of dialogs are deleted, delete what belongs to them.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.drop_side() RETURNS trigger
 AS $function$

@@ -1,7 +1,9 @@
 -- Take away what waits for a side in its queue, but for messages that its turn has in hand; with a reason it is set
 -- aside, else it goes. The caller has the lock of its group. Answers with the entries that are set aside.
 -- is: generic plan, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.drop_unread(of_handle uuid, in_hand text[], why text, from_sequence bigint DEFAULT NULL)
+CREATE OR REPLACE FUNCTION {schema}.drop_unread(
+    of_handle uuid, in_hand text[], why text, from_sequence bigint DEFAULT NULL
+)
 RETURNS bigint[]
 AS $function$
 DECLARE

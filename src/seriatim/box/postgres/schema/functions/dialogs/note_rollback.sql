@@ -26,7 +26,8 @@ BEGIN
     SELECT
         'seriatim', 'suspend', place.queue, of_group,
         format(
-            'the message %s of type %s was rolled back %s times in a row', stored.message_id, left(stored.type, 300), counted
+            'the message %s of type %s was rolled back %s times in a row', stored.message_id, left(stored.type, 300),
+            counted
         )
     FROM {schema}.entries AS entry
     JOIN {schema}.spool AS stored

@@ -5,7 +5,7 @@ CREATE OR REPLACE FUNCTION {schema}.put_first(of_handle uuid) RETURNS bigint
 AS $function$
 DECLARE
     own record;
-    found bigint;
+    messages bigint;
 BEGIN
     SELECT known.queue_id, known.group_id INTO own FROM {schema}.endpoints AS known WHERE known.handle = of_handle;
     PERFORM {schema}.permit('receive', ARRAY[coalesce(own.queue_id, 0)]);
@@ -27,7 +27,7 @@ BEGIN
         UPDATE {schema}.entries AS entry SET ordinal = ordered.becomes FROM ordered
         WHERE entry.entry_id = ANY (ARRAY[ordered.entry_id]) AND ordered.becomes <> ordered.ordinal
     )
-    SELECT count(*) FILTER (WHERE ordered.mine) INTO found FROM ordered;
-    RETURN found;
+    SELECT count(*) FILTER (WHERE ordered.mine) INTO messages FROM ordered;
+    RETURN messages;
 END
 $function$;

@@ -1,7 +1,9 @@
--- Send messages of one type in one dialog, where nothing stands in their way: both sides are there, the other one's queue
--- has no limit, nothing of the dialog waits on its way, and nobody keeps the messages. Else it answers FALSE and has
--- changed nothing, and `try_send` looks at each of them. The caller has seen that no body is missing, or too large.
-CREATE OR REPLACE FUNCTION {schema}.send_straight(of_handle uuid, kind text, content_types text[], bodies bytea[]) RETURNS boolean
+-- Send messages of one type in one dialog, where nothing stands in their way: both sides are there, the other one's
+-- queue has no limit, nothing of the dialog waits on its way, and nobody keeps the messages. Else it answers FALSE and
+-- has changed nothing, and `try_send` looks at each of them. The caller has seen that no body is missing, or too large.
+CREATE OR REPLACE FUNCTION {schema}.send_straight(
+    of_handle uuid, kind text, content_types text[], bodies bytea[]
+) RETURNS boolean
 AS $function$
 DECLARE
     messages bigint := cardinality(bodies);
@@ -17,7 +19,8 @@ BEGIN
     FOR attempt IN 1..2 LOOP
         SELECT
             own.queue_id AS own_queue, own.group_id AS own_group, own.state, own.is_initiator,
-            own.service AS own_service, rule.becomes, far.handle, far.conversation_id, far.service, far.queue_id, far.group_id, far.contract,
+            own.service AS own_service, rule.becomes, far.handle, far.conversation_id, far.service, far.queue_id,
+            far.group_id, far.contract,
             far.priority,
             CASE WHEN own.begun_by <> pg_current_xact_id() THEN
                 {schema}.take_lock({schema}.group_lock(own.queue_id, own.group_id::text), 'a conversation group')

@@ -60,7 +60,8 @@ BEGIN
         SELECT
             array_agg(other.handle) AS receivers, array_agg(type ORDER BY transmission_id) AS kinds,
             array_agg(content_type ORDER BY transmission_id) AS content_types,
-            array_agg(body ORDER BY transmission_id) AS bodies, array_agg(sequence ORDER BY transmission_id) AS sequences
+            array_agg(body ORDER BY transmission_id) AS bodies,
+            array_agg(sequence ORDER BY transmission_id) AS sequences
         INTO gathered FROM sent;
         CONTINUE WHEN gathered.receivers IS NULL;
         IF other.state IN ('SI', 'CO') THEN

@@ -1,4 +1,5 @@
--- Of some groups the message behind a hole that ends at these numbers, if there is one: its entry, for each group.
+-- Return, for each of some groups, the entry of the message behind the hole that ends at its number in `of_lasts`;
+-- NULL: there is none.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.behind_holes(of_queue integer, of_groups text[], of_lasts bigint[]) RETURNS bigint[]
 AS $function$

@@ -1,3 +1,7 @@
+-- Write down that a handler has failed at messages that were handed to it together, and count the attempt of each; only
+-- the first gets a row in `faults`. The caller has put them back, and has the lock of their group; `of_group` NULL: the
+-- queue has none. With a `delay` they wait, and their group with them; without one, waiting receivers are called.
+-- Return what is told of the first message, or NULL where it isn't there any more.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.note_fault(
     of_queue integer, of_group text, of_entries bigint[], its_kind text, its_class text, its_error text,
@@ -13,7 +17,8 @@ BEGIN
     PERFORM {schema}.permit_entries(of_queue, of_entries);
     now_us := (extract(epoch FROM moment) * 1000000)::bigint;
     UPDATE {schema}.entries AS entry SET attempt = entry.attempt + 1, visible_at = again
-    WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue AND entry.group_key = coalesce(of_group, entry.group_key);
+    WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue
+        AND entry.group_key = coalesce(of_group, entry.group_key);
     INSERT INTO {schema}.faults AS fault (
         queue_id, group_key, entry_id, arrival_id, position, message_id, type, sequence, ordinal, attempt, kind,
         error_class, error, traceback, at, worker, retry_at
@@ -25,7 +30,8 @@ BEGIN
     FROM {schema}.entries AS entry
     JOIN {schema}.spool AS stored
         ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
-    WHERE entry.entry_id = of_entries[1] AND entry.queue_id = of_queue AND entry.group_key = coalesce(of_group, entry.group_key)
+    WHERE entry.entry_id = of_entries[1] AND entry.queue_id = of_queue
+        AND entry.group_key = coalesce(of_group, entry.group_key)
     RETURNING fault.attempt, fault.message_id, fault.type, fault.sequence INTO attempts, message_id, type, sequence;
     IF again IS NULL THEN
         PERFORM {schema}.call_waiters(ARRAY[of_queue], 1);

@@ -1,13 +1,16 @@
--- Set messages aside as dead that were released, and have the next turn of their group look what is ready now. The
--- caller has the lock of the group.
+-- Set messages aside as dead that were released, and let the next turn of their group look what is ready now. The
+-- caller has the lock of the group; `of_group` NULL: the queue has none.
 -- is: definer, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.set_dead(of_queue integer, of_group text, of_entries bigint[], why text) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.set_dead(
+    of_queue integer, of_group text, of_entries bigint[], why text
+) RETURNS void
 AS $function$
 BEGIN
     PERFORM {schema}.permit_entries_for('judge', of_queue, of_entries);
     WITH gone AS (
         DELETE FROM {schema}.entries AS entry
-        WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue AND entry.group_key = coalesce(of_group, entry.group_key)
+        WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue
+            AND entry.group_key = coalesce(of_group, entry.group_key)
         RETURNING entry.*
     )
     INSERT INTO {schema}.aside (

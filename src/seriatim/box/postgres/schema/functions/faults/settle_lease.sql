@@ -1,7 +1,9 @@
--- The first `how_many` messages of a lease are done: the caller completes them in this transaction. What is left stays in
--- it; where it ends, that is free again. FALSE: the lease isn't the caller's any more, and nothing is done.
+-- The first `how_many` messages of a lease are done: the caller completes them in this transaction. What is left stays
+-- in it; where it ends, that is free again. FALSE: the lease isn't the caller's any more, and nothing is done.
 -- is: definer, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.settle_lease(of_queue integer, of_token bigint, how_many integer, ends boolean) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.settle_lease(
+    of_queue integer, of_token bigint, how_many integer, ends boolean
+) RETURNS boolean
 AS $function$
 DECLARE
     lease record;

@@ -1,3 +1,5 @@
+-- Return the places at a gate of messages that were set aside on the way; those without one are left out. `carried`:
+-- the message carries its origin.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.aside_places(of_queue integer, of_entries bigint[])
 RETURNS TABLE (entry_id bigint, origin_group text, origin_number bigint, carried boolean)

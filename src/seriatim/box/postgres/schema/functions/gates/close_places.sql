@@ -1,21 +1,23 @@
--- Which places of a gate's groups are closed: the run of them from the group's next number on, at most `most` numbers of each group; and, as
--- far as the clock of a hole needs it, the first closed place behind an open one. Of the groups `forced` (as long as `of_groups`;
--- NULL: of none) all places up to that number are closed by force.
+-- Which places of a gate's groups are closed: the run of them from the group's next number on, at most `most` numbers
+-- of each group; and, as far as the clock of a hole needs it, the first closed place behind an open one. Of the groups
+-- `forced` (as long as `of_groups`; NULL: of none) all places up to that number are closed by force.
 --
--- `through`, `behind`: by group, the last number whose results leave their places, and the number of that first closed place behind
--- (NULL: there is none, or it has no results). Results whose numbers are below the next one come, too: they are late.
--- `late_places`, `late_numbers`: groups (from 0) and numbers whose results leave flagged as late, also behind the next number.
--- `full_groups`: the groups of which `open_at_most` numbers, or more, were given from the next one on.
--- `void_places`, `void_numbers`: the closed places that have no result, by group (from 0) and number. `more`: whether a group has
--- more closed places, for which it is looked at again.
+-- `through`, `behind`: by group, the last number whose results leave their places, and the number of that first closed
+-- place behind (NULL: there is none, or it has no results). Results whose numbers are below the next one come, too:
+-- they are late. `late_places`, `late_numbers`: groups (from 0) and numbers whose results leave flagged as late, also
+-- behind the next number. `full_groups`: the groups of which `open_at_most` numbers, or more, were given from the next
+-- one on. `void_places`, `void_numbers`: the closed places that have no result, by group (from 0) and number. `more`:
+-- whether a group has more closed places, for which it is looked at again.
 --
--- A place that was given a number is open as long as an entry of it exists. So the numbers are read first, then what is alive, and
--- then the results, each by a statement of its own, with a younger snapshot: of what had ended by the second look all results
--- are there in the third, and in `turn_entries_gate`. The caller has locked the groups.
+-- A place that was given a number is open as long as an entry of it exists. So the numbers are read first, then what is
+-- alive, and then the results, each by a statement of its own, with a younger snapshot: of what had ended by the second
+-- look all results are there in the third, and in `turn_entries_gate`. The caller has locked the groups.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin, no sort
 CREATE OR REPLACE FUNCTION {schema}.close_places(
-    of_gate integer, of_origin integer, of_groups text[], most integer, open_at_most integer, forced bigint[] DEFAULT NULL,
-    OUT group_keys text[], OUT void_places bigint[], OUT void_numbers bigint[], OUT more boolean, OUT full_groups text[],
+    of_gate integer, of_origin integer, of_groups text[], most integer, open_at_most integer,
+    forced bigint[] DEFAULT NULL,
+    OUT group_keys text[], OUT void_places bigint[], OUT void_numbers bigint[], OUT more boolean,
+    OUT full_groups text[],
     OUT late_places bigint[], OUT late_numbers bigint[], OUT through bigint[], OUT behind bigint[]
 )
 AS $function$
@@ -35,7 +37,7 @@ DECLARE
     next_gate integer := (
         SELECT way.gate_id FROM {schema}.ways AS way WHERE way.queue_id = of_gate AND way.is_origin
     );
-    found bigint[];
+    numbers bigint[];
     voids bigint[];
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_gate]);
@@ -90,7 +92,7 @@ BEGIN
         through[place] := bound;
         IF last >= following THEN
             -- Likewise.
-            found := ARRAY(
+            numbers := ARRAY(
                 SELECT entry.origin_number FROM {schema}.entries AS entry
                 WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status = 'placed'
                     AND entry.origin_number >= following AND entry.origin_number <= last
@@ -98,7 +100,7 @@ BEGIN
             );
             voids := ARRAY(
                 SELECT number FROM generate_series(following, last) AS number
-                WHERE number <> ALL (found)
+                WHERE number <> ALL (numbers)
                 EXCEPT SELECT entry.sequence FROM {schema}.entries AS entry
                 WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status IN ('held', 'arrived')
                     AND NOT entry.late AND entry.sequence >= following AND entry.sequence <= last
@@ -137,7 +139,8 @@ BEGIN
                         AND coalesce(entry.origin_number, entry.ordinal) >= alive
                         AND coalesce(entry.origin_number, entry.ordinal) < nearest
                     EXCEPT SELECT entry.sequence FROM {schema}.entries AS entry
-                    WHERE entry.queue_id = of_gate AND entry.group_key = of_group AND entry.status IN ('placed', 'arrived')
+                    WHERE entry.queue_id = of_gate AND entry.group_key = of_group
+                        AND entry.status IN ('placed', 'arrived')
                         AND entry.sequence >= alive AND entry.sequence < nearest
                     ORDER BY number
                 );
@@ -152,10 +155,11 @@ BEGIN
             voids := NULL;
         END IF;
         -- After the look at what is alive: of what has ended it is there.
-        found := ARRAY(
-            SELECT late.number FROM {schema}.late_places AS late WHERE late.gate_id = of_gate AND late.group_key = of_group
+        numbers := ARRAY(
+            SELECT late.number FROM {schema}.late_places AS late
+            WHERE late.gate_id = of_gate AND late.group_key = of_group
         );
-        IF cardinality(found) > 0 THEN
+        IF cardinality(numbers) > 0 THEN
             -- Of what has passed, and has nothing on the way any more, all results are there.
             DELETE FROM {schema}.late_places AS late
             WHERE late.gate_id = of_gate AND late.group_key = of_group AND late.number < following AND NOT EXISTS (
@@ -164,8 +168,8 @@ BEGIN
                     AND coalesce(entry.origin_group, entry.group_key) = of_group
                     AND coalesce(entry.origin_number, entry.ordinal) = late.number
             );
-            late_numbers := late_numbers || found;
-            late_places := late_places || array_fill(place::bigint - 1, ARRAY[cardinality(found)]);
+            late_numbers := late_numbers || numbers;
+            late_places := late_places || array_fill(place::bigint - 1, ARRAY[cardinality(numbers)]);
         END IF;
     END LOOP;
 END

@@ -1,7 +1,10 @@
--- Results of closed places, up to a number and of another one, become messages that have arrived: those that an operator's action is to find as
--- such, and those of a gate that has a gate itself, where they begin on the way to that one.
+-- Results of closed places, up to a number and of another one, become messages that have arrived: those that an
+-- operator's action is to find as such, and those of a gate that has a gate itself, where they begin on the way to that
+-- one.
 -- is: sql
-CREATE OR REPLACE FUNCTION {schema}.leave_places(of_gate integer, of_group text, next_gate integer, last bigint, one bigint DEFAULT NULL)
+CREATE OR REPLACE FUNCTION {schema}.leave_places(
+    of_gate integer, of_group text, next_gate integer, last bigint, one bigint DEFAULT NULL
+)
 RETURNS void
 AS $function$
     UPDATE {schema}.entries AS entry SET

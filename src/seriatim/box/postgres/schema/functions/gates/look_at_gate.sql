@@ -1,3 +1,5 @@
+-- When an entry on the way to a gate is deleted, whatever the reason, let the gate's group be looked at, see
+-- `look_at_gates`. Whoever deletes it neither asks for nor waits for anything.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.look_at_gate() RETURNS trigger
 AS $function$

@@ -1,3 +1,5 @@
+-- Return, for each of these groups of a gate, the next number that it lets pass; 1: the group isn't known. The caller
+-- has the lock of the groups.
 -- is: stable, definer
 CREATE OR REPLACE FUNCTION {schema}.next_at_gate(of_gate integer, of_groups text[]) RETURNS bigint[]
 AS $function$

@@ -7,6 +7,7 @@ BEGIN
     SELECT way.queue_id, gate.queue_id, place.queue, way.queue_id = place.queue_id
     FROM {schema}.queues AS place
     JOIN {schema}.queues AS gate ON gate.queue = place.definition ->> 'gate'
-    JOIN {schema}.queues AS way ON way.queue_id IN (place.queue_id, gate.queue_id) OR place.definition -> 'through' ? way.queue;
+    JOIN {schema}.queues AS way
+        ON way.queue_id IN (place.queue_id, gate.queue_id) OR place.definition -> 'through' ? way.queue;
 END
 $function$;

@@ -1,4 +1,5 @@
--- Entries of arrivals get their places in these queues, in the order of their arrival.
+-- Number the entries of some arrivals in these queues, in the order of arrival: each gets the next place of its group
+-- at a gate (`give_places`), or the position of its ticket as its sequence (`number_sequences`).
 -- is: generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.number_places(of_queues integer[], of_arrivals bigint[]) RETURNS void
 AS $function$

@@ -1,6 +1,7 @@
--- Which places of a gate's group are open: `places`: how many numbers were given from the next one on: they are open, or wait for one
--- that is. `open_places`: how many of them are open; `open_number`: the first; `open_us`: since when its oldest message is where it
--- is. NULL: the queue is no gate, or the caller doesn't see it; the last two: no place is open.
+-- Which places of a gate's group are open: `places`: how many numbers were given from the next one on: they are open,
+-- or wait for one that is. `open_places`: how many of them are open; `open_number`: the first; `open_us`: since when
+-- its oldest message is where it is. NULL: the queue is no gate, or the caller doesn't see it; the last two: no place
+-- is open.
 -- is: stable, definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.open_places(
     of_gate integer, of_group text,
@@ -19,7 +20,8 @@ BEGIN
         WHERE known.queue_id = of_gate AND known.group_key = of_group
     ), 1);
     places := greatest({schema}.place_numbers_given(origin, of_group) + 1 - following, 0);
-    SELECT count(DISTINCT coalesce(entry.origin_number, entry.ordinal)), min(coalesce(entry.origin_number, entry.ordinal))
+    SELECT count(DISTINCT coalesce(entry.origin_number, entry.ordinal)),
+        min(coalesce(entry.origin_number, entry.ordinal))
     INTO open_places, open_number
     FROM {schema}.entries AS entry
     WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id

@@ -1,4 +1,5 @@
--- The same of all groups of a gate: how many places are open, and since when the message is where it is that is there for longest.
+-- The same of all groups of a gate: how many places are open, and since when the message is where it is that is there
+-- for longest.
 -- is: stable, definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.open_places_of(of_gate integer, OUT open_places bigint, OUT open_us bigint)
 AS $function$
@@ -10,7 +11,8 @@ BEGIN
     END IF;
     SELECT count(*), min(one.since_us) INTO open_places, open_us FROM (
         SELECT
-            coalesce(entry.origin_group, entry.group_key) AS its_group, coalesce(entry.origin_number, entry.ordinal) AS number,
+            coalesce(entry.origin_group, entry.group_key) AS its_group,
+            coalesce(entry.origin_number, entry.ordinal) AS number,
             min(entry.rank + (entry.priority - 5) * 10000000) AS since_us
         FROM {schema}.entries AS entry
         WHERE entry.gate_id = of_gate AND entry.gate_id <> entry.queue_id

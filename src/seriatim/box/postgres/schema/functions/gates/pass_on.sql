@@ -1,5 +1,5 @@
--- Call the next one who waits for a message of a queue, behind the waiter who was called and has no use for it, as far as
--- the newest there was then: so a call goes round once.
+-- Call the next one who waits for a message of a queue, behind the waiter who was called and has no use for it, as far
+-- as the newest there was then: so a call goes round once.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.pass_on(of_queue integer, waiter bigint, newest bigint) RETURNS void
 AS $function$

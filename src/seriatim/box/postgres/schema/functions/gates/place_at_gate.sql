@@ -1,3 +1,5 @@
+-- Return whose place at a gate a message has that comes into a queue: no row, or one. In a gate that has a gate itself
+-- it counts for the first, until its place there is closed (`released`).
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.place_at_gate(of_queue integer, context jsonb, released boolean DEFAULT FALSE)
 RETURNS TABLE (gate_id integer, origin_group text, origin_number bigint)

@@ -1,6 +1,6 @@
 -- Give the next positions to committed events that have none, at most so many; answers whether there were as many. One
--- transaction at a time does that, and the next one sees what it has given. So whoever sees a position sees all lower ones:
--- an event that is committed late gets a position behind those that were read.
+-- transaction at a time does that, and the next one sees what it has given. So whoever sees a position sees all lower
+-- ones: an event that is committed late gets a position behind those that were read.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.place_events(at_most integer) RETURNS boolean
 AS $function$

@@ -1,3 +1,5 @@
+-- Open places of a gate again: results that wait there as those of closed places wait once more for their places to be
+-- closed. The caller has the lock of the groups.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.reopen_places(of_gate integer, of_groups text[], numbers bigint[]) RETURNS void
 AS $function$
@@ -7,7 +9,8 @@ BEGIN
         UPDATE {schema}.entries AS entry SET
             status = 'placed', arrival = NULL, gate_id = of_gate, origin_number = entry.sequence
         FROM unnest(of_groups, numbers) AS place (group_key, number)
-        WHERE entry.queue_id = of_gate AND entry.group_key = place.group_key AND entry.status = 'held' AND NOT entry.late
+        WHERE entry.queue_id = of_gate AND entry.group_key = place.group_key AND entry.status = 'held'
+            AND NOT entry.late
             AND entry.sequence = place.number
         RETURNING entry.group_key
     )

@@ -1,6 +1,8 @@
 -- End an instance: nothing leads to it any more. FALSE where it isn't there any more as the caller knew it.
 -- is: definer, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.end_instance(of_instance bigint, of_queue integer, known_version bigint) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.end_instance(
+    of_instance bigint, of_queue integer, known_version bigint
+) RETURNS boolean
 AS $function$
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);

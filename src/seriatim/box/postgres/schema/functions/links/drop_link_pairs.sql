@@ -1,4 +1,5 @@
--- Of a copy: its pairs are the original's, and so is what waits to be sent. Returns how many messages are deleted.
+-- Of a copy of a box, drop the pairs with other boxes, which are the original's, and what waits to be sent. Return how
+-- many messages are deleted.
 -- is: no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.drop_link_pairs() RETURNS bigint
 AS $function$
@@ -13,7 +14,8 @@ BEGIN
     DELETE FROM {schema}.link_streams_out WHERE TRUE;
     DELETE FROM {schema}.link_streams_in WHERE TRUE;
     DELETE FROM {schema}.link_numbers WHERE TRUE;
-    UPDATE {schema}.links SET peer = NULL, role = NULL, public_key = NULL, traces = FALSE, replayed_through = 0 WHERE TRUE;
+    UPDATE {schema}.links SET peer = NULL, role = NULL, public_key = NULL, traces = FALSE, replayed_through = 0
+    WHERE TRUE;
     RETURN gone;
 END
 $function$;

@@ -1,7 +1,9 @@
--- The chains after messages. `of_streams`: for each message, whose it is; those of a stream stand in order. `begins`: of each, the chain before
--- the first message of its stream.
+-- The chains after messages. `of_streams`: for each message, whose it is; those of a stream stand in order. `begins`:
+-- of each, the chain before the first message of its stream.
 -- is: immutable
-CREATE OR REPLACE FUNCTION {schema}.link_chains(of_streams bigint[], begins bytea[], message_ids text[], digests bytea[]) RETURNS bytea[]
+CREATE OR REPLACE FUNCTION {schema}.link_chains(
+    of_streams bigint[], begins bytea[], message_ids text[], digests bytea[]
+) RETURNS bytea[]
 AS $function$
 DECLARE
     one record;

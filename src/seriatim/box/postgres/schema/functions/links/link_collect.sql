@@ -1,11 +1,12 @@
--- Put what waits in the remote queues of a link into streams, and complete it there; returns how many messages. The caller has the lock.
--- The window of a stream is 1,000 messages and 64 MiB, that of a link 1 GiB. Of a group that is suspended nothing goes.
+-- Put what waits in the remote queues of a link into streams, and complete it there. Return how many messages. The
+-- window of a stream is 1,000 messages and 64 MiB, that of a link 1 GiB. Of a group that is suspended nothing goes. The
+-- caller has the lock to send over the link.
 -- is: generic plan, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_collect(of_link integer, at_most integer) RETURNS bigint
 AS $function$
 DECLARE
     place record;
-    found record;
+    portion record;
     own uuid := (SELECT known.box_id FROM {schema}.box_identity AS known);
     its_link {schema}.links;
     too_large CONSTANT bigint := 600000000;
@@ -14,7 +15,10 @@ DECLARE
     collected bigint := 0;
 BEGIN
     SELECT * INTO its_link FROM {schema}.links WHERE link_id = of_link;
-    ahead := (SELECT coalesce(sum(known.ahead_bytes), 0) FROM {schema}.link_streams_out AS known WHERE known.link_id = of_link AND known.acked < known.sent);
+    ahead := (
+        SELECT coalesce(sum(known.ahead_bytes), 0) FROM {schema}.link_streams_out AS known
+        WHERE known.link_id = of_link AND known.acked < known.sent
+    );
     FOR place IN
         SELECT known.queue_id, known.queue, coalesce(known.definition ->> 'remote', known.queue) AS destination,
             known.definition #>> '{policy,name}' = 'unordered' AS unordered,
@@ -24,22 +28,25 @@ BEGIN
     LOOP
         EXIT WHEN ahead >= 1073741824 OR collected >= at_most;
         stopped := ARRAY(
-            SELECT one.subscription_id FROM {schema}.known_subscriptions AS one WHERE one.queue_id = place.queue_id AND one.state <> 'started'
+            SELECT one.subscription_id FROM {schema}.known_subscriptions AS one
+            WHERE one.queue_id = place.queue_id AND one.state <> 'started'
         );
-        SELECT array_agg(one.entry_id) AS entry_ids, array_agg(one.key) AS keys, array_agg(one.arrival_id) AS arrival_ids,
+        SELECT array_agg(one.entry_id) AS entry_ids, array_agg(one.key) AS keys,
+            array_agg(one.arrival_id) AS arrival_ids,
             array_agg(one.position) AS positions, array_agg(one.bytes) AS sizes, array_agg(one.stamp) AS stamps,
             array_agg(DISTINCT one.group_key) FILTER (WHERE one.judged) AS judged
-        INTO found
+        INTO portion
         FROM (
             WITH come AS MATERIALIZED (
                 SELECT one.* FROM {schema}.entries AS one
                 WHERE one.queue_id = place.queue_id AND one.status = 'arrived'
                     AND (one.visible_at IS NULL OR one.visible_at <= clock_timestamp())
                     AND (one.subscription_ids <> '{}' AND one.subscription_ids <@ stopped) IS NOT TRUE
-                    -- Of a stream that can take nothing now, and of a group that is suspended, nothing is read. Each is looked up: a join
-                    -- would read all streams and all groups of the queue.
+                    -- Of a stream that can take nothing now, and of a group that is suspended, nothing is read. Each is
+                    -- looked up: a join would read all streams and all groups of the queue.
                     AND (place.unordered OR coalesce((
-                        SELECT stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW} AND stream.ahead_bytes < {WINDOW_BYTES}
+                        SELECT stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW}
+                            AND stream.ahead_bytes < {WINDOW_BYTES}
                         FROM {schema}.link_streams_out AS stream
                         WHERE stream.queue_id = place.queue_id AND stream.key = one.group_key
                     ), TRUE)) AND coalesce((
@@ -52,12 +59,14 @@ BEGIN
                 FROM come JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[come.arrival_id])
                 HAVING count(*) >= at_most - collected
             ), behind AS MATERIALIZED (
-                -- They are read by the time at which they were published, and go in the order of commits. What is left for later may have been committed
-                -- before some of these, while their transactions ran on: then these wait with it.
+                -- They are read by the time at which they were published, and go in the order of commits. What is left
+                -- for later may have been committed before some of these, while their transactions ran on: then these
+                -- wait with it.
                 SELECT DISTINCT ON (later.group_key) later.group_key, run.stamp, later.position
                 FROM edge CROSS JOIN LATERAL (
                     SELECT one.* FROM {schema}.entries AS one
-                    WHERE one.queue_id = place.queue_id AND one.status = 'arrived' AND one.rank BETWEEN edge.rank AND edge.until OFFSET 0
+                    WHERE one.queue_id = place.queue_id AND one.status = 'arrived'
+                        AND one.rank BETWEEN edge.rank AND edge.until OFFSET 0
                 ) AS later
                 JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[later.arrival_id])
                 WHERE later.entry_id NOT IN (SELECT come.entry_id FROM come)
@@ -65,14 +74,25 @@ BEGIN
                 ORDER BY later.group_key, run.stamp, later.position
             )
             SELECT waiting.*,
-                row_number() OVER (PARTITION BY waiting.key ORDER BY waiting.stamp, waiting.position, waiting.entry_id) + waiting.ahead AS place,
-                sum(waiting.bytes) OVER (PARTITION BY waiting.key ORDER BY waiting.stamp, waiting.position, waiting.entry_id) + waiting.ahead_bytes AS bytes_there,
-                sum(waiting.bytes) OVER (ORDER BY waiting.stamp, waiting.position, waiting.entry_id) - waiting.bytes AS bytes_before
+                row_number() OVER (
+                    PARTITION BY waiting.key ORDER BY waiting.stamp, waiting.position, waiting.entry_id
+                ) + waiting.ahead AS place,
+                sum(waiting.bytes) OVER (
+                    PARTITION BY waiting.key ORDER BY waiting.stamp, waiting.position, waiting.entry_id
+                ) + waiting.ahead_bytes AS bytes_there,
+                sum(waiting.bytes) OVER (
+                    ORDER BY waiting.stamp, waiting.position, waiting.entry_id
+                ) - waiting.bytes AS bytes_before
             FROM (
-                SELECT entry.entry_id, entry.arrival_id, entry.position, entry.group_key, entry.status = 'queued' AS judged,
-                    CASE entry.status WHEN 'queued' THEN entry.ordinal - {FOREVER} ELSE run.stamp END AS stamp, keyed.key,
+                SELECT entry.entry_id, entry.arrival_id, entry.position, entry.group_key,
+                    entry.status = 'queued' AS judged,
+                    CASE entry.status WHEN 'queued' THEN entry.ordinal - {FOREVER} ELSE run.stamp END AS stamp,
+                        keyed.key,
                     coalesce(stream.sent - stream.acked, 0) AS ahead, coalesce(stream.ahead_bytes, 0) AS ahead_bytes,
-                    2000 + octet_length(stored.context::text) + CASE WHEN octet_length(stored.context::text) > 1000000 THEN 1000000000000 ELSE 0 END
+                    2000 + octet_length(stored.context::text) + CASE
+                        WHEN octet_length(stored.context::text) > 1000000 THEN 1000000000000
+                        ELSE 0
+                    END
                         + octet_length(stored.body)::bigint + CASE WHEN stored.parts IS NULL THEN 0 ELSE (
                         SELECT sum(octet_length(part.body)) FROM {schema}.message_parts AS part
                         WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position
@@ -83,13 +103,16 @@ BEGIN
                         -- What was judged, because an operator did something to its group.
                         SELECT one.* FROM {schema}.known_groups AS known
                         JOIN {schema}.entries AS one
-                            ON one.queue_id = known.queue_id AND one.group_key = known.group_key AND one.status = 'queued'
-                        WHERE known.queue_id = place.queue_id AND known.ready_rank IS NOT NULL AND known.flags <= {flag.BEGUN}
+                            ON one.queue_id = known.queue_id AND one.group_key = known.group_key
+                                AND one.status = 'queued'
+                        WHERE known.queue_id = place.queue_id AND known.ready_rank IS NOT NULL
+                            AND known.flags <= {flag.BEGUN}
                         ORDER BY known.ready_rank, one.ordinal LIMIT at_most - collected
                     )
                 ) AS entry
                 JOIN {schema}.spool AS stored
-                    ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
+                    ON stored.arrival_id = ANY (ARRAY[entry.arrival_id])
+                        AND stored.position = ANY (ARRAY[entry.position])
                 -- What isn't numbered yet is of a transaction that isn't over, or of this one.
                 JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
                 CROSS JOIN LATERAL (SELECT CASE WHEN place.unordered
@@ -101,30 +124,40 @@ BEGIN
                 ) AS stream ON TRUE
                 LEFT JOIN behind ON behind.group_key = entry.group_key AND NOT place.unordered
                 WHERE (entry.visible_at IS NULL OR entry.visible_at <= clock_timestamp())
-                    AND (behind.group_key IS NULL OR entry.status = 'queued' OR (run.stamp, entry.position) < (behind.stamp, behind.position))
+                    AND (
+                        behind.group_key IS NULL OR entry.status = 'queued'
+                            OR (run.stamp, entry.position) < (behind.stamp, behind.position)
+                    )
                     AND (stream.stream_id IS NULL
-                        OR stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW} AND stream.ahead_bytes < {WINDOW_BYTES})
+                        OR stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW}
+                        AND stream.ahead_bytes < {WINDOW_BYTES})
                 OFFSET 0 -- so that bodies aren't sorted
             ) AS waiting
         ) AS one
         WHERE one.place <= {WINDOW} AND (one.bytes_there <= {WINDOW_BYTES} OR one.place = 1)
             AND (one.bytes_before < 33554432);
-        CONTINUE WHEN found.entry_ids IS NULL;
+        CONTINUE WHEN portion.entry_ids IS NULL;
         -- What can't travel is set aside, so that the rest of its group goes on.
-        IF too_large < ANY (found.sizes) THEN
+        IF too_large < ANY (portion.sizes) THEN
             WITH gone AS (
-                DELETE FROM {schema}.entries AS entry USING unnest(found.entry_ids, found.sizes) AS told (entry_id, bytes)
+                DELETE FROM {schema}.entries AS entry
+                USING unnest(portion.entry_ids, portion.sizes) AS told (entry_id, bytes)
                 WHERE entry.entry_id = told.entry_id AND told.bytes > too_large RETURNING entry.*
             )
             INSERT INTO {schema}.aside (
-                entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority, subscription_ids
+                entry_id, queue_id, group_key, disposition, reason, arrival_id, position, sequence, size, priority,
+                subscription_ids
             )
-            SELECT gone.entry_id, gone.queue_id, gone.group_key, 'invalid', 'its properties have more than 1 MB, which can''t travel over a link',
-                gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids FROM gone;
+            SELECT gone.entry_id, gone.queue_id, gone.group_key, 'invalid',
+                'its properties have more than 1 MB, which can''t travel over a link',
+                gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids
+                FROM gone;
         END IF;
-        PERFORM {schema}.link_open(of_link, array_agg(place.queue_id), array_agg(place.destination), array_agg(fresh.key))
+        PERFORM {schema}.link_open(
+            of_link, array_agg(place.queue_id), array_agg(place.destination), array_agg(fresh.key)
+        )
         FROM (
-            SELECT DISTINCT told.key FROM unnest(found.keys, found.sizes) AS told (key, bytes)
+            SELECT DISTINCT told.key FROM unnest(portion.keys, portion.sizes) AS told (key, bytes)
             WHERE told.bytes <= too_large AND (
                 SELECT stream.number FROM {schema}.link_streams_out AS stream
                 WHERE stream.queue_id = place.queue_id AND stream.key = told.key
@@ -142,9 +175,11 @@ BEGIN
                 array_agg(one.has_parts ORDER BY one.stamp, one.position, one.entry_id)
             )
             FROM (
-                SELECT stream.stream_id, stored.message_id, told.stamp, stored.arrival_id, stored.position, told.entry_id, stored.received_at, stored.parts IS NOT NULL AS has_parts,
+                SELECT stream.stream_id, stored.message_id, told.stamp, stored.arrival_id, stored.position,
+                    told.entry_id, stored.received_at, stored.parts IS NOT NULL AS has_parts,
                     stream.sent = 0 AND told.entry_id <= its_link.replayed_through
-                        OR stored.id_space ^@ 'link:' AND coalesce(stored.context -> 'link_replayed' = 'true', FALSE) AS replayed,
+                        OR stored.id_space ^@ 'link:'
+                        AND coalesce(stored.context -> 'link_replayed' = 'true', FALSE) AS replayed,
                     convert_to(jsonb_build_object(
                         'type', stored.type, 'content_type', stored.content_type,
                         'space', CASE WHEN passed.on THEN substr(stored.id_space, 43) ELSE stored.id_space END,
@@ -157,7 +192,11 @@ BEGIN
                             'epoch', run.epoch + (run.number - 1 + stored.position) / at.last_number,
                             'number', (run.number - 1 + stored.position) % at.last_number + 1
                         ) END,
-                        'through', CASE WHEN passed.on THEN (stored.context ->> 'link_through')::jsonb ELSE '[]' END || to_jsonb(own),
+                        'through',
+                        CASE
+                            WHEN passed.on THEN (stored.context ->> 'link_through')::jsonb
+                            ELSE '[]'
+                        END || to_jsonb(own),
                         'parts', CASE WHEN stored.parts IS NULL THEN '[]' ELSE (
                             SELECT jsonb_agg(jsonb_build_object(
                                 'name', part.name, 'content_type', part.content_type, 'size', octet_length(part.body)
@@ -166,7 +205,10 @@ BEGIN
                             WHERE part.arrival_id = stored.arrival_id AND part.position = stored.position
                         ) END
                     )::text, 'UTF8') AS header
-                FROM unnest(found.entry_ids, found.keys, found.arrival_ids, found.positions, found.sizes, found.stamps)
+                FROM unnest(
+                    portion.entry_ids, portion.keys, portion.arrival_ids, portion.positions, portion.sizes,
+                    portion.stamps
+                )
                     AS told (entry_id, key, arrival_id, position, bytes, stamp)
                 JOIN {schema}.spool AS stored
                     ON stored.arrival_id = ANY (ARRAY[told.arrival_id]) AND stored.position = ANY (ARRAY[told.position])
@@ -180,17 +222,20 @@ BEGIN
                 WHERE told.bytes <= too_large
             ) AS one HAVING count(*) > 0
         );
-        ahead := ahead + (SELECT sum(bytes) FROM unnest(found.sizes) AS bytes WHERE bytes <= too_large);
-        IF found.judged IS NOT NULL THEN
+        ahead := ahead + (SELECT sum(bytes) FROM unnest(portion.sizes) AS bytes WHERE bytes <= too_large);
+        IF portion.judged IS NOT NULL THEN
             UPDATE {schema}.known_groups AS known SET ready_rank = NULL
-            WHERE known.queue_id = place.queue_id AND known.group_key = ANY (found.judged) AND NOT EXISTS (
+            WHERE known.queue_id = place.queue_id AND known.group_key = ANY (portion.judged) AND NOT EXISTS (
                 SELECT FROM {schema}.entries AS one
                 WHERE one.queue_id = place.queue_id AND one.group_key = known.group_key AND one.status = 'queued'
-                    AND one.entry_id <> ALL (found.entry_ids)
+                    AND one.entry_id <> ALL (portion.entry_ids)
             );
         END IF;
         PERFORM {schema}.link_leave(
-            ARRAY(SELECT told.entry_id FROM unnest(found.entry_ids, found.sizes) AS told (entry_id, bytes) WHERE told.bytes <= too_large)
+            ARRAY(
+                SELECT told.entry_id FROM unnest(portion.entry_ids, portion.sizes) AS told (entry_id, bytes)
+                WHERE told.bytes <= too_large
+            )
         );
     END LOOP;
     RETURN collected;

@@ -1,8 +1,10 @@
--- What a sender does after an answer: `answered` of kernel/streams.py, for one stream. `side`: which box seems to have gone back. `above`:
--- of a stream that ends, above which number the receiver lacks something, `unproven` above which it may.
+-- What a sender does after an answer: `answered` of kernel/streams.py, for one stream. `side`: which box seems to have
+-- gone back. `above`: of a stream that ends, above which number the receiver lacks something, `unproven` above which it
+-- may.
 -- is: immutable
 CREATE OR REPLACE FUNCTION {schema}.link_decision(
-    acked bigint, sent bigint, kept bigint, status integer, answer integer, received bigint, is_equal boolean, current boolean,
+    acked bigint, sent bigint, kept bigint, status integer, answer integer, received bigint, is_equal boolean,
+    current boolean,
     known boolean, OUT decision integer, OUT through bigint, OUT side integer, OUT above bigint, OUT unproven bigint
 )
 AS $function$

@@ -1,5 +1,5 @@
--- Streams that are over: their numbers never come back, and what isn't acknowledged goes on in new ones, marked as replayed. The rows of the messages are moved as they are: no body is
--- read.
+-- End streams: their numbers never come back, and what isn't acknowledged goes on in new ones, marked as replayed. The
+-- rows of the messages are moved as they are: no body is read.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.link_end(of_link integer, of_streams uuid[]) RETURNS void
 AS $function$
@@ -12,18 +12,21 @@ BEGIN
         FROM {schema}.link_streams_out AS stream WHERE stream.stream_id = ANY (of_streams) GROUP BY 1
     ) AS ended
     WHERE known.link_id = of_link AND known.is_ours AND known.incarnation = ended.incarnation;
-    SELECT array_agg(one.stream_id ORDER BY one.number) AS ids, array_agg(one.queue_id ORDER BY one.number) AS queue_ids,
+    SELECT array_agg(one.stream_id ORDER BY one.number) AS ids,
+        array_agg(one.queue_id ORDER BY one.number) AS queue_ids,
         array_agg(one.destination ORDER BY one.number) AS destinations, array_agg(one.key ORDER BY one.number) AS keys
     INTO moved
     FROM {schema}.link_streams_out AS one WHERE one.stream_id = ANY (of_streams) AND EXISTS (
-        SELECT FROM {schema}.link_messages AS waiting WHERE waiting.stream_id = one.stream_id AND waiting.number > one.acked
+        SELECT FROM {schema}.link_messages AS waiting
+        WHERE waiting.stream_id = one.stream_id AND waiting.number > one.acked
     );
     IF moved.ids IS NOT NULL THEN
         -- Their keys are free for the new ones.
         UPDATE {schema}.link_streams_out SET queue_id = 0, key = stream_id::text WHERE stream_id = ANY (of_streams);
         PERFORM {schema}.link_open(of_link, moved.queue_ids, moved.destinations, moved.keys);
         WITH told AS MATERIALIZED (
-            SELECT fresh.stream_id, fresh.chain AS begins, old.id AS old_id, waiting.number, waiting.message_id, waiting.digest,
+            SELECT fresh.stream_id, fresh.chain AS begins, old.id AS old_id, waiting.number, waiting.message_id,
+                waiting.digest,
                 octet_length(waiting.header) + octet_length(waiting.body) AS bytes,
                 dense_rank() OVER (ORDER BY fresh.number) AS stream,
                 row_number() OVER (PARTITION BY fresh.number ORDER BY waiting.number) AS place,
@@ -34,15 +37,18 @@ BEGIN
             JOIN {schema}.link_messages AS waiting ON waiting.stream_id = old.id AND waiting.number > ended.acked
         ), chains AS MATERIALIZED (
             SELECT {schema}.link_chains(
-                array_agg(told.stream ORDER BY told.at), array_agg(told.begins ORDER BY told.at), array_agg(told.message_id ORDER BY told.at),
+                array_agg(told.stream ORDER BY told.at), array_agg(told.begins ORDER BY told.at),
+                array_agg(told.message_id ORDER BY told.at),
                 array_agg(told.digest ORDER BY told.at)
             ) AS every
             FROM told
         ), chained AS MATERIALIZED (
-            SELECT told.*, one.chain FROM chains CROSS JOIN LATERAL unnest(chains.every) WITH ORDINALITY AS one (chain, at) JOIN told ON told.at = one.at
+            SELECT told.*, one.chain FROM chains
+            CROSS JOIN LATERAL unnest(chains.every) WITH ORDINALITY AS one (chain, at) JOIN told ON told.at = one.at
         ), renumbered AS (
             UPDATE {schema}.link_messages AS waiting SET
-                stream_id = chained.stream_id, number = chained.place, chain = chained.chain, replayed = TRUE, acked_at = NULL
+                stream_id = chained.stream_id, number = chained.place, chain = chained.chain, replayed = TRUE,
+                acked_at = NULL
             FROM chained WHERE waiting.stream_id = chained.old_id AND waiting.number = chained.number
         )
         UPDATE {schema}.link_streams_out AS known SET

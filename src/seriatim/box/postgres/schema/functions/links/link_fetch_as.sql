@@ -1,3 +1,5 @@
+-- The door for requests, of a caller whose key is known: it returns the next batch for the peer, or a refusal, and the
+-- token of its question. Nothing that a peer says makes it fail. NULL: the key isn't that of a peer.
 -- is: no jit, lock timeout 2s, standard strings
 CREATE OR REPLACE FUNCTION {schema}.link_fetch_as(of_public_key bytea, frame bytea, OUT batch bytea, OUT of_token uuid)
 AS $function$
@@ -14,7 +16,9 @@ BEGIN
     END IF;
     SELECT * INTO head FROM {schema}.link_head(frame);
     sender := head.sender;
-    PERFORM {schema}.link_check(head.kind = 3 AND octet_length(frame) = 96, 'a frame that should be a request is something else');
+    PERFORM {schema}.link_check(
+        head.kind = 3 AND octet_length(frame) = 96, 'a frame that should be a request is something else'
+    );
     of_link := {schema}.link_of(head.sender, of_public_key);
     IF of_link IS NULL OR head.receiver <> own THEN
         batch := {schema}.link_refusal(sender, CASE WHEN of_link IS NULL THEN 'nothing is known of this'

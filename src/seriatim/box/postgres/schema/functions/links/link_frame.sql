@@ -9,9 +9,11 @@ DECLARE
     frame bytea;
 BEGIN
     SELECT * INTO own FROM {schema}.box_identity;
-    frame := '\x01'::bytea || set_byte('\x00'::bytea, 0, kind) || '\x0101'::bytea || int4send(96 + octet_length(content))
+    frame := '\x01'::bytea || set_byte('\x00'::bytea, 0, kind) || '\x0101'::bytea
+        || int4send(96 + octet_length(content))
         || uuid_send(own.box_id) || uuid_send(receiver) || int8send(own.incarnation)
-        || int4send(ranges::integer) || int4send(rows::integer) || int4send(messages::integer) || int4send(most_bytes::integer)
+        || int4send(ranges::integer) || int4send(rows::integer) || int4send(messages::integer)
+            || int4send(most_bytes::integer)
         || content;
     RETURN frame || sha256(frame);
 END

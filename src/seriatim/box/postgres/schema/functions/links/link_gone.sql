@@ -6,11 +6,13 @@ DECLARE
 BEGIN
     SELECT
         coalesce(string_agg(
-            substring(frame, (place + 1)::integer, 16) || int4send({answer.GONE}) || int4send(0) || int8send(0) || int4send(0) || int4send(0)
+            substring(frame, (place + 1)::integer, 16) || int4send({answer.GONE}) || int4send(0) || int8send(0)
+                || int4send(0) || int4send(0)
             || decode(repeat('00', 32), 'hex'), ''::bytea ORDER BY place
         ), ''::bytea) AS answers,
         bool_and(
-            {schema}.link_u8(frame, place) BETWEEN 1 AND 9007199254740991 AND {schema}.link_u8(frame, place + 8) BETWEEN 1 AND 9007199254740991
+            {schema}.link_u8(frame, place) BETWEEN 1 AND 9007199254740991
+                AND {schema}.link_u8(frame, place + 8) BETWEEN 1 AND 9007199254740991
         ) IS NOT FALSE AND count(DISTINCT substring(frame, (place + 1)::integer, 16)) = rows AS are_right
     INTO told
     FROM generate_series(1, rows) AS nth CROSS JOIN LATERAL (SELECT 64 + 24 * ranges + 96 * (nth - 1) AS place) AS one;

@@ -5,12 +5,15 @@ DECLARE
     known bigint := (SELECT one.peer_incarnation FROM {schema}.links AS one WHERE one.link_id = of_link);
 BEGIN
     IF known < incarnation THEN
-        UPDATE {schema}.links AS one SET peer_incarnation = greatest(one.peer_incarnation, incarnation) WHERE one.link_id = of_link;
+        UPDATE {schema}.links AS one SET peer_incarnation = greatest(one.peer_incarnation, incarnation)
+        WHERE one.link_id = of_link;
     ELSIF known > incarnation THEN
-        UPDATE {schema}.links AS one SET older_at = clock_timestamp(), older_incarnation = incarnation WHERE one.link_id = of_link;
+        UPDATE {schema}.links AS one SET older_at = clock_timestamp(), older_incarnation = incarnation
+        WHERE one.link_id = of_link;
         RETURN format(
             'a box with this id was here as incarnation %s, and this is %s: two live under one id, or the newer one is gone and an older state of it is back. '
-            || 'If this is the right one: seriatim link accept (or link add) once more, at the box that refuses', known, incarnation
+            || 'If this is the right one: seriatim link accept (or link add) once more, at the box that refuses', known,
+            incarnation
         );
     END IF;
     RETURN NULL;

@@ -1,4 +1,5 @@
--- The body of a message in the spool with its parts behind it, as a large object: the caller unlinks it in its transaction. Only one of the pieces is in memory.
+-- The body of a message in the spool with its parts behind it, as a large object: the caller unlinks it in its
+-- transaction. Only one of the pieces is in memory.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.link_joined(of_arrival bigint, at_position integer) RETURNS oid
 AS $function$
@@ -8,7 +9,8 @@ DECLARE
     piece record;
 BEGIN
     FOR piece IN
-        SELECT stored.body FROM {schema}.spool AS stored WHERE stored.arrival_id = of_arrival AND stored.position = at_position
+        SELECT stored.body FROM {schema}.spool AS stored
+        WHERE stored.arrival_id = of_arrival AND stored.position = at_position
     LOOP
         PERFORM lo_put(whole, at, piece.body);
         at := at + octet_length(piece.body);

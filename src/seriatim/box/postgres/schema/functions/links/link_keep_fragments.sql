@@ -1,9 +1,12 @@
--- Keep the fragments that a part of a message brings, if they go on where those end that are here; returns how many are here then. -1: the
--- part contradicts what the message was announced with, or all are here and have another digest.
+-- Keep the fragments that a part of a message brings, if they go on where those end that are here. Return how many are
+-- here then; -1: the part contradicts what the message was announced with, or all fragments are here and have another
+-- digest. `may_send`: the batch may be taken in; FALSE: nothing is kept.
 -- is: generic plan, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_keep_fragments(
-    of_link integer, frame bytea, at bigint, of_incarnation bigint, of_number bigint, name text, key text, its_begins bytea, after bigint,
-    told_chain bytea, its_digest bytea, its_size bigint, part_from bigint, part_length bigint, id_length bigint, header_length bigint,
+    of_link integer, frame bytea, at bigint, of_incarnation bigint, of_number bigint, name text, key text,
+    its_begins bytea, after bigint,
+    told_chain bytea, its_digest bytea, its_size bigint, part_from bigint, part_length bigint, id_length bigint,
+    header_length bigint,
     may_send boolean
 ) RETURNS bigint
 AS $function$
@@ -16,7 +19,8 @@ DECLARE
 BEGIN
     IF NOT may_send OR EXISTS (
         SELECT FROM {schema}.link_numbers AS known
-        WHERE known.link_id = of_link AND NOT known.is_ours AND known.incarnation = of_incarnation AND known.over @> of_number
+        WHERE known.link_id = of_link AND NOT known.is_ours AND known.incarnation = of_incarnation
+            AND known.over @> of_number
     ) THEN
         RETURN 0;
     END IF;
@@ -27,11 +31,15 @@ BEGIN
     END IF;
     IF here.part_digest IS NULL THEN
         INSERT INTO {schema}.link_streams_in AS one (
-            link_id, incarnation, number, destination, key, begins, received, chain, part_id, part_header, part_digest, part_size
+            link_id, incarnation, number, destination, key, begins, received, chain, part_id, part_header, part_digest,
+            part_size
         ) VALUES (of_link, of_incarnation, of_number, name, key, its_begins, 0, its_begins, its_id, header, its_digest, its_size)
         ON CONFLICT (link_id, incarnation, number) DO UPDATE SET
-            part_id = excluded.part_id, part_header = excluded.part_header, part_digest = excluded.part_digest, part_size = excluded.part_size;
-    ELSIF (here.part_id, here.part_header, here.part_digest, here.part_size) <> (its_id, header, its_digest, its_size) THEN
+            part_id = excluded.part_id, part_header = excluded.part_header, part_digest = excluded.part_digest,
+            part_size = excluded.part_size;
+    ELSIF (
+        here.part_id, here.part_header, here.part_digest, here.part_size
+    ) <> (its_id, header, its_digest, its_size) THEN
         RETURN -1;
     END IF;
     there := (

@@ -3,7 +3,10 @@ CREATE OR REPLACE FUNCTION {schema}.link_let_in(who regrole) RETURNS void
 AS $function$
 BEGIN
     EXECUTE format('GRANT USAGE ON SCHEMA %s TO %s', '{schema}'::regnamespace, who);
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %s, %s TO %s', '{schema}.link_push(bytea)'::regprocedure, '{schema}.link_fetch(bytea)'::regprocedure, who);
+    EXECUTE format(
+        'GRANT EXECUTE ON FUNCTION %s, %s TO %s', '{schema}.link_push(bytea)'::regprocedure,
+        '{schema}.link_fetch(bytea)'::regprocedure, who
+    );
     IF EXISTS (SELECT FROM {schema}.links WHERE role = who AND traces) THEN
         EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', '{schema}.link_trace(bytea)'::regprocedure, who);
     ELSIF NOT EXISTS (SELECT FROM {schema}.grants WHERE role = who) THEN

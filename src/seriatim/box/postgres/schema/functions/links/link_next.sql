@@ -1,8 +1,10 @@
--- The next batch for the other box, and the token of this question; NULL where somebody else is sending. What is in it is asked for again
--- only when `next_try_at` has passed. `at_once`: now, whatever was noted. `more`: something else can be sent now.
+-- Return the next batch for the other box, and the token of this question; NULL where another process is sending. What
+-- is in a batch is asked for again only when `next_try_at` has passed. `largest`: the most bytes, NULL or 0: the usual.
+-- `at_once`: now, whatever was noted. `more`: something else can be sent now.
 -- is: generic plan, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_next(
-    of_link integer, largest bigint, at_once boolean, OUT frame bytea, OUT of_token uuid, OUT messages bigint, OUT more boolean
+    of_link integer, largest bigint, at_once boolean, OUT frame bytea, OUT of_token uuid, OUT messages bigint,
+    OUT more boolean
 )
 AS $function$
 DECLARE
@@ -37,12 +39,14 @@ BEGIN
     FROM (SELECT DISTINCT ON (old.stream_id) * FROM old ORDER BY old.stream_id, old.number DESC) AS last
     WHERE stream.stream_id = last.stream_id;
     UPDATE {schema}.link_streams_out AS stream SET status = {status.CLOSING}, next_try_at = '-infinity'
-    WHERE stream.link_id = of_link AND stream.status = {status.OPEN} AND stream.kept = stream.sent AND stream.acked = stream.sent
+    WHERE stream.link_id = of_link AND stream.status = {status.OPEN} AND stream.kept = stream.sent
+        AND stream.acked = stream.sent
         AND stream.last_used <= clock_timestamp() - idle;
     collected := {schema}.link_collect(of_link, 5000);
 
     WITH ready AS MATERIALIZED (
-        SELECT stream.*, row_number() OVER (ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number) AS nth
+        SELECT stream.*,
+            row_number() OVER (ORDER BY stream.next_try_at, stream.last_used, stream.incarnation, stream.number) AS nth
         FROM {schema}.link_streams_out AS stream
         WHERE stream.link_id = of_link AND (stream.status <> {status.OPEN} OR stream.acked < stream.sent)
             AND (at_once OR stream.next_try_at <= clock_timestamp())
@@ -53,26 +57,31 @@ BEGIN
             sum(one.bytes) OVER (PARTITION BY ready.nth ORDER BY one.number) AS in_stream,
             sum(one.bytes) OVER (ORDER BY ready.nth, one.number) AS in_all
         FROM ready CROSS JOIN LATERAL (
-            SELECT waiting.number, (waiting.number = ready.acked + 1 AND octet_length(waiting.body) > largest_round)::integer AS in_parts,
+            SELECT waiting.number,
+                (waiting.number = ready.acked + 1 AND octet_length(waiting.body) > largest_round)::integer AS in_parts,
                 64 + octet_length(waiting.message_id) + octet_length(waiting.header) + CASE
                     WHEN waiting.number = ready.acked + 1 THEN least(octet_length(waiting.body), largest_round)
                     ELSE octet_length(waiting.body)
                 END AS bytes
             FROM {schema}.link_messages AS waiting
-            WHERE waiting.stream_id = ready.stream_id AND waiting.number > ready.acked ORDER BY waiting.number LIMIT {WINDOW}
+            WHERE waiting.stream_id = ready.stream_id AND waiting.number > ready.acked ORDER BY waiting.number
+            LIMIT {WINDOW}
         ) AS one
         WHERE ready.status = {status.OPEN}
     ), fitting AS (
         SELECT sized.stream_id, count(*) AS count FROM sized
-        WHERE (sized.in_stream <= largest_round OR sized.place = 1) AND (sized.in_all <= room OR sized.nth = 1 AND sized.place = 1) AND (sized.in_parts = 0 OR sized.place = 1)
+        WHERE (sized.in_stream <= largest_round OR sized.place = 1)
+            AND (sized.in_all <= room OR sized.nth = 1 AND sized.place = 1) AND (sized.in_parts = 0 OR sized.place = 1)
         GROUP BY 1
     ), chosen AS MATERIALIZED (
         SELECT ready.*, coalesce(fitting.count, 0) AS count FROM ready LEFT JOIN fitting USING (stream_id)
         WHERE (ready.status <> {status.OPEN} OR fitting.count > 0) AND ready.nth <= 2000
     )
-    SELECT array_agg(chosen.stream_id ORDER BY chosen.nth) AS ids, array_agg(chosen.count ORDER BY chosen.nth) AS counts,
+    SELECT array_agg(chosen.stream_id ORDER BY chosen.nth) AS ids,
+        array_agg(chosen.count ORDER BY chosen.nth) AS counts,
         coalesce(sum(chosen.count), 0)::bigint AS messages,
-        (SELECT count(*) FROM ready) > count(*) OR bool_or(chosen.status = {status.OPEN} AND chosen.acked + chosen.count < chosen.sent) AS more
+        (SELECT count(*) FROM ready) > count(*)
+            OR bool_or(chosen.status = {status.OPEN} AND chosen.acked + chosen.count < chosen.sent) AS more
     INTO asked FROM chosen;
     messages := asked.messages;
     more := coalesce(asked.more, FALSE) OR collected >= 5000;
@@ -81,18 +90,22 @@ BEGIN
         token = of_token, attempts = stream.attempts + 1,
         next_try_at = clock_timestamp() + make_interval(secs => least(2 ^ least(stream.attempts, 9), 300))
     WHERE stream.stream_id = ANY (asked.ids);
-    -- A row is written, so the log is on disk up to here when the batch leaves. A batch without streams says only what was on disk before.
+    -- A row is written, so the log is on disk up to here when the batch leaves. A batch without streams says only what
+    -- was on disk before.
     UPDATE {schema}.links SET sent_at = clock_timestamp()
-    WHERE link_id = of_link AND (asked.ids IS NOT NULL OR sent_at IS NULL OR sent_at < clock_timestamp() - interval '30 seconds');
+    WHERE link_id = of_link
+        AND (asked.ids IS NOT NULL OR sent_at IS NULL OR sent_at < clock_timestamp() - interval '30 seconds');
 
     SELECT ranges.how_many, ranges.records INTO over
     FROM (
-        SELECT coalesce(array_agg(known.incarnation), '{}') AS incarnations, coalesce(array_agg(known.over), '{}') AS numbers
+        SELECT coalesce(array_agg(known.incarnation), '{}') AS incarnations,
+            coalesce(array_agg(known.over), '{}') AS numbers
         FROM {schema}.link_numbers AS known WHERE known.link_id = of_link AND known.is_ours AND NOT isempty(known.over)
     ) AS told CROSS JOIN LATERAL {schema}.link_range_records(told.incarnations, told.numbers) AS ranges;
 
     WITH told AS MATERIALIZED (
-        SELECT stream.*, given.count, given.nth FROM unnest(asked.ids, asked.counts) WITH ORDINALITY AS given (id, count, nth)
+        SELECT stream.*, given.count, given.nth
+        FROM unnest(asked.ids, asked.counts) WITH ORDINALITY AS given (id, count, nth)
         JOIN {schema}.link_streams_out AS stream ON stream.stream_id = given.id
     ), going AS MATERIALIZED (
         SELECT told.nth, one.number, one.message_id, one.digest, one.replayed OR one.number <= told.marked AS replayed,
@@ -111,14 +124,21 @@ BEGIN
     )
     SELECT
         coalesce((SELECT string_agg(
-            int8send(told.incarnation) || int8send(told.number) || uuid_send(told.stream_id) || int4send(told.status::integer)
-            || int4send(told.count::integer) || int8send(told.acked) || int8send(CASE told.status WHEN {status.ENDING} THEN told.lacks ELSE 0 END) || told.chain
-            || int4send(octet_length(convert_to(told.destination, 'UTF8'))) || int4send(octet_length(convert_to(told.key, 'UTF8'))),
+            int8send(told.incarnation) || int8send(told.number) || uuid_send(told.stream_id)
+                || int4send(told.status::integer)
+            || int4send(told.count::integer) || int8send(told.acked) || int8send(
+                CASE told.status WHEN {status.ENDING} THEN told.lacks ELSE 0 END
+            ) || told.chain
+            || int4send(
+                octet_length(convert_to(told.destination, 'UTF8'))
+            ) || int4send(octet_length(convert_to(told.key, 'UTF8'))),
             ''::bytea ORDER BY told.nth
         ) FROM told), ''::bytea)
         || coalesce((SELECT string_agg(
             going.digest || int8send(going.size) || int8send(going.begins) || int4send(going.length::integer)
-            || int4send(octet_length(convert_to(going.message_id, 'UTF8'))) || int4send(going.header_length) || int4send(going.replayed::integer),
+            || int4send(
+                octet_length(convert_to(going.message_id, 'UTF8'))
+            ) || int4send(going.header_length) || int4send(going.replayed::integer),
             ''::bytea ORDER BY going.nth, going.number
         ) FROM going), ''::bytea)
         || coalesce((SELECT string_agg(
@@ -126,7 +146,8 @@ BEGIN
         ) FROM told), ''::bytea)
         || coalesce((SELECT string_agg(
             convert_to(one.message_id, 'UTF8') || one.header || CASE
-                WHEN going.length < going.size THEN substring(one.body, (going.begins + 1)::integer, going.length::integer) ELSE one.body
+                WHEN going.length < going.size
+                    THEN substring(one.body, (going.begins + 1)::integer, going.length::integer) ELSE one.body
             END, ''::bytea ORDER BY told.nth, one.number
         ) FROM told JOIN {schema}.link_messages AS one
             ON one.stream_id = told.stream_id AND one.number > told.acked AND one.number <= told.acked + told.count

@@ -1,5 +1,7 @@
 -- Note in both logs that a stream can't be made whole: an event of its group, and an entry in the operator log.
-CREATE OR REPLACE FUNCTION {schema}.link_note_restored(of_link integer, its_reason text, of_queue text, of_group text, its_details jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.link_note_restored(
+    of_link integer, its_reason text, of_queue text, of_group text, its_details jsonb
+) RETURNS void
 AS $function$
 DECLARE
     operation bigint;
@@ -13,7 +15,8 @@ BEGIN
     RETURNING operation_id INTO operation;
     INSERT INTO {schema}.events (queue_id, group_key, incarnation, kind, first, last, count, at, operation_id)
     SELECT place.queue_id, of_group, coalesce(known.incarnation, place.incarnation), 'restored',
-        CASE WHEN above < through THEN above + 1 END, CASE WHEN above < through THEN through END, greatest(1, through - above),
+        CASE WHEN above < through THEN above + 1 END, CASE WHEN above < through THEN through END,
+            greatest(1, through - above),
         clock_timestamp(), operation
     FROM {schema}.queues AS place
     LEFT JOIN {schema}.known_groups AS known ON known.queue_id = place.queue_id AND known.group_key = of_group

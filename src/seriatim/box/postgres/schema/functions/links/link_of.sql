@@ -1,3 +1,5 @@
+-- Return the link of a peer that speaks as the box that a frame names: of the key, or, where that is NULL, of the role
+-- that calls. NULL: there is none.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.link_of(sender uuid, of_public_key bytea) RETURNS integer
 RETURN (

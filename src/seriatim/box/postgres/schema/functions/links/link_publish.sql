@@ -1,4 +1,5 @@
--- Publish messages of a batch: each is routed to the queue of its stream only, in order. What came before, by its id, is not published again.
+-- Publish messages of a batch, in order: each is routed to the queue of its stream only. A message whose id came before
+-- isn't published again. Return the arrival, NULL: nothing was new. `flags`: 1 for a message that is sent again.
 -- is: auto plan, no seqscan, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_publish(
     of_link integer, frame bytea, heap bigint, names text[], queue_ids integer[], skipped bigint[], taken bigint[],
@@ -22,8 +23,12 @@ BEGIN
     INTO come
     FROM (
         SELECT told.stream, told.nth, told.size, told.flag,
-            convert_from(substring(frame, (heap + told.at + 1)::integer, told.id_length::integer), 'UTF8') AS message_id,
-            convert_from(substring(frame, (heap + told.at + told.id_length + 1)::integer, told.header_length::integer), 'UTF8') AS header,
+            convert_from(
+                substring(frame, (heap + told.at + 1)::integer, told.id_length::integer), 'UTF8'
+            ) AS message_id,
+            convert_from(
+                substring(frame, (heap + told.at + told.id_length + 1)::integer, told.header_length::integer), 'UTF8'
+            ) AS header,
             heap + told.at + told.id_length + told.header_length AS at
         FROM unnest(streams, places, sizes, id_lengths, header_lengths, flags, ats)
             WITH ORDINALITY AS told (stream, place, size, id_length, header_length, flag, at, nth)
@@ -41,7 +46,8 @@ BEGIN
             'link:' || (one.header::jsonb #>> '{sent_by,box}') || ':' || (one.header::jsonb ->> 'space') AS id_space
         FROM unnest(come.ids, come.headers) WITH ORDINALITY AS one (message_id, header, nth)
     ), first AS MATERIALIZED (
-        SELECT DISTINCT ON (given.message_id, given.id_space) given.* FROM given ORDER BY given.message_id, given.id_space, given.nth
+        SELECT DISTINCT ON (given.message_id, given.id_space) given.* FROM given
+        ORDER BY given.message_id, given.id_space, given.nth
     ), fresh AS (
         INSERT INTO {schema}.message_ids (message_id, id_space)
         SELECT first.message_id, first.id_space FROM first ORDER BY first.message_id, first.id_space
@@ -49,7 +55,8 @@ BEGIN
     )
     SELECT array_agg(one.stream ORDER BY one.nth) AS streams, array_agg(one.message_id ORDER BY one.nth) AS ids,
         array_agg(one.id_space ORDER BY one.nth) AS spaces, array_agg(one.header ORDER BY one.nth) AS headers,
-        array_agg(one.size ORDER BY one.nth) AS sizes, array_agg(one.flag ORDER BY one.nth) AS flags, array_agg(one.at ORDER BY one.nth) AS ats,
+        array_agg(one.size ORDER BY one.nth) AS sizes, array_agg(one.flag ORDER BY one.nth) AS flags,
+        array_agg(one.at ORDER BY one.nth) AS ats,
         count(*) AS count
     INTO come
     FROM (
@@ -68,7 +75,8 @@ BEGIN
     SET CONSTRAINTS {schema}.number_at_commit IMMEDIATE;
     PERFORM set_config('plan_cache_mode', 'force_generic_plan', TRUE);
     INSERT INTO {schema}.spool (
-        arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, parts, id_space
+        arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, parts,
+        id_space
     )
     SELECT arrival, one.nth - 1, one.message_id, one.fields ->> 'type', one.fields ->> 'content_type',
         one.fields -> 'context' || jsonb_build_object(
@@ -100,11 +108,15 @@ BEGIN
     PERFORM set_config('plan_cache_mode', {schema}.link_plans(cardinality(come.ids)), TRUE);
     WITH told AS (
         SELECT one.nth - 1 AS position, names[one.stream] AS queue, queue_ids[one.stream] AS queue_id,
-            one.header::jsonb -> 'through' ? own::text OR jsonb_array_length(one.header::jsonb -> 'through') > most_boxes AS circles
+            one.header::jsonb -> 'through' ? own::text
+                OR jsonb_array_length(one.header::jsonb -> 'through') > most_boxes AS circles
         FROM unnest(come.streams, come.headers) WITH ORDINALITY AS one (stream, header, nth)
     ), aside AS (
-        INSERT INTO {schema}.aside (entry_id, queue_id, disposition, reason, arrival_id, position, priority, subscription_ids)
-        SELECT nextval('{schema}.entry_ids'), told.queue_id, 'invalid', 'loop: it was in this box before, or went through more than {MOST_BOXES} boxes',
+        INSERT INTO {schema}.aside (
+            entry_id, queue_id, disposition, reason, arrival_id, position, priority, subscription_ids
+        )
+        SELECT nextval('{schema}.entry_ids'), told.queue_id, 'invalid',
+            'loop: it was in this box before, or went through more than {MOST_BOXES} boxes',
             arrival, told.position, 5, '{}'
         FROM told WHERE told.circles
     )

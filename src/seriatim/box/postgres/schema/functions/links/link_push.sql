@@ -1,4 +1,5 @@
--- The two doors of another box that has a role. Its question is remembered in the session: the answers come by the same one.
+-- Take a batch or answers of a box that has a role, and return what its door says. The question is that of this
+-- session's `link_fetch`.
 -- is: sql, definer
 CREATE OR REPLACE FUNCTION {schema}.link_push(frame bytea) RETURNS bytea
 RETURN {schema}.link_push_as(NULL, frame, nullif(current_setting('seriatim.link_question', TRUE), '')::uuid);

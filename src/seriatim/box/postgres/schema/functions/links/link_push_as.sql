@@ -1,5 +1,6 @@
--- The two doors, for whoever knows who calls. They take a frame and give one; nothing that a peer says makes them fail. What a peer isn't
--- granted is answered `gone`, whatever exists. NULL: the key isn't that of a peer. `of_token`: of the question that is answered.
+-- The door for batches and answers, of a caller whose key is known. It takes a frame and returns one; nothing that a
+-- peer says makes it fail. To a peer that isn't granted, whatever exists, everything is `gone`. NULL: the key isn't
+-- that of a peer. `of_token`: that of the question that is answered.
 -- is: no jit, lock timeout 2s, standard strings
 CREATE OR REPLACE FUNCTION {schema}.link_push_as(of_public_key bytea, frame bytea, of_token uuid) RETURNS bytea
 AS $function$

@@ -7,7 +7,8 @@ BEGIN
     END IF;
     IF NOT EXISTS (SELECT FROM {schema}.grants WHERE role = who) THEN
         EXECUTE format(
-            'REVOKE EXECUTE ON FUNCTION %s, %s, %s FROM %s', '{schema}.link_push(bytea)'::regprocedure, '{schema}.link_fetch(bytea)'::regprocedure,
+            'REVOKE EXECUTE ON FUNCTION %s, %s, %s FROM %s', '{schema}.link_push(bytea)'::regprocedure,
+            '{schema}.link_fetch(bytea)'::regprocedure,
             '{schema}.link_trace(bytea)'::regprocedure, who
         );
         EXECUTE format('REVOKE USAGE ON SCHEMA %s FROM %s', '{schema}'::regnamespace, who);

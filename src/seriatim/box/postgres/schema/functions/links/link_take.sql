@@ -1,4 +1,5 @@
--- Take a batch of the other box in, and answer it. What it changes is on disk when the answers leave, for that is after the commit.
+-- Take a batch of the other box in, and answer it. What it changes is on disk when the answers leave, because they
+-- leave after the commit.
 -- is: auto plan, no seqscan, nestloop, no jit
 CREATE OR REPLACE FUNCTION {schema}.link_take(of_link integer, frame bytea, OUT answers bytea, OUT messages bigint)
 AS $function$
@@ -35,26 +36,34 @@ BEGIN
     is_busy := NOT {schema}.link_lock(of_link, FALSE) OR disabled IS NOT NULL;
     base := 64 + 24 * head.ranges;
 
-    -- A plan for these values would have a copy of the frame for each time that it is named. Without a look at the arrays a nested loop seems cheap.
+    -- A plan for these values would have a copy of the frame for each time that it is named. Without a look at the
+    -- arrays a nested loop seems cheap.
     PERFORM set_config('plan_cache_mode', 'force_generic_plan', TRUE), set_config('enable_nestloop', 'off', TRUE);
     -- Its streams.
-    SELECT array_agg(one.incarnation ORDER BY one.nth) AS incarnations, array_agg(one.number ORDER BY one.nth) AS numbers,
+    SELECT array_agg(one.incarnation ORDER BY one.nth) AS incarnations,
+        array_agg(one.number ORDER BY one.nth) AS numbers,
         array_agg(one.begins ORDER BY one.nth) AS begins, array_agg(one.kind ORDER BY one.nth) AS kinds,
         array_agg(one.count ORDER BY one.nth) AS counts, array_agg(one.after ORDER BY one.nth) AS afters,
         array_agg(one.lacks ORDER BY one.nth) AS lacks, array_agg(one.chain ORDER BY one.nth) AS chains,
-        array_agg(one.name_length ORDER BY one.nth) AS name_lengths, array_agg(one.key_length ORDER BY one.nth) AS key_lengths,
-        array_agg(one.place::bigint ORDER BY one.nth) AS places, coalesce(sum(one.name_length + one.key_length), 0)::bigint AS bytes,
+        array_agg(one.name_length ORDER BY one.nth) AS name_lengths,
+        array_agg(one.key_length ORDER BY one.nth) AS key_lengths,
+        array_agg(one.place::bigint ORDER BY one.nth) AS places,
+        coalesce(sum(one.name_length + one.key_length), 0)::bigint AS bytes,
         coalesce(sum(one.count), 0)::bigint AS messages,
         count(DISTINCT (one.incarnation, one.number)) AS distinct_ones,
         bool_and(
-            one.incarnation BETWEEN 1 AND 9007199254740991 AND one.number BETWEEN 1 AND 9007199254740991 AND one.kind <= {batch.END}
-            AND one.count <= {WINDOW} AND (one.kind = {batch.MESSAGES} OR one.count = 0) AND one.after BETWEEN 0 AND 9007199254740991 - one.count
+            one.incarnation BETWEEN 1 AND 9007199254740991 AND one.number BETWEEN 1 AND 9007199254740991
+                AND one.kind <= {batch.END}
+            AND one.count <= {WINDOW} AND (one.kind = {batch.MESSAGES} OR one.count = 0)
+            AND one.after BETWEEN 0 AND 9007199254740991 - one.count
             AND one.lacks BETWEEN 0 AND CASE one.kind WHEN {batch.END} THEN one.after ELSE 0 END
             AND one.name_length BETWEEN 1 AND 512 AND one.key_length <= 1024
         ) AS are_right
     INTO stream
     FROM (
-        SELECT read.*, sum(read.name_length + read.key_length) OVER (ORDER BY read.nth) - read.name_length - read.key_length AS place
+        SELECT read.*,
+            sum(read.name_length + read.key_length) OVER (ORDER BY read.nth) - read.name_length
+                - read.key_length AS place
         FROM (
             SELECT nth, {schema}.link_u8(frame, at) AS incarnation, {schema}.link_u8(frame, at + 8) AS number,
                 sha256('seriatim stream'::bytea || substring(frame, (at + 17)::integer, 16)) AS begins,
@@ -65,7 +74,9 @@ BEGIN
             FROM generate_series(1, head.rows) AS nth CROSS JOIN LATERAL (SELECT base + 96 * (nth - 1) AS at) AS row
         ) AS read
     ) AS one;
-    PERFORM {schema}.link_check(stream.are_right IS NOT FALSE, 'a stream has numbers, a kind or lengths that none can have');
+    PERFORM {schema}.link_check(
+        stream.are_right IS NOT FALSE, 'a stream has numbers, a kind or lengths that none can have'
+    );
     PERFORM {schema}.link_check(stream.distinct_ones = head.rows, 'a stream is in a batch twice');
     PERFORM {schema}.link_check(
         stream.messages = head.messages, format('streams have %s messages, and %s came', stream.messages, head.messages)
@@ -75,16 +86,20 @@ BEGIN
     -- Its messages.
     SELECT array_agg(one.stream ORDER BY one.nth) AS streams, array_agg(one.place::bigint ORDER BY one.nth) AS places,
         array_agg(one.digest ORDER BY one.nth) AS digests, array_agg(one.size ORDER BY one.nth) AS sizes,
-        array_agg(one.id_length ORDER BY one.nth) AS id_lengths, array_agg(one.header_length ORDER BY one.nth) AS header_lengths,
+        array_agg(one.id_length ORDER BY one.nth) AS id_lengths,
+        array_agg(one.header_length ORDER BY one.nth) AS header_lengths,
         array_agg(one.flags ORDER BY one.nth) AS flags, array_agg(one.at::bigint ORDER BY one.nth) AS ats,
         coalesce(sum(one.part_length + one.id_length + one.header_length), 0)::bigint AS bytes,
         bool_and(
-            one.flags <= 1 AND one.id_length BETWEEN 1 AND 1024 AND one.header_length <= 1048576 AND one.size BETWEEN 0 AND 536870912
+            one.flags <= 1 AND one.id_length BETWEEN 1 AND 1024 AND one.header_length <= 1048576
+                AND one.size BETWEEN 0 AND 536870912
         ) AS are_right,
-        array_agg(one.part_from ORDER BY one.nth) AS part_froms, array_agg(one.part_length ORDER BY one.nth) AS part_lengths,
+        array_agg(one.part_from ORDER BY one.nth) AS part_froms,
+        array_agg(one.part_length ORDER BY one.nth) AS part_lengths,
         coalesce(bool_or(one.part_length < one.size), FALSE) AS has_parts,
         bool_and(
-            one.part_from BETWEEN 0 AND one.size AND one.part_from % fragment_bytes = 0 AND one.part_from + one.part_length <= one.size
+            one.part_from BETWEEN 0 AND one.size AND one.part_from % fragment_bytes = 0
+                AND one.part_from + one.part_length <= one.size
             AND (one.part_from + one.part_length = one.size OR one.part_length % fragment_bytes = 0)
             AND (one.part_length > 0 OR one.size = 0)
             AND (one.part_length = one.size OR stream.counts[one.stream] = 1)
@@ -110,31 +125,45 @@ BEGIN
         message.are_parts IS NOT FALSE, 'a part of a body isn''t made of fragments, or isn''t alone in its stream'
     );
     PERFORM {schema}.link_check(
-        heap + stream.bytes + message.bytes = octet_length(frame) - 32, 'the heap of a frame isn''t as long as its records tell'
+        heap + stream.bytes + message.bytes = octet_length(frame) - 32,
+        'the heap of a frame isn''t as long as its records tell'
     );
     heap := heap + stream.bytes;
-    SELECT array_agg(convert_from(substring(frame, (heap - stream.bytes + one.at + 1)::integer, one.name_length::integer), 'UTF8') ORDER BY one.nth) AS names,
+    SELECT array_agg(
+        convert_from(substring(frame, (heap - stream.bytes + one.at + 1)::integer, one.name_length::integer), 'UTF8')
+        ORDER BY one.nth
+    ) AS names,
         array_agg(convert_from(
-            substring(frame, (heap - stream.bytes + one.at + one.name_length + 1)::integer, one.key_length::integer), 'UTF8'
+            substring(frame, (heap - stream.bytes + one.at + one.name_length + 1)::integer, one.key_length::integer),
+            'UTF8'
         ) ORDER BY one.nth) AS keys
-    INTO note FROM unnest(stream.places, stream.name_lengths, stream.key_lengths) WITH ORDINALITY AS one (at, name_length, key_length, nth);
+    INTO note
+    FROM unnest(
+        stream.places, stream.name_lengths, stream.key_lengths
+    ) WITH ORDINALITY AS one (at, name_length, key_length, nth);
     PERFORM {schema}.link_check(bool_and(one.digest = sha256(
         int4send(one.header_length::integer)
         || substring(frame, (heap + one.at + one.id_length + 1)::integer, (one.header_length + one.size)::integer)
     )) IS NOT FALSE, 'the content of a message isn''t what its digest says')
-    FROM unnest(message.digests, message.sizes, message.id_lengths, message.header_lengths, message.ats, message.part_lengths)
+    FROM unnest(
+        message.digests, message.sizes, message.id_lengths, message.header_lengths, message.ats, message.part_lengths
+    )
         AS one (digest, size, id_length, header_length, at, part_length)
     WHERE one.part_length = one.size;
     SELECT {schema}.link_chains(
         array_agg(read.stream ORDER BY read.nth), array_agg(first.chain ORDER BY read.nth),
-        array_agg(convert_from(substring(frame, (heap + read.at + 1)::integer, read.id_length::integer), 'UTF8') ORDER BY read.nth),
+        array_agg(
+            convert_from(substring(frame, (heap + read.at + 1)::integer, read.id_length::integer), 'UTF8')
+            ORDER BY read.nth
+        ),
         array_agg(read.digest ORDER BY read.nth)
     ) INTO chains
     FROM unnest(message.streams, message.digests, message.id_lengths, message.ats)
         WITH ORDINALITY AS read (stream, digest, id_length, at, nth)
     JOIN unnest(stream.chains) WITH ORDINALITY AS first (chain, nth) ON first.nth = read.stream;
 
-    PERFORM set_config('plan_cache_mode', {schema}.link_plans(head.messages), TRUE), set_config('enable_nestloop', 'on', TRUE);
+    PERFORM set_config('plan_cache_mode', {schema}.link_plans(head.messages), TRUE),
+        set_config('enable_nestloop', 'on', TRUE);
 
     -- What is over for the sender, and not known as that here, is lost.
     IF NOT is_busy THEN
@@ -153,15 +182,19 @@ BEGIN
             ON CONFLICT (link_id, is_ours, incarnation) DO UPDATE SET
                 over = here.over + excluded.over, highest = greatest(here.highest, excluded.highest),
                 begins = CASE WHEN excluded.highest > here.highest THEN excluded.begins ELSE here.begins END;
-            DELETE FROM {schema}.link_streams_in AS one USING unnest(lost_incarnations, lost_numbers) AS gone (incarnation, numbers)
+            DELETE FROM {schema}.link_streams_in AS one
+            USING unnest(lost_incarnations, lost_numbers) AS gone (incarnation, numbers)
             WHERE one.link_id = of_link AND one.incarnation = gone.incarnation AND gone.numbers @> one.number;
             PERFORM {schema}.link_note_restored(
-                of_link, 'streams are over for the other box, and this one has no note of them: it seems to have gone back', NULL, NULL,
+                of_link,
+                'streams are over for the other box, and this one has no note of them: it seems to have gone back',
+                NULL, NULL,
                 jsonb_build_object('incarnations', lost_incarnations, 'streams', lost_numbers::text[])
             );
         END IF;
     END IF;
-    SELECT * INTO lost FROM {schema}.link_range_records(coalesce(lost_incarnations, '{}'), coalesce(lost_numbers, '{}'));
+    SELECT * INTO lost
+    FROM {schema}.link_range_records(coalesce(lost_incarnations, '{}'), coalesce(lost_numbers, '{}'));
 
     -- Fragments are kept, in order; the last one makes a message of them.
     whole := stream.counts;
@@ -169,11 +202,15 @@ BEGIN
     kept := array_fill(NULL::bigint, ARRAY[head.rows::integer]);
     IF message.has_parts THEN
         FOR part IN
-            SELECT each.nth, stream.incarnations[each.nth] AS incarnation, stream.numbers[each.nth] AS number, note.names[each.nth] AS name,
-                note.keys[each.nth] AS key, stream.begins[each.nth] AS begins, stream.afters[each.nth] AS after, told.size, told.part_from,
-                told.part_length, told.id_length, told.header_length, told.at, told.digest, stream.chains[each.nth] AS chain
+            SELECT each.nth, stream.incarnations[each.nth] AS incarnation, stream.numbers[each.nth] AS number,
+                note.names[each.nth] AS name,
+                note.keys[each.nth] AS key, stream.begins[each.nth] AS begins, stream.afters[each.nth] AS after,
+                told.size, told.part_from,
+                told.part_length, told.id_length, told.header_length, told.at, told.digest,
+                stream.chains[each.nth] AS chain
             FROM unnest(
-                message.streams, message.sizes, message.part_froms, message.part_lengths, message.id_lengths, message.header_lengths, message.ats,
+                message.streams, message.sizes, message.part_froms, message.part_lengths, message.id_lengths,
+                message.header_lengths, message.ats,
                 message.digests
             ) AS told (nth, size, part_from, part_length, id_length, header_length, at, digest)
             CROSS JOIN LATERAL (SELECT told.nth::integer AS nth) AS each
@@ -181,7 +218,8 @@ BEGIN
         LOOP
             whole[part.nth] := 0;
             kept[part.nth] := {schema}.link_keep_fragments(
-                of_link, frame, heap + part.at, part.incarnation, part.number, part.name, part.key, part.begins, part.after, part.chain, part.digest,
+                of_link, frame, heap + part.at, part.incarnation, part.number, part.name, part.key, part.begins,
+                part.after, part.chain, part.digest,
                 part.size, part.part_from, part.part_length, part.id_length, part.header_length,
                 NOT is_busy AND part.name = ANY (its_link.queues)
             );
@@ -211,14 +249,18 @@ BEGIN
     INTO fate
     FROM (
         SELECT told.*, verdict.* FROM (
-            SELECT each.*, place.queue_id, here.number IS NOT NULL AS is_known, place.definition ->> 'group' AS groups_by,
+            SELECT each.*, place.queue_id, here.number IS NOT NULL AS is_known,
+                place.definition ->> 'group' AS groups_by,
                 coalesce(here.received, 0) AS known_received, coalesce(here.chain, each.begins) AS chain,
                 coalesce(numbers.over @> each.number, FALSE) AS is_over, each.name = ANY (its_link.queues) AS allowed,
                 CASE
                     WHEN place.queue_id IS NULL THEN 0
                     WHEN limited.most IS NULL THEN {WINDOW}
                     ELSE limited.most - (
-                        SELECT count(*) FROM (SELECT FROM {schema}.entries WHERE queue_id = place.queue_id LIMIT limited.most) AS counted
+                        SELECT count(*)
+                        FROM (
+                            SELECT FROM {schema}.entries WHERE queue_id = place.queue_id LIMIT limited.most
+                        ) AS counted
                     ) - sum(each.count) OVER (PARTITION BY each.name ORDER BY each.nth) + each.count
                 END::bigint AS room,
                 coalesce(
@@ -226,7 +268,8 @@ BEGIN
                         = coalesce(here.chain, each.begins), FALSE
                 ) AS is_equal
             FROM unnest(
-                stream.incarnations, stream.numbers, stream.begins, stream.kinds, whole, stream.afters, stream.chains, note.names, fits, kept
+                stream.incarnations, stream.numbers, stream.begins, stream.kinds, whole, stream.afters, stream.chains,
+                note.names, fits, kept
             ) WITH ORDINALITY AS each (incarnation, number, begins, kind, count, after, told_chain, name, fits, kept, nth)
             LEFT JOIN {schema}.queues AS place ON place.queue = each.name
             LEFT JOIN LATERAL {schema}.whole_number(place.definition -> 'max_messages') AS limited (most) ON TRUE
@@ -238,34 +281,46 @@ BEGIN
                 ON there.stream = each.nth AND there.place = here.received - each.after
         ) AS told
         CROSS JOIN LATERAL {schema}.link_verdict(
-            told.known_received, told.is_over, told.allowed, is_busy, told.room, told.kind, told.after, told.count, told.is_equal, told.fits, told.kept IS NOT NULL AND told.count = 0
+            told.known_received, told.is_over, told.allowed, is_busy, told.room, told.kind, told.after, told.count,
+            told.is_equal, told.fits, told.kept IS NOT NULL AND told.count = 0
         ) AS verdict
     ) AS one;
-    -- Whole messages first, all at once. What can't be stored is the fault of its stream: then each stream is a savepoint.
+    -- Whole messages first, all at once. What can't be stored is the fault of its stream: then each stream is a
+    -- savepoint.
     parted := ARRAY(
-        SELECT CASE WHEN one.kept IS NULL THEN one.taken ELSE 0 END FROM unnest(fate.taken, kept) WITH ORDINALITY AS one (taken, kept, nth)
+        SELECT CASE WHEN one.kept IS NULL THEN one.taken ELSE 0 END
+        FROM unnest(fate.taken, kept) WITH ORDINALITY AS one (taken, kept, nth)
         ORDER BY one.nth
     );
     IF 0 < ANY (parted) THEN
         BEGIN
             PERFORM {schema}.link_publish(
-                of_link, frame, heap, note.names, fate.queue_ids, fate.skipped, parted, message.streams, message.places, message.sizes,
+                of_link, frame, heap, note.names, fate.queue_ids, fate.skipped, parted, message.streams, message.places,
+                message.sizes,
                 message.id_lengths, message.header_lengths, message.flags, message.ats
             );
         EXCEPTION WHEN SQLSTATE 'SQ004' OR data_exception THEN
-            FOR faulty IN SELECT one.nth FROM unnest(parted) WITH ORDINALITY AS one (taken, nth) WHERE one.taken > 0 ORDER BY one.nth LOOP
+            FOR faulty IN
+                SELECT one.nth FROM unnest(parted) WITH ORDINALITY AS one (taken, nth)
+                WHERE one.taken > 0 ORDER BY one.nth
+            LOOP
                 BEGIN
                     PERFORM {schema}.link_publish(
-                        of_link, frame, heap, note.names, fate.queue_ids, fate.skipped, parted, of_one.streams, of_one.places, of_one.sizes,
+                        of_link, frame, heap, note.names, fate.queue_ids, fate.skipped, parted, of_one.streams,
+                        of_one.places, of_one.sizes,
                         of_one.id_lengths, of_one.header_lengths, of_one.flags, of_one.ats
                     )
                     FROM (
-                        SELECT array_agg(one.stream ORDER BY one.at) AS streams, array_agg(one.place ORDER BY one.at) AS places,
-                            array_agg(one.size ORDER BY one.at) AS sizes, array_agg(one.id_length ORDER BY one.at) AS id_lengths,
-                            array_agg(one.header_length ORDER BY one.at) AS header_lengths, array_agg(one.flag ORDER BY one.at) AS flags,
+                        SELECT array_agg(one.stream ORDER BY one.at) AS streams,
+                            array_agg(one.place ORDER BY one.at) AS places,
+                            array_agg(one.size ORDER BY one.at) AS sizes,
+                            array_agg(one.id_length ORDER BY one.at) AS id_lengths,
+                            array_agg(one.header_length ORDER BY one.at) AS header_lengths,
+                            array_agg(one.flag ORDER BY one.at) AS flags,
                             array_agg(one.at ORDER BY one.at) AS ats
                         FROM unnest(
-                            message.streams, message.places, message.sizes, message.id_lengths, message.header_lengths, message.flags, message.ats
+                            message.streams, message.places, message.sizes, message.id_lengths, message.header_lengths,
+                            message.flags, message.ats
                         ) AS one (stream, place, size, id_length, header_length, flag, at)
                         WHERE one.stream = faulty
                     ) AS of_one;
@@ -282,9 +337,13 @@ BEGIN
     IF message.has_parts THEN
         FOR part IN
             SELECT told.nth, told.size, told.id_length, told.header_length, told.flags, here.*
-            FROM unnest(message.streams, message.sizes, message.part_lengths, message.id_lengths, message.header_lengths, message.flags)
+            FROM unnest(
+                message.streams, message.sizes, message.part_lengths, message.id_lengths, message.header_lengths,
+                message.flags
+            )
                 AS told (nth, size, part_length, id_length, header_length, flags)
-            JOIN {schema}.link_streams_in AS here ON here.link_id = of_link AND here.incarnation = stream.incarnations[told.nth]
+            JOIN {schema}.link_streams_in AS here
+                ON here.link_id = of_link AND here.incarnation = stream.incarnations[told.nth]
                 AND here.number = stream.numbers[told.nth]
             WHERE told.part_length < told.size AND fate.taken[told.nth] = 1
         LOOP
@@ -292,12 +351,15 @@ BEGIN
             BEGIN
                 -- A frame without its body: that comes from the fragments.
                 arrived := {schema}.link_publish(
-                    of_link, convert_to(part.part_id, 'UTF8') || part.part_header, 0, note.names, fate.queue_ids, fate.skipped, fate.taken, ARRAY[part.nth], ARRAY[1::bigint],
+                    of_link, convert_to(part.part_id, 'UTF8') || part.part_header, 0, note.names, fate.queue_ids,
+                    fate.skipped, fate.taken, ARRAY[part.nth], ARRAY[1::bigint],
                     ARRAY[part.size],
                     ARRAY[part.id_length], ARRAY[part.header_length], ARRAY[part.flags], ARRAY[0::bigint]
                 );
                 IF arrived IS NOT NULL THEN
-                    PERFORM {schema}.link_store_fragments(arrived, of_link, part.incarnation, part.number, part.part_header, part.size);
+                    PERFORM {schema}.link_store_fragments(
+                        arrived, of_link, part.incarnation, part.number, part.part_header, part.size
+                    );
                 END IF;
                 DELETE FROM {schema}.link_fragments AS one
                 WHERE one.link_id = of_link AND one.incarnation = part.incarnation AND one.number = part.number;
@@ -318,32 +380,43 @@ BEGIN
             ON each.taken > 0 AND there.stream = each.nth AND there.place = each.skipped + each.taken
         ORDER BY each.nth
     );
-    INSERT INTO {schema}.link_streams_in AS here (link_id, incarnation, number, destination, key, begins, received, chain)
+    INSERT INTO {schema}.link_streams_in AS here (
+        link_id, incarnation, number, destination, key, begins, received, chain
+    )
     SELECT of_link, one.incarnation, one.number, one.name, one.key, one.begins, one.received, one.chain
     FROM unnest(
-        stream.incarnations, stream.numbers, note.names, note.keys, stream.begins, fate.received, now_at, fate.taken, fate.ends
+        stream.incarnations, stream.numbers, note.names, note.keys, stream.begins, fate.received, now_at, fate.taken,
+        fate.ends
     ) AS one (incarnation, number, name, key, begins, received, chain, taken, ends)
     WHERE one.taken > 0 AND NOT one.ends
     ON CONFLICT (link_id, incarnation, number) DO UPDATE SET
-        received = excluded.received, chain = excluded.chain, last_used = now(), part_id = NULL, part_header = NULL, part_digest = NULL,
+        received = excluded.received, chain = excluded.chain, last_used = now(), part_id = NULL, part_header = NULL,
+        part_digest = NULL,
         part_size = NULL;
     INSERT INTO {schema}.link_numbers AS here (link_id, is_ours, incarnation, highest, begins, over)
     SELECT of_link, FALSE, one.incarnation, max(one.number), (array_agg(one.begins ORDER BY one.number DESC))[1],
         coalesce(range_agg(int8range(one.number, one.number, '[]')) FILTER (WHERE one.ends), '{}')
-    FROM unnest(stream.incarnations, stream.numbers, stream.begins, fate.taken, fate.ends) AS one (incarnation, number, begins, taken, ends)
+    FROM unnest(
+        stream.incarnations, stream.numbers, stream.begins, fate.taken, fate.ends
+    ) AS one (incarnation, number, begins, taken, ends)
     WHERE one.taken > 0 OR one.ends
     GROUP BY one.incarnation
     ON CONFLICT (link_id, is_ours, incarnation) DO UPDATE SET
         over = here.over + excluded.over, highest = greatest(here.highest, excluded.highest),
         begins = CASE WHEN excluded.highest > here.highest THEN excluded.begins ELSE here.begins END;
-    DELETE FROM {schema}.link_streams_in AS here USING unnest(stream.incarnations, stream.numbers, fate.ends) AS one (incarnation, number, ends)
+    DELETE FROM {schema}.link_streams_in AS here
+    USING unnest(stream.incarnations, stream.numbers, fate.ends) AS one (incarnation, number, ends)
     WHERE one.ends AND here.link_id = of_link AND here.incarnation = one.incarnation AND here.number = one.number;
     PERFORM {schema}.link_note_restored(
         of_link, 'the other box ends a stream that can''t be made whole', one.name, nullif(one.key, ''), jsonb_build_object(
-            'incarnation', one.incarnation, 'stream', one.number, 'lacks_above', least(one.known_received, one.lacks), 'through', one.after
+            'incarnation', one.incarnation, 'stream', one.number, 'lacks_above', least(one.known_received, one.lacks),
+            'through', one.after
         )
     )
-    FROM unnest(stream.incarnations, stream.numbers, note.names, note.keys, fate.events, fate.known_received, stream.lacks, stream.afters)
+    FROM unnest(
+        stream.incarnations, stream.numbers, note.names, note.keys, fate.events, fate.known_received, stream.lacks,
+        stream.afters
+    )
         AS one (incarnation, number, name, key, event, known_received, lacks, after)
     WHERE one.event;
     -- So that the transaction has a commit which flushes the log.
@@ -351,17 +424,24 @@ BEGIN
         replayed = replayed + coalesce((SELECT count(*) FROM unnest(message.flags) AS flag WHERE flag = 1), 0)
     WHERE link_id = of_link AND NOT is_busy AND (messages > 0 OR head.rows > 0 OR lost_incarnations IS NOT NULL);
 
-    answers := {schema}.link_frame(2, head.sender, lost.how_many, head.rows, told.highest, 0, lost.records || told.answers || told.records || told.reasons)
+    answers := {schema}.link_frame(
+        2, head.sender, lost.how_many, head.rows, told.highest, 0,
+        lost.records || told.answers || told.records || told.reasons
+    )
     FROM (
         SELECT (
             SELECT count(*) FROM {schema}.link_numbers AS known WHERE known.link_id = of_link AND NOT known.is_ours
         ) AS highest, coalesce((
-            SELECT string_agg(int8send(known.incarnation) || int8send(known.highest) || known.begins, ''::bytea ORDER BY known.incarnation)
+            SELECT string_agg(
+                int8send(known.incarnation) || int8send(known.highest) || known.begins, ''::bytea
+                ORDER BY known.incarnation
+            )
             FROM {schema}.link_numbers AS known WHERE known.link_id = of_link AND NOT known.is_ours
         ), ''::bytea) AS records, coalesce((
             SELECT string_agg(
                 int8send(one.incarnation) || int8send(one.number) || int4send(one.answer) || int4send(CASE
-                    WHEN one.answer <> {answer.WAIT} THEN 0 WHEN one.reason = 'busy' THEN 1000 WHEN one.reason ^@ 'the queue' THEN 5000 ELSE 30000
+                    WHEN one.answer <> {answer.WAIT}
+                        THEN 0 WHEN one.reason = 'busy' THEN 1000 WHEN one.reason ^@ 'the queue' THEN 5000 ELSE 30000
                 END) || int8send(one.received)
                 || int4send(CASE WHEN one.answer = {answer.MISSING} THEN one.kept::integer ELSE 0 END)
                 || int4send(octet_length(convert_to(left(one.reason, 250), 'UTF8'))) || one.chain,

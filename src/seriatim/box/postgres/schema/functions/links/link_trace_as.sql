@@ -1,4 +1,5 @@
--- The door, for whoever knows who calls. A peer that isn't granted it gets the same answer whatever it asks. NULL: the key isn't that of a peer.
+-- The door, for whoever knows who calls. A peer that isn't granted it gets the same answer whatever it asks. NULL: the
+-- key isn't that of a peer.
 -- is: no jit, lock timeout 2s, standard strings
 CREATE OR REPLACE FUNCTION {schema}.link_trace_as(of_public_key bytea, frame bytea) RETURNS bytea
 AS $function$

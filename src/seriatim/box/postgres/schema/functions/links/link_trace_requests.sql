@@ -9,7 +9,9 @@ DECLARE
 BEGIN
     RETURN QUERY SELECT one.link, one.definition::text, one.peer, {schema}.link_frame(
         5, one.peer, 0, 1, 0, 0, uuid_send(asked.home) || int4send(octet_length(convert_to(its_id, 'UTF8')))
-            || int4send(octet_length(convert_to(asked.space, 'UTF8'))) || convert_to(its_id, 'UTF8') || convert_to(asked.space, 'UTF8')
+            || int4send(
+                octet_length(convert_to(asked.space, 'UTF8'))
+            ) || convert_to(its_id, 'UTF8') || convert_to(asked.space, 'UTF8')
     )
     FROM {schema}.message_ids AS known
     CROSS JOIN LATERAL (

@@ -1,7 +1,8 @@
 -- What becomes of a batch: `received` of kernel/streams.py, for one stream.
 -- is: immutable
 CREATE OR REPLACE FUNCTION {schema}.link_verdict(
-    known_received bigint, is_over boolean, allowed boolean, busy boolean, room bigint, kind bigint, after bigint, count bigint,
+    known_received bigint, is_over boolean, allowed boolean, busy boolean, room bigint, kind bigint, after bigint,
+    count bigint,
     is_equal boolean, fits boolean, incomplete boolean,
     OUT answer integer, OUT received bigint, OUT skipped bigint, OUT taken bigint, OUT ends boolean, OUT event boolean
 )

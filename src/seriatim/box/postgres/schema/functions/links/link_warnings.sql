@@ -9,7 +9,8 @@ RETURN ARRAY(
     FROM {schema}.links AS one
     CROSS JOIN LATERAL jsonb_each_text(one.far_groups) AS told
     JOIN {schema}.queues AS place ON place.queue_id = told.key::integer
-    WHERE one.link_id = of_link AND place.definition ->> 'at' = one.link AND place.definition #>> '{policy,name}' <> 'unordered'
+    WHERE one.link_id = of_link AND place.definition ->> 'at' = one.link
+        AND place.definition #>> '{policy,name}' <> 'unordered'
         AND place.definition ->> 'group' <> told.value
     ORDER BY place.queue
 );

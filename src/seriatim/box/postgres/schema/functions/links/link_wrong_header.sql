@@ -16,8 +16,10 @@ BEGIN
     ELSIF jsonb_typeof(ticket) <> 'object' OR NOT ticket ?& '{box,queue,location,epoch,number}'
         OR ticket - '{box,queue,location,epoch,number}'::text[] <> '{}' THEN
         RETURN 'has other names in sent_by than the protocol says';
-    ELSIF jsonb_typeof(ticket -> 'queue') <> 'string' OR ticket ->> 'queue' = '' OR jsonb_typeof(ticket -> 'location') <> 'string'
-        OR ticket ->> 'location' = '' OR jsonb_typeof(ticket -> 'epoch') <> 'number' OR ticket ->> 'epoch' !~ '^\d{1,18}$'
+    ELSIF jsonb_typeof(ticket -> 'queue') <> 'string' OR ticket ->> 'queue' = ''
+        OR jsonb_typeof(ticket -> 'location') <> 'string'
+        OR ticket ->> 'location' = '' OR jsonb_typeof(ticket -> 'epoch') <> 'number'
+        OR ticket ->> 'epoch' !~ '^\d{1,18}$'
         OR jsonb_typeof(ticket -> 'number') <> 'number' OR ticket ->> 'number' !~ '^\d{1,18}$' THEN
         RETURN 'has a sent_by that is no ticket';
     ELSIF jsonb_typeof(fields -> 'type') <> 'string' OR jsonb_typeof(fields -> 'content_type') NOT IN ('string', 'null')
@@ -26,7 +28,9 @@ BEGIN
     ELSIF jsonb_typeof(fields -> 'through') <> 'array' OR jsonb_array_length(fields -> 'through') = 0
         OR EXISTS (
             SELECT FROM jsonb_array_elements(fields -> 'through') AS box
-            WHERE (jsonb_typeof(box) = 'string' AND box #>> '{}' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$') IS NOT TRUE
+            WHERE (
+                jsonb_typeof(box) = 'string' AND box #>> '{}' ~ '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$'
+            ) IS NOT TRUE
         ) OR fields #> '{through,0}' <> coalesce(ticket -> 'box', 'null') THEN
         RETURN 'names no boxes that it went through, its home first';
     ELSIF jsonb_typeof(fields -> 'parts') <> 'array' OR EXISTS (
@@ -35,7 +39,10 @@ BEGIN
             jsonb_typeof(part) = 'object' AND part ?& '{name,content_type,size}'
             AND part - '{name,content_type,size}'::text[] = '{}' AND jsonb_typeof(part -> 'name') = 'string'
             AND length(part ->> 'name') BETWEEN 1 AND 256
-            AND (part -> 'content_type' = 'null' OR jsonb_typeof(part -> 'content_type') = 'string' AND part ->> 'content_type' <> '')
+            AND (
+                part -> 'content_type' = 'null' OR jsonb_typeof(part -> 'content_type') = 'string'
+                    AND part ->> 'content_type' <> ''
+            )
             AND jsonb_typeof(part -> 'size') = 'number' AND part ->> 'size' ~ '^\d{1,9}$'
         ) IS NOT TRUE
     ) THEN
@@ -47,7 +54,8 @@ BEGIN
         RETURN 'has parts that are larger than the message, or have one name';
     END IF;
     RETURN {schema}.wrong_message(
-        message_id, fields ->> 'type', 'link', fields ->> 'content_type', fields -> 'context', fields -> 'property_types', ''
+        message_id, fields ->> 'type', 'link', fields ->> 'content_type', fields -> 'context',
+        fields -> 'property_types', ''
     );
 END
 $function$;

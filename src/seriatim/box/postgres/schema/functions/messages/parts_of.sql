@@ -1,4 +1,5 @@
--- The parts of the messages of some entries.
+-- Return the parts of the messages of some entries, in the order of the entries and of the parts. The caller needs the
+-- right to read them.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.parts_of(of_queue integer, of_entries bigint[])
 RETURNS TABLE (entry_id bigint, name text, content_type text, body bytea)

@@ -1,6 +1,6 @@
--- Begin the next incarnation of a group, which the caller has locked: the messages of its present count are taken back from
--- those that were set aside, as held messages before all others, in order of arrival; answers how many. The kernel then
--- judges them from the start.
+-- Begin the next incarnation of a group: take the messages of its present count back from those that were set aside, as
+-- held messages before all others, in order of arrival. The kernel then judges them from the start. Return how many
+-- there are. The caller has the lock of the group.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.bring_back(of_queue integer, of_group text) RETURNS bigint
 AS $function$
@@ -22,7 +22,8 @@ BEGIN
         DELETE FROM {schema}.aside AS one USING chosen WHERE one.entry_id = chosen.entry_id RETURNING one.*
     ), entered AS (
         INSERT INTO {schema}.entries (
-            gate_id, origin_group, origin_number, entry_id, queue_id, group_key, status, rank, arrival_id, position, sequence, size, priority,
+            gate_id, origin_group, origin_number, entry_id, queue_id, group_key, status, rank, arrival_id, position,
+            sequence, size, priority,
             subscription_ids, attempt, late, waits, arrival, arrived_us
         )
         SELECT
@@ -42,7 +43,8 @@ BEGIN
     INTO moved FROM gone;
     UPDATE {schema}.known_groups AS known SET
         incarnation = known.incarnation + 1,
-        decided[{decided.LATE}] = known.decided[{decided.LATE}] - moved.late, decided[{decided.DUPLICATE}] = known.decided[{decided.DUPLICATE}] - moved.duplicate,
+        decided[{decided.LATE}] = known.decided[{decided.LATE}] - moved.late,
+        decided[{decided.DUPLICATE}] = known.decided[{decided.DUPLICATE}] - moved.duplicate,
         decided[{decided.INVALID}] = known.decided[{decided.INVALID}] - moved.invalid
     WHERE known.queue_id = of_queue AND known.group_key = of_group;
     RETURN moved.messages;

@@ -1,7 +1,8 @@
--- Forget groups of a queue that were idle since before a moment, from a key on, in steps of so many: they leave no row,
--- and one that comes again begins in a higher incarnation. Those that somebody has, or that have anything to wait for, that
--- an operator or a fault has stopped, or whose instance runs, stay. Answers how many, and behind which key it goes on;
--- NULL: that was all.
+-- Forget groups of a queue that have been idle since before a moment: look at `how_many` of them behind the key
+-- `after_key`. They leave no row, and a group that comes again begins in a higher incarnation. Those stay that somebody
+-- has, that have something to wait for, that an operator or a fault has stopped, or whose instance runs. The groups of
+-- a gate go with those of its origin queue, and not by themselves. Return how many were forgotten, and behind which key
+-- to go on; NULL: that was all.
 CREATE OR REPLACE FUNCTION {schema}.forget_expired(
     of_queue integer, before timestamptz, after_key text, how_many integer, OUT forgotten bigint, OUT through text
 )

@@ -1,5 +1,5 @@
--- Write down which messages of one group were put back, a row for each; answers, by their entries, with the numbers of the
--- rows and with what each is now. `why` and `since` are of the row in `aside`, which is gone now.
+-- Write down which messages of one group were put back, a row for each; answers, by their entries, with the numbers of
+-- the rows and with what each is now. `why` and `since` are of the row in `aside`, which is gone now.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.log_requeue(
     its_actor text, its_reason text, of_queue integer, of_group text, of_entries bigint[], its_dispositions text[],
@@ -16,7 +16,8 @@ BEGIN
     WITH moved AS (
         SELECT
             goes.*, coalesce(entry.status, refused.disposition) AS now,
-            coalesce(entry.arrival_id, refused.arrival_id) AS arrival_id, coalesce(entry.position, refused.position) AS position
+            coalesce(entry.arrival_id, refused.arrival_id) AS arrival_id,
+            coalesce(entry.position, refused.position) AS position
         FROM unnest(
             of_entries, its_dispositions, its_places, its_reasons, aside_times
         ) WITH ORDINALITY AS goes (entry_id, status, place, why, since, nth)
@@ -27,7 +28,8 @@ BEGIN
         SELECT
             its_actor, 'requeue', its_queue, of_group, its_reason,
             jsonb_build_object(
-                'entry_id', moved.entry_id, 'message_id', stored.message_id, 'status', moved.status, 'place', moved.place,
+                'entry_id', moved.entry_id, 'message_id', stored.message_id, 'status', moved.status, 'place',
+                moved.place,
                 'why', moved.why, 'since', moved.since
             )
         FROM moved JOIN {schema}.spool AS stored USING (arrival_id, position)

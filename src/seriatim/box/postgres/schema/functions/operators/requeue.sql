@@ -1,7 +1,11 @@
--- Put back what was set aside; as before, but for the place at the next gate of what a gate had released.
+-- Put messages back that were set aside, with the statuses and ordinals that the kernel gives, and count them back in
+-- the group. Each is on the way to its gate again; what a gate had released has its place at the next one.
+-- `to_the_end`: the message leaves as a new one, behind all others. Return how many were put back. The caller has the
+-- lock of the group.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.requeue(
-    of_queue integer, of_group text, of_entries bigint[], its_statuses text[], its_ordinals bigint[], to_the_end boolean[]
+    of_queue integer, of_group text, of_entries bigint[], its_statuses text[], its_ordinals bigint[],
+    to_the_end boolean[]
 ) RETURNS bigint
 AS $function$
 DECLARE
@@ -14,7 +18,8 @@ BEGIN
         RETURNING one.*, goes.status AS its_status, goes.ordinal AS its_ordinal, goes.late AS to_the_end
     ), entered AS (
         INSERT INTO {schema}.entries (
-            gate_id, origin_group, origin_number, entry_id, queue_id, group_key, status, rank, arrival_id, position, sequence, size, priority,
+            gate_id, origin_group, origin_number, entry_id, queue_id, group_key, status, rank, arrival_id, position,
+            sequence, size, priority,
             subscription_ids, ordinal, late, attempt, arrived_us
         )
         SELECT
@@ -24,7 +29,8 @@ BEGIN
             gone.arrival_id, gone.position, gone.sequence, gone.size, gone.priority, gone.subscription_ids,
             gone.its_ordinal, gone.to_the_end OR gone.late, gone.attempt, {schema}.now_us()
         FROM gone JOIN {schema}.spool AS stored USING (arrival_id, position)
-        LEFT JOIN LATERAL {schema}.place_at_gate(gone.queue_id, stored.context, gone.its_status = 'queued') AS way ON TRUE
+        LEFT JOIN LATERAL {schema}.place_at_gate(gone.queue_id, stored.context, gone.its_status = 'queued') AS way
+            ON TRUE
     )
     SELECT
         count(*) AS messages,

@@ -1,7 +1,8 @@
 -- `requeue`, for operators.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.requeue_entries(
-    of_queue integer, of_group text, of_entries bigint[], its_statuses text[], its_ordinals bigint[], to_the_end boolean[]
+    of_queue integer, of_group text, of_entries bigint[], its_statuses text[], its_ordinals bigint[],
+    to_the_end boolean[]
 ) RETURNS bigint
 AS $function$
 BEGIN

@@ -1,4 +1,6 @@
--- See 0053. A message that was postponed can be handed out at once, too, and in a queue without a gate.
+-- Hand messages of an `Unordered` queue out again from now on: those that are faulted, wait for their next attempt, or
+-- were postponed. Return their entries; messages that are none of these, or that another process has in hand, are left
+-- out.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.retry_messages(of_queue integer, of_entries bigint[]) RETURNS bigint[]
 AS $function$

@@ -1,5 +1,5 @@
--- Note what became of groups of an operation that the caller has claimed; of one without a result that it is acted on by itself. Where none
--- is left, the operation ends. Each group gets its result once.
+-- Note what became of groups of an operation that the caller has claimed; of one without a result that it is acted on
+-- by itself. Where none is left, the operation ends. Each group gets its result once.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.settle_bulk(
     of_bulk bigint, of_queue integer, of_groups text[], its_results text[], its_whys text[], of_operations bigint[]
@@ -11,9 +11,11 @@ BEGIN
     ));
     WITH settled AS (
         UPDATE {schema}.bulk_groups AS one
-        SET result = told.result, why = told.why, operation_id = told.operation_id, alone = one.alone OR told.result IS NULL
+        SET result = told.result, why = told.why, operation_id = told.operation_id, alone = one.alone
+            OR told.result IS NULL
         FROM unnest(of_groups, its_results, its_whys, of_operations) AS told (group_key, result, why, operation_id)
-        WHERE one.bulk_id = of_bulk AND one.queue_id = of_queue AND one.group_key = told.group_key AND one.result IS NULL
+        WHERE one.bulk_id = of_bulk AND one.queue_id = of_queue AND one.group_key = told.group_key
+            AND one.result IS NULL
         RETURNING one.result
     )
     UPDATE {schema}.bulk_operations AS one SET

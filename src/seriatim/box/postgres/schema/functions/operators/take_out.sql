@@ -1,5 +1,5 @@
--- Set messages aside as dead that wait in a queue without groups; answers with the entries of those that it took: what a
--- receiver has in hand is left out.
+-- Set messages aside as dead that wait in a queue without groups. Return the entries of those that were set aside;
+-- messages that a receiver has in hand are left out.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.take_out(of_queue integer, of_entries bigint[], why text) RETURNS bigint[]
 AS $function$

@@ -1,6 +1,6 @@
 -- Make a queue a pipeline's own. Answers with the pipeline that has it, where it is another one's; with nothing where a
--- reader that isn't new is known no more. One that has never had a batch worked on makes way for a new one; one that has
--- does only for somebody who says so. What it had in hand and hadn't finished is the first that the new one gets.
+-- reader that isn't new is known no more. One that has never had a batch worked on makes way for a new one; one that
+-- has does only for somebody who says so. What it had in hand and hadn't finished is the first that the new one gets.
 CREATE OR REPLACE FUNCTION {schema}.claim_queue(
     of_queue integer, by_reader text, by_pipeline text, is_new boolean, takes_over boolean
 ) RETURNS text

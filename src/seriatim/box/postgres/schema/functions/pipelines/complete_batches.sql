@@ -1,5 +1,8 @@
--- What a pipeline has worked on is done, through a batch. Those before it go; this one stays until the next is worked on.
-CREATE OR REPLACE FUNCTION {schema}.complete_batches(of_queue integer, by_reader text, through bigint, keep text) RETURNS boolean
+-- What a pipeline has worked on is done, through a batch. Those before it go; this one stays until the next is worked
+-- on.
+CREATE OR REPLACE FUNCTION {schema}.complete_batches(
+    of_queue integer, by_reader text, through bigint, keep text
+) RETURNS boolean
 AS $function$
 BEGIN
     UPDATE {schema}.readers SET done = least(greatest(done, through), batch)

@@ -1,4 +1,5 @@
--- Find the staged messages that the initiator of a dialog may not send under a contract. The caller holds the definitions.
+-- Find the staged messages that the initiator of a dialog may not send under a contract. The caller holds the
+-- definitions.
 -- is: sql
 CREATE OR REPLACE FUNCTION {schema}.judge_sends(of_parts bigint[], by_contract text) RETURNS void
 AS $function$

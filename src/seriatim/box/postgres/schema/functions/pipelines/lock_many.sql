@@ -1,6 +1,6 @@
--- Lock many groups of a queue that have something to do, at most `how_many`: those of lowest rank first, as far as a look
--- at so many entries tells. What somebody else has is left out. Nobody but operators competes with a pipeline for its
--- groups, so none is looked at again under its lock: a turn that finds nothing does nothing.
+-- Lock many groups of a queue that have something to do, at most `how_many`: those of lowest rank first, as far as a
+-- look at so many entries tells. What somebody else has is left out. Nobody but operators competes with a pipeline for
+-- its groups, so none is looked at again under its lock: a turn that finds nothing does nothing.
 -- is: generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.lock_many(of_queue integer, how_many integer, now_us bigint) RETURNS text[]
 AS $function$

@@ -1,10 +1,11 @@
--- Take the staged parts of a batch in, in their order, as one publishing. The caller holds the definitions by which
--- they were routed, and the writer's row. Messages that were published before are left out, unless they `repeat`: one
--- message of a pipeline may go to several queues. Answers with how many are taken in. Bodies are read where
--- they are written into the spool; all else goes by what was numbered.
+-- Take the staged parts of a batch in, in their order, as one publishing. Messages that were published before are left
+-- out, unless they `repeat`: one message of a pipeline may go to several queues. Return how many are taken in. The
+-- caller holds the definitions by which they were routed, and has locked the row of its writer.
+--
+-- Bodies are read only where they are written into the spool. No statistics say how many rows a part has, and a batch
+-- that the planner takes for one row would be compared with itself row by row: hence no nested loops.
 -- is: no nestloop
 CREATE OR REPLACE FUNCTION {schema}.merge_parts(of_parts bigint[], repeat boolean) RETURNS bigint
--- How many rows a part has no statistics say: a batch that is taken for one row would be compared with itself row by row.
 AS $function$
 DECLARE
     moment_us bigint := {schema}.now_us();
@@ -13,7 +14,8 @@ DECLARE
     numbered_queues integer[];
 BEGIN
     WITH staged AS MATERIALIZED (
-        SELECT message.part_id, message.place, message.message_id, message.location, message.destinations, message.problem,
+        SELECT message.part_id, message.place, message.message_id, message.location, message.destinations,
+            message.problem,
             row_number() OVER (ORDER BY part.at, message.place) AS number,
             CASE WHEN repeat THEN 1
                 ELSE row_number() OVER (PARTITION BY message.message_id ORDER BY part.at, message.place) END AS copy

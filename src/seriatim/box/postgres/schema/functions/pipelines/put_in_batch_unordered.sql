@@ -1,10 +1,13 @@
 -- Put into a reader's next batch the next messages of a queue without order. Answers with how many.
 -- is: generic plan
-CREATE OR REPLACE FUNCTION {schema}.put_in_batch_unordered(of_queue integer, in_batch bigint, at_most bigint) RETURNS bigint
+CREATE OR REPLACE FUNCTION {schema}.put_in_batch_unordered(
+    of_queue integer, in_batch bigint, at_most bigint
+) RETURNS bigint
 AS $function$
 DECLARE
     stopped integer[] := (
-        SELECT array_agg(subscription_id) FROM {schema}.known_subscriptions WHERE queue_id = of_queue AND state <> 'started'
+        SELECT array_agg(subscription_id) FROM {schema}.known_subscriptions
+        WHERE queue_id = of_queue AND state <> 'started'
     );
     taken bigint;
 BEGIN

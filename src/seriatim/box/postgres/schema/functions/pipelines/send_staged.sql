@@ -1,6 +1,6 @@
--- Send what is staged for the next keys of a batch, at most so many, each key's messages in order in a dialog of its own.
--- A dialog that takes no messages any more, or was begun between others, is replaced by a new one. Answers with how many
--- keys these were, and how many messages. The caller holds the definitions and the writer's row.
+-- Send what is staged for the next keys of a batch, at most so many, each key's messages in order in a dialog of its
+-- own. A dialog that takes no messages any more, or was begun between others, is replaced by a new one. Answers with
+-- how many keys these were, and how many messages. The caller holds the definitions and the writer's row.
 -- is: custom plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.send_staged(
     of_writer text, of_batch bigint, of_parts bigint[], from_service text, to_service text, by_contract text,
@@ -89,7 +89,8 @@ BEGIN
         ON CONFLICT (writer, key) DO UPDATE SET handle = excluded.handle, batch = excluded.batch
         RETURNING noting.key, noting.handle
     )
-    SELECT array_agg(noted.key ORDER BY noted.key) AS its_keys, array_agg(noted.handle ORDER BY noted.key) AS its_handles
+    SELECT array_agg(noted.key ORDER BY noted.key) AS its_keys,
+        array_agg(noted.handle ORDER BY noted.key) AS its_handles
     INTO lines FROM noted;
     -- A portion at a time, and not the ten that a loop fetches ahead: they have bodies.
     OPEN portions (lines.its_keys, lines.its_handles);

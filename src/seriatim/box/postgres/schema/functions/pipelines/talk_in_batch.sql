@@ -1,6 +1,6 @@
 -- What is to be done for dialogs whose messages a pipeline gets: who receives the first one converses; who receives an
--- EndDialog or an Error ends his side, and still gets what waits behind it. The caller has the locks of their groups, and
--- has put the messages into a batch.
+-- EndDialog or an Error ends his side, and still gets what waits behind it. The caller has the locks of their groups,
+-- and has put the messages into a batch.
 -- is: generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.talk_in_batch(of_queue integer, of_entries bigint[]) RETURNS void
 AS $function$

@@ -4,7 +4,10 @@ AS $function$
 BEGIN
     IF refused IS NOT NULL THEN
         RAISE EXCEPTION '%', what USING
-            ERRCODE = CASE refused WHEN 'usage' THEN 'invalid_parameter_value' ELSE 'object_not_in_prerequisite_state' END,
+            ERRCODE = CASE refused
+                WHEN 'usage' THEN 'invalid_parameter_value'
+                ELSE 'object_not_in_prerequisite_state'
+            END,
             HINT = coalesce(remedy, '');
     END IF;
 END

@@ -1,3 +1,9 @@
+-- Take a location's next numbers, and hold the location until the transaction ends. A location that isn't known begins
+-- at 1. The numbers are `how_many` from (epoch, number) on; after the last number comes 1 of the next epoch. `stamp`:
+-- their place in the order of commit over all locations.
+--
+-- A plan that is made while the table is small must not be one that reads all of it when it is large. The settings for
+-- that are those of the functions that call this one, for each costs every call something.
 CREATE OR REPLACE FUNCTION {schema}.dispense(
     at_location text, how_many bigint, for_arrival bigint DEFAULT NULL,
     OUT epoch bigint, OUT number bigint, OUT stamp bigint, OUT arrived_us bigint

@@ -1,7 +1,12 @@
--- Put messages of the spool, at the places (arrival_ids, positions), into queues. The first arrays are as long as there
--- are messages (an arrival of 0: leave it out), the others as there are entries; `entry_places` counts messages from 1.
--- A message without any entry is unrouted; `problems` says where it isn't what its type says. `stamps`: those of their
--- tickets, or NULL where they have none yet.
+-- Put messages of the spool into queues. The arrays up to `problems` have an item for each message, which stands at its
+-- place (arrival_id, position); an arrival of 0: leave it out. The arrays `entry_…` have an item for each entry;
+-- `entry_places` counts messages from 1. A message without entries is unrouted; `problems` says why it isn't what its
+-- type says, and `entry_problems` why a queue sets it aside as invalid.
+--
+-- `stamps`: those of the tickets, NULL: there are none yet. `times`: when messages arrived, NULL: their tickets tell.
+-- `numbered_queues`: those of the queues that number their entries, which is done at once where there are stamps, and
+-- else at the commit. `on_way`: messages may be on the way to a gate; their places there are looked up unless
+-- `entry_gates`, `entry_origins` and `entry_numbers` give them.
 -- is: generic plan
 CREATE OR REPLACE FUNCTION {schema}.enter(
     on_way boolean, arrival_ids bigint[], positions bigint[], destinations integer[], problems text[],
@@ -37,7 +42,8 @@ BEGIN
     END IF;
     INSERT INTO {schema}.entries (
         gate_id, origin_group, origin_number, status,
-        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp, arrived_us,
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp,
+        arrived_us,
         ordinal
     )
     SELECT
@@ -50,7 +56,8 @@ BEGIN
         entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
         entry_subscriptions, entry_gates, entry_origins, entry_numbers
     ) WITH ORDINALITY AS entry (
-        place, queue_id, group_key, sequence, size, priority, problem, subscription_ids, gate_id, origin_group, origin_number, nth
+        place, queue_id, group_key, sequence, size, priority, problem, subscription_ids, gate_id, origin_group,
+        origin_number, nth
     )
     LEFT JOIN LATERAL (
         SELECT known.* FROM {schema}.spool AS stored

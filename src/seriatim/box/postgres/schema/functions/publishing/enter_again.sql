@@ -1,6 +1,7 @@
--- Put messages into a queue that had set them aside as invalid: those that have a destination now; the others stay. Answers
--- FALSE, and does nothing, if the definitions have changed since `known_version`. The arrays are those of `enter`, with the
--- numbers that the messages had in the queue; the caller has locked the rows of `aside`.
+-- Put messages into a queue that has set them aside as invalid: those that have a destination now; the others stay.
+-- Return FALSE, and do nothing, if the definitions have changed since `known_version`. The arrays are those of `enter`;
+-- `entry_ids` are the numbers that the messages have among what was set aside. The caller has locked these rows of
+-- `aside`.
 CREATE OR REPLACE FUNCTION {schema}.enter_again(
     known_version bigint, entry_ids bigint[], arrival_ids bigint[], positions bigint[], new_contexts text[],
     new_property_types text[], destinations integer[], entry_places bigint[], entry_queues integer[],
@@ -23,7 +24,8 @@ BEGIN
     WHERE stored.arrival_id = ANY (ARRAY[message.arrival_id]) AND stored.position = ANY (ARRAY[message.position])
         AND message.queues > 0 AND stored.destinations = 1;
     PERFORM {schema}.enter(
-        TRUE, arrival_ids, positions, array_replace(enter_again.destinations, 0, 1), NULL, NULL, entry_places, entry_queues,
+        TRUE, arrival_ids, positions, array_replace(enter_again.destinations, 0, 1), NULL, NULL, entry_places,
+        entry_queues,
         entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL,
         array_fill({schema}.now_us(), ARRAY[cardinality(arrival_ids)]), numbered_queues
     );

@@ -1,6 +1,7 @@
--- The queue that a message of SQL's is addressed to, if that is full, refuses what doesn't fit, and the message surely
--- fills no hole there: its group and number are told, as text and number, and nothing later of its group waits. NULL: it
--- comes in. What is only in the body the kernel alone can find; and nobody waits within a statement.
+-- Return the queue that a message of `publish` is addressed to, if the message has to be refused, because the queue is
+-- full and the message surely fills no hole there: its group and number are told by properties, as text and number, and
+-- nothing later of its group waits. NULL: it comes in. Where only the body tells, the kernel alone can find them; and a
+-- statement doesn't wait for room. Only queues are looked at that refuse what doesn't fit, or that another box has.
 -- is: stable, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.full_for(context jsonb) RETURNS text
 AS $function$
@@ -9,7 +10,8 @@ DECLARE
     fills boolean := FALSE;
 BEGIN
     SELECT queue_id, queue, coalesce({schema}.whole_number(definition -> 'max_messages'), (
-            SELECT {schema}.whole_number(one.definition -> 'max_waiting') FROM {schema}.links AS one WHERE one.link = queues.definition ->> 'at'
+            SELECT {schema}.whole_number(one.definition -> 'max_waiting') FROM {schema}.links AS one
+            WHERE one.link = queues.definition ->> 'at'
         )) AS most, definition #>> '{policy,name}' AS policy,
         definition ->> 'group' AS grouped, definition ->> 'sequence' AS numbered
     INTO place

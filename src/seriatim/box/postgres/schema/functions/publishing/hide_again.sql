@@ -1,5 +1,7 @@
 -- What comes into queues once more isn't handed out before the moment that it was published with.
-CREATE OR REPLACE FUNCTION {schema}.hide_again(arrival_ids bigint[], positions bigint[], of_queues integer[]) RETURNS void
+CREATE OR REPLACE FUNCTION {schema}.hide_again(
+    arrival_ids bigint[], positions bigint[], of_queues integer[]
+) RETURNS void
 AS $function$
 BEGIN
     UPDATE {schema}.entries AS entry SET visible_at = stored.visible_at

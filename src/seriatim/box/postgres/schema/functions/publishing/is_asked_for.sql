@@ -1,6 +1,9 @@
--- Is a message in a queue only because roles have subscribed to its type? Then whoever publishes it needs no right there.
+-- Is a message in a queue only because roles have subscribed to its type? Then whoever publishes it needs no right
+-- there.
 -- is: sql, stable
-CREATE OR REPLACE FUNCTION {schema}.is_asked_for(of_queue integer, by_subscriptions integer[], of_type text) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.is_asked_for(
+    of_queue integer, by_subscriptions integer[], of_type text
+) RETURNS boolean
 RETURN cardinality(by_subscriptions) > 0 AND NOT EXISTS (
     SELECT FROM unnest(by_subscriptions) AS one (id)
     LEFT JOIN {schema}.known_subscriptions AS known

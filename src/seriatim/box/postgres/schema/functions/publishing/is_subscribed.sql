@@ -1,4 +1,5 @@
--- Does a role's subscription lead to this queue? Then anybody who may publish can fill it, and may know whether it is full.
+-- Does a role's subscription lead to this queue? Then anybody who may publish can fill it, and may know whether it is
+-- full.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.is_subscribed(of_queue integer) RETURNS boolean
 RETURN EXISTS (

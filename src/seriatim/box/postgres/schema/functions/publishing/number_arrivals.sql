@@ -1,6 +1,8 @@
--- At commit: number what the transaction has published. The first of its arrivals numbers all of them, in the order
--- of locations, so that two transactions never wait for each other crosswise; the others find nothing left.
--- Whoever waits for one of the messages is called: as many as there are messages, each once.
+-- At the commit, number what the transaction has published. This is a deferred trigger of `arrivals`, which runs once
+-- for each new row. The first run numbers all arrivals, in the order of locations, so that two transactions never wait
+-- for each other crosswise; the others find nothing left. It also hands messages of `publish` over to routing, gives
+-- entries their numbers in queues that number them (rows of count 0, see `number_at_commit`), and calls waiting
+-- receivers: as many as there are messages, each once.
 -- is: definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.number_arrivals() RETURNS trigger
 AS $function$

@@ -1,5 +1,6 @@
--- Number what transactions have published that have ended and haven't: somebody had switched the trigger off. They get
--- the next numbers of their locations, in the order in which they were published. Answers how many messages that were.
+-- Number what transactions have published that have ended without numbering it, because somebody had switched the
+-- trigger off. The messages get the next numbers of their locations, in the order in which they were published, when
+-- this transaction commits. Return how many there were.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.number_left() RETURNS bigint
 AS $function$
@@ -11,7 +12,9 @@ BEGIN
     WITH gone AS (
         DELETE FROM {schema}.arrivals WHERE transaction IS DISTINCT FROM pg_current_xact_id_if_assigned() RETURNING *
     ), again AS (
-        INSERT INTO {schema}.arrivals (arrival_id, location, count, queue_ids, publisher, permitted, numbered_queues, entered)
+        INSERT INTO {schema}.arrivals (
+            arrival_id, location, count, queue_ids, publisher, permitted, numbered_queues, entered
+        )
         SELECT arrival_id, location, count, queue_ids, publisher, permitted, numbered_queues, entered FROM gone
         RETURNING count
     )

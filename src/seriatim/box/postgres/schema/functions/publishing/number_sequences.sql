@@ -1,5 +1,5 @@
--- Entries of arrivals get the positions of their tickets as sequences, in these queues. A location's positions go on by one over its
--- epochs, which have `last_number` numbers each.
+-- Give entries of some arrivals in these queues the positions of their tickets as sequences. A location's positions go
+-- on by one over its epochs, which have `last_number` numbers each.
 -- is: generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.number_sequences(of_queues integer[], of_arrivals bigint[]) RETURNS void
 AS $function$

@@ -1,4 +1,4 @@
--- As in 0052: the queues among these whose entries get a number at the commit; NULL: none. Either a place, or their sequence.
+-- Return those of the queues that number their entries, by their places at a gate or by their tickets; NULL: none does.
 -- is: stable, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.numbering(of_queues integer[]) RETURNS integer[]
 AS $function$

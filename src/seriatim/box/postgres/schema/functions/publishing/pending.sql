@@ -1,6 +1,7 @@
--- The next messages that wait to be routed, in order of commit: so many, and so many bytes of bodies, but one at least.
--- One transaction at a time routes. `permitted`: the queues that the publisher may publish to; NULL: all. `settled`,
--- `unsettled`: where to look, so that where little waits only that is read.
+-- Return the next messages that wait to be routed, in order of commit: at most `at_most`, with at most `at_most_bytes`
+-- of bodies, but one at least. One transaction at a time routes: this takes the lock. `permitted`: the queues that the
+-- publisher may publish to, NULL: all. `settled`, `unsettled`: where to look, so that only that is read where little
+-- waits.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.pending(
     at_most integer, at_most_bytes bigint, settled xid8, unsettled xid8[]

@@ -1,5 +1,5 @@
--- Refuse a caller that isn't the owner what it may not publish, and what nobody could work with who receives it. The arrays
--- are those of `take_in`; what is needed of each queue is known by its policy.
+-- Refuse a caller that isn't the owner what it may not publish, and what a receiver couldn't work with. The arrays are
+-- those of `take_in`; what an entry needs is told by the policy of its queue.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.permit_incoming(
     message_ids text[], types text[], locations text[], content_types text[],
@@ -42,11 +42,15 @@ BEGIN
             {schema}.wrong_message(
                 one.id, one.type, one.location, one.content_type, one.properties, one.property_types, one.body
             ),
-            CASE WHEN one.problem = '' OR length(one.problem) > 2000 THEN 'what is wrong with it has 1 to 2000 characters' END
+            CASE
+                WHEN one.problem = '' OR length(one.problem) > 2000
+                    THEN 'what is wrong with it has 1 to 2000 characters'
+            END
         ) INTO wrong
         FROM (
             SELECT
-                given.id, given.type, given.location, given.content_type, {schema}.without_origin(given.context::jsonb) AS properties,
+                given.id, given.type, given.location, given.content_type,
+                {schema}.without_origin(given.context::jsonb) AS properties,
                 given.types_of_it::jsonb AS property_types, given.body, given.problem
             FROM unnest(
                 message_ids, types, locations, content_types, contexts, property_types, bodies, problems
@@ -60,13 +64,16 @@ BEGIN
         ));
         IF wrong IS NULL AND part_counts IS NOT NULL THEN
             SELECT CASE
-                WHEN coalesce(length(one.name), 0) NOT BETWEEN 1 AND 256 THEN 'a part needs a name of 1 to 256 characters'
+                WHEN coalesce(length(one.name), 0) NOT BETWEEN 1 AND 256
+                    THEN 'a part needs a name of 1 to 256 characters'
                 WHEN one.content_type = '' THEN 'a part can''t have an empty content type, but it can be NULL'
                 WHEN one.body IS NULL THEN 'a part can''t be NULL, but its body can be empty'
                 WHEN part_counts[one.place] IS DISTINCT FROM cardinality(array_positions(part_places, one.place)) THEN
                     'a message has another number of parts'
             END INTO wrong
-            FROM unnest(part_places, part_names, part_content_types, part_bodies) AS one (place, name, content_type, body)
+            FROM unnest(
+                part_places, part_names, part_content_types, part_bodies
+            ) AS one (place, name, content_type, body)
             ORDER BY 1 LIMIT 1;
         END IF;
     END IF;

@@ -1,4 +1,5 @@
--- How many more messages go into queues, of which each may have so many: as in 0019, and of a queue of another box what is on its way counts.
+-- Return how many more messages each of some queues may take, where `mosts` says how many it may have. In a queue of
+-- another box, what is on its way there counts. At most so many entries of an index are read.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.room_in(of_queues integer[], mosts bigint[]) RETURNS bigint[]
 AS $function$
@@ -13,7 +14,8 @@ BEGIN
             SELECT count(*) FROM (SELECT FROM {schema}.entries WHERE queue_id = queue LIMIT most) AS counted
         ) - coalesce((
             SELECT sum(stream.sent - stream.acked) FROM {schema}.links AS one
-            JOIN {schema}.link_streams_out AS stream ON stream.link_id = one.link_id AND stream.queue_id = queue AND stream.acked < stream.sent
+            JOIN {schema}.link_streams_out AS stream
+                ON stream.link_id = one.link_id AND stream.queue_id = queue AND stream.acked < stream.sent
         ), 0)::bigint
         FROM unnest(of_queues, mosts) WITH ORDINALITY AS asked (queue, most, place)
         ORDER BY place

@@ -1,5 +1,6 @@
--- Put messages that wait to be routed into queues, and call whoever waits for them there; the arrays are those of
--- `enter`. Answers FALSE, and does nothing, if the definitions have changed.
+-- Put messages that wait to be routed into queues, and call receivers that wait for them there. Return FALSE, and do
+-- nothing, if the definitions have changed since `known_version`. The arrays are those of `enter`; those of a role that
+-- isn't the owner are checked. The caller has the lock of `pending`.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.route(
     known_version bigint, arrival_ids bigint[], positions bigint[], contexts text[], property_types text[],
@@ -26,7 +27,9 @@ BEGIN
             wrong := 'the columns are not of one length';
         END IF;
         IF wrong IS NULL THEN
-            SELECT {schema}.wrong_message('x', 'x', 'x', NULL, one.context::jsonb, one.types_of_it::jsonb, '') AS problem
+            SELECT {schema}.wrong_message(
+                'x', 'x', 'x', NULL, one.context::jsonb, one.types_of_it::jsonb, ''
+            ) AS problem
             INTO wrong FROM unnest(contexts, property_types, destinations) AS one (context, types_of_it, queues)
             WHERE one.queues > 0 ORDER BY 1 LIMIT 1;
         END IF;

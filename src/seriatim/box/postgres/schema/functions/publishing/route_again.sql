@@ -1,5 +1,6 @@
--- Put messages that were unrouted into queues. Answers FALSE, and does nothing, if the definitions have changed since
--- `known_version`. The arrays are those of `enter`; the caller has locked the rows of `unrouted`.
+-- Put messages into queues that nobody wanted, or that `publish` has left to be routed. Return FALSE, and do nothing,
+-- if the definitions have changed since `known_version`. The arrays are those of `enter`. The caller has locked the
+-- rows of `unrouted`, or has deleted those of `to_route`.
 CREATE OR REPLACE FUNCTION {schema}.route_again(
     known_version bigint, arrival_ids bigint[], positions bigint[], new_contexts text[], new_property_types text[],
     destinations integer[], problems text[], entry_places bigint[], entry_queues integer[], entry_groups text[],
@@ -31,7 +32,8 @@ BEGIN
         AND message.queues > 0;
     PERFORM {schema}.enter(
         TRUE, arrival_ids, positions, destinations, problems, NULL, entry_places, entry_queues, entry_groups,
-        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL, times, numbered_queues
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL, times,
+        numbered_queues
     );
     PERFORM {schema}.hide_again(arrival_ids, positions, entry_queues);
     RETURN TRUE;

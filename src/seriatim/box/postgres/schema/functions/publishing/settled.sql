@@ -1,6 +1,6 @@
 -- What was published through SQL is looked for in the transactions from `settled` on and in those that are `unsettled`:
--- whatever waits at any moment after this is there. So who looks doesn't read what was routed before, which stands there
--- until it is vacuumed, or as long as a transaction is held open. `took_us`: how long it took to find that.
+-- whatever waits at any moment after this is there. So who looks doesn't read what was routed before, which stands
+-- there until it is vacuumed, or as long as a transaction is held open. `took_us`: how long it took to find that.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.settled(OUT settled xid8, OUT unsettled xid8[], OUT took_us bigint)
 AS $function$

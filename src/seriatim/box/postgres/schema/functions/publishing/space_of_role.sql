@@ -1,19 +1,23 @@
--- The id space of a role that isn't the owner: its own; or of the roles that it is a member of that of one which may publish,
--- the first by name; or its name.
+-- The id space of a role that isn't the owner: its own; or of the roles that it is a member of that of one which may
+-- publish, the first by name; or its name.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.space_of_role(who name) RETURNS text
 AS $function$
 DECLARE
-    found text := (SELECT known.id_space FROM {schema}.id_spaces AS known WHERE known.role = to_regrole(quote_ident(who)));
+    space text := (
+        SELECT known.id_space FROM {schema}.id_spaces AS known WHERE known.role = to_regrole(quote_ident(who))
+    );
 BEGIN
-    IF found IS NULL THEN
-        found := (
+    IF space IS NULL THEN
+        space := (
             SELECT known.id_space FROM {schema}.id_spaces AS known
             WHERE pg_has_role(who, known.role::oid, 'USAGE')
-                AND EXISTS (SELECT FROM {schema}.grants AS given WHERE given.role = known.role AND given.may = 'publish')
+                AND EXISTS (
+                    SELECT FROM {schema}.grants AS given WHERE given.role = known.role AND given.may = 'publish'
+                )
             ORDER BY known.id_space LIMIT 1
         );
     END IF;
-    RETURN coalesce(found, who);
+    RETURN coalesce(space, who);
 END
 $function$;

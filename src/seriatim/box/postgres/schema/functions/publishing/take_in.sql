@@ -1,3 +1,12 @@
+-- Take messages in, with the queues that they were routed to. Return the places, from 1, of those that were published
+-- before, which are left out; or NULL, and take nothing in, if the definitions have changed since `known_version`. The
+-- arrays are those of `enter`; `destinations` says how many queues get each message. They are ordered at once, and
+-- handed out from `visible_at`, or after `delay`. The arrays `part_…` have an item for each part; `part_counts` is NULL
+-- where no message has parts.
+--
+-- `by_itself`: the commit follows at once, and what would be done there is done here. `flushed`: the caller sees to it
+-- afterwards that the commit is on disk, so nobody who waits for a location has to wait for the disk. A role that isn't
+-- the owner may give anything: all of it is checked, and what is known better here is not taken from it.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.take_in(
     known_version bigint, message_ids text[], types text[], locations text[], content_types text[], contexts text[],
@@ -101,7 +110,8 @@ BEGIN
     END IF;
     PERFORM {schema}.enter(
         on_way, arrival_ids, positions, destinations, problems, seen_from, entry_places, entry_queues, entry_groups,
-        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, stamps, times, numbered_queues,
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, stamps, times,
+        numbered_queues,
         entry_gates, entry_origins, entry_numbers
     );
     RETURN coalesce(array_positions(arrival_ids, 0), '{}');

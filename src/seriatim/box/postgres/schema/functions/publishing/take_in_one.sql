@@ -1,8 +1,11 @@
+-- As `take_in`, for one message without parts that goes to one queue: without arrays, joins and sorts. Return whether
+-- it was taken in, FALSE: it was published before; or NULL, and take nothing in, if the definitions have changed.
 -- is: definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.take_in_one(
     known_version bigint, of_message text, of_type text, at_location text, of_content_type text,
     of_context text, of_property_types text, of_body bytea, visible_at timestamptz, delay interval,
-    of_queue integer, of_group text, of_sequence bigint, of_size bigint, of_priority integer, by_subscriptions integer[],
+    of_queue integer, of_group text, of_sequence bigint, of_size bigint, of_priority integer,
+    by_subscriptions integer[],
     by_itself boolean, flushed boolean
 ) RETURNS boolean
 AS $function$
@@ -75,7 +78,8 @@ BEGIN
         came := given.arrived_us;
     END IF;
     INSERT INTO {schema}.entries (
-        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp, arrived_us
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp,
+        arrived_us
     ) VALUES (
         of_queue, of_group, {schema}.now_us() - (of_priority - 5) * 10000000, arrival, 0, of_sequence, of_size,
         of_priority, seen_from, by_subscriptions, stamped, came

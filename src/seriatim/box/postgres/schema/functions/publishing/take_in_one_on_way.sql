@@ -1,13 +1,12 @@
--- `take_in_one`, for a message that carries an origin, or comes into a queue that leads to a gate, or is one: its entry gets its place.
--- The properties of a message from a role are looked at without an origin that it may carry, as in `permit_incoming`. Messages that are
--- numbered when they come in go by `take_in`.
---
--- It is made of that one's text; what is made first has its name only, by which a box is known to have the function.
+-- As `take_in_one`, for a message that carries an origin, or comes into a queue that leads to a gate, or into a gate:
+-- its entry gets its place there. If the caller is a role, the properties of an origin that the message may carry
+-- aren't checked, as in `permit_incoming`. Messages of queues that number their entries go by `take_in`.
 -- is: definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.take_in_one_on_way(
     known_version bigint, of_message text, of_type text, at_location text, of_content_type text,
     of_context text, of_property_types text, of_body bytea, visible_at timestamptz, delay interval,
-    of_queue integer, of_group text, of_sequence bigint, of_size bigint, of_priority integer, by_subscriptions integer[],
+    of_queue integer, of_group text, of_sequence bigint, of_size bigint, of_priority integer,
+    by_subscriptions integer[],
     by_itself boolean, flushed boolean
 ) RETURNS boolean
 AS $function$
@@ -32,7 +31,8 @@ BEGIN
         END IF;
         wrong := coalesce(
             {schema}.wrong_message(
-                of_message, of_type, at_location, of_content_type, {schema}.without_origin(of_context::jsonb), of_property_types::jsonb, of_body
+                of_message, of_type, at_location, of_content_type, {schema}.without_origin(of_context::jsonb),
+                of_property_types::jsonb, of_body
             ),
             {schema}.wrong_moment(seen_from)
         );
@@ -83,9 +83,11 @@ BEGIN
         came := given.arrived_us;
     END IF;
     INSERT INTO {schema}.entries (
-        gate_id, origin_group, origin_number, status, queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp, arrived_us
+        gate_id, origin_group, origin_number, status, queue_id, group_key, rank, arrival_id, position, sequence, size,
+        priority, visible_at, subscription_ids, stamp, arrived_us
     ) SELECT
-        way.gate_id, way.origin_group, way.origin_number, CASE WHEN way.gate_id = of_queue THEN 'placed' ELSE 'arrived' END,
+        way.gate_id, way.origin_group, way.origin_number,
+        CASE WHEN way.gate_id = of_queue THEN 'placed' ELSE 'arrived' END,
         of_queue, of_group, {schema}.now_us() - (of_priority - 5) * 10000000, arrival, 0, of_sequence, of_size,
         of_priority, seen_from, by_subscriptions, stamped, came;
     RETURN TRUE;

@@ -1,7 +1,8 @@
--- As `take_in`, where messages have unique keys: `entry_keys` has an item for each entry, NULL: none. An entry isn't made
--- where a message with its key waits in the queue, and a message isn't taken in of which that is so for every entry. Answers
--- with an item for each message: NULL, it is taken in; '', it was published before; or the id of the message that waits.
--- NULL, and nothing is done, if the definitions have changed. `by_itself` changes nothing: it is numbered at the commit.
+-- As `take_in`, where messages have unique keys: `entry_keys` has an item for each entry, NULL: none. No entry is made
+-- where a message with its key waits in the queue, and a message all of whose entries are left out so isn't taken in.
+-- Return an item for each message: NULL: it is taken in; '': it was published before; or the id of the message that
+-- waits. Return NULL, and do nothing, if the definitions have changed. `by_itself` changes nothing: messages are
+-- numbered at the commit.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.take_in_unique(
     known_version bigint, message_ids text[], types text[], locations text[], content_types text[], contexts text[],
@@ -40,16 +41,20 @@ BEGIN
     own_keys := ARRAY(
         SELECT CASE WHEN given.unique_key IS NOT NULL AND NOT EXISTS (
             SELECT FROM {schema}.message_ids AS published
-            WHERE published.message_id = ANY (ARRAY[message_ids[given.place]]) AND published.id_space = ANY (ARRAY[space])
+            WHERE published.message_id = ANY (ARRAY[message_ids[given.place]])
+                AND published.id_space = ANY (ARRAY[space])
         ) THEN given.unique_key END
         FROM unnest(entry_places, entry_keys) WITH ORDINALITY AS given (place, unique_key, nth) ORDER BY given.nth
     );
     waiting := {schema}.claim_keys(
         entry_queues, own_keys,
-        ARRAY(SELECT message_ids[place] FROM unnest(entry_places) WITH ORDINALITY AS one (place, nth) ORDER BY nth), space
+        ARRAY(SELECT message_ids[place] FROM unnest(entry_places) WITH ORDINALITY AS one (place, nth) ORDER BY nth),
+        space
     );
     SELECT
-        array_agg(CASE WHEN entry.entries > 0 AND entry.entries = entry.waits THEN entry.first END ORDER BY message.place),
+        array_agg(
+            CASE WHEN entry.entries > 0 AND entry.entries = entry.waits THEN entry.first END ORDER BY message.place
+        ),
         array_agg(message.place ORDER BY message.place)
             FILTER (WHERE entry.entries IS NULL OR entry.entries > entry.waits)
     INTO answer, come

@@ -1,5 +1,7 @@
--- Take a location's next numbers at once. Whoever does holds the location, and may turn its numbers over: so that is a
--- right of its own. With so many a call nobody comes to the end of the epochs.
+-- Take the next `how_many` numbers of a location. The caller holds the location until its transaction ends, and may
+-- turn its numbers over, so this needs the right `dispense`. One call takes at most a million, or a whole turn of the
+-- location's numbers if that is more, so nobody comes to the end of the epochs. Return the first number with its epoch,
+-- and the last number of the location's turns.
 -- is: definer, generic plan, no seqscan, no bitmapscan
 CREATE OR REPLACE FUNCTION {schema}.take_numbers(
     at_location text, how_many bigint, OUT epoch bigint, OUT number bigint, OUT last_number bigint
@@ -15,7 +17,8 @@ BEGIN
         WHERE one.may = 'dispense' AND one.location = at_location
             AND pg_has_role({schema}.caller(), one.role::oid, 'USAGE')
     ) THEN
-        RAISE EXCEPTION 'the role "%" may not dispense tickets of the location "%"', {schema}.caller(), at_location USING
+        RAISE EXCEPTION 'the role "%" may not dispense tickets of the location "%"', {schema}.caller(),
+            at_location USING
             ERRCODE = 'insufficient_privilege',
             HINT = 'seriatim box grant';
     END IF;

@@ -1,3 +1,8 @@
+-- Return which of some messages a full queue takes nevertheless: those that fill a hole, because something later of
+-- their group (`whole`: anything of their set) is there and waits for them, and they aren't there; at a gate those up
+-- to its first open place; and those that were published before in the caller's id space, which add nothing. A caller
+-- that may not publish there, to whom a role's subscription leads its messages, is told nothing of what waits there.
+-- `in_hand`: the entries at whose messages the caller works.
 -- is: stable, definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.waited_for(
     of_queue integer, whole boolean, ids text[], group_keys text[], sequences bigint[], in_hand bigint[] DEFAULT '{}'
@@ -6,7 +11,9 @@ AS $function$
 DECLARE
     may_know boolean := {schema}.is_owner() OR of_queue = ANY ({schema}.permitted('publish'));
     space text := {schema}.id_space();
-    is_gate boolean := EXISTS (SELECT FROM {schema}.ways AS way WHERE way.queue_id = of_queue AND way.gate_id = of_queue);
+    is_gate boolean := EXISTS (
+        SELECT FROM {schema}.ways AS way WHERE way.queue_id = of_queue AND way.gate_id = of_queue
+    );
 BEGIN
     IF NOT may_know AND NOT {schema}.is_subscribed(of_queue) THEN
         PERFORM {schema}.permit('publish', ARRAY[of_queue]);

@@ -1,10 +1,10 @@
--- For each entry with a key the id of the message that waits with it in the queue; NULL: none does. A message waits until a
--- transaction or a lease has it in hand, and again when it is put back. Its settings, and those of `claim_keys`, are the
--- caller's.
+-- For each entry with a key the id of the message that waits with it in the queue; NULL: none does. A message waits
+-- until a transaction or a lease has it in hand, and again when it is put back. Its settings, and those of
+-- `claim_keys`, are the caller's.
 CREATE OR REPLACE FUNCTION {schema}.waiting_with(of_queues integer[], keys text[], of_space text) RETURNS text[]
 AS $function$
 DECLARE
-    found text[];
+    waiting text[];
 BEGIN
     WITH asked AS MATERIALIZED (
         SELECT given.place, given.queue_id, known.message_id, entry.entry_id, entry.group_key
@@ -42,8 +42,8 @@ BEGIN
                 WHERE lease.queue_id = asked.queue_id AND asked.entry_id = ANY (lease.entry_ids)
             )
         THEN asked.message_id END ORDER BY asked.place
-    ) INTO found
+    ) INTO waiting
     FROM asked;
-    RETURN found;
+    RETURN waiting;
 END
 $function$;

@@ -1,8 +1,9 @@
--- What is wrong with entries for queues as they are handed in; NULL: nothing. The arrays are those of `enter`; `destinations`
+-- Return what is wrong with entries that a role gives; NULL: nothing. The arrays are those of `enter`; `destinations`
 -- has an item for each message.
 -- is: stable
 CREATE OR REPLACE FUNCTION {schema}.wrong_entries(
-    destinations integer[], entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    destinations integer[], entry_places bigint[], entry_queues integer[], entry_groups text[],
+    entry_sequences bigint[],
     entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[]
 ) RETURNS text
 AS $function$
@@ -25,8 +26,10 @@ BEGIN
         WHEN known.queue_id IS NULL THEN 'an entry is for no queue'
         ELSE {schema}.wrong_entry(
             CASE
-                WHEN known.definition #>> '{policy,name}' = 'unordered' AND known.definition ->> 'gate' IS NOT NULL THEN 'fifo'
-                WHEN known.definition #>> '{policy,name}' = 'standard' AND known.definition ->> 'sequence' = 'ticket' THEN 'fifo'
+                WHEN known.definition #>> '{policy,name}' = 'unordered' AND known.definition ->> 'gate' IS NOT NULL
+                    THEN 'fifo'
+                WHEN known.definition #>> '{policy,name}' = 'standard' AND known.definition ->> 'sequence' = 'ticket'
+                    THEN 'fifo'
                 ELSE known.definition #>> '{policy,name}'
             END, one.group_key, one.sequence, one.priority, one.problem
         )

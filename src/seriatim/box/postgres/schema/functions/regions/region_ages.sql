@@ -14,8 +14,10 @@ DECLARE
     waiting timestamptz;
     more bigint;
 BEGIN
-    SELECT count(*), min(one.published_at) INTO outbox, oldest FROM {schema}.region_outbox AS one WHERE one.name = of_name;
-    SELECT count(*), min(one.published_at) INTO more, waiting FROM {schema}.region_waiting AS one WHERE one.name = of_name;
+    SELECT count(*), min(one.published_at) INTO outbox, oldest FROM {schema}.region_outbox AS one
+    WHERE one.name = of_name;
+    SELECT count(*), min(one.published_at) INTO more, waiting FROM {schema}.region_waiting AS one
+    WHERE one.name = of_name;
     outbox := outbox + more;
     outbox_age := greatest((extract(epoch FROM moment - least(oldest, waiting, begun)) * 1000000)::bigint, 0);
     SELECT least(min(its.published_at), min(stored.received_at)) INTO oldest

@@ -9,6 +9,7 @@ BEGIN ATOMIC
     FROM {schema}.region_queues AS regional
     JOIN {schema}.queues AS place USING (queue_id)
     JOIN {schema}.region_sessions AS known USING (queue_id)
-    WHERE regional.name = of_name AND (place.queue COLLATE "C", known.session) > (behind_queue COLLATE "C", behind_session COLLATE "C")
+    WHERE regional.name = of_name
+        AND (place.queue COLLATE "C", known.session) > (behind_queue COLLATE "C", behind_session COLLATE "C")
     ORDER BY place.queue COLLATE "C", known.session LIMIT at_most;
 END;

@@ -1,7 +1,8 @@
 -- The messages that lie beside their queues, because another one has their number.
 -- is: sql, stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_besides(
-    of_name text, at_most integer, OUT queue text, OUT queue_id integer, OUT session text, OUT number bigint, OUT message_id text
+    of_name text, at_most integer, OUT queue text, OUT queue_id integer, OUT session text, OUT number bigint,
+    OUT message_id text
 ) RETURNS SETOF record
 BEGIN ATOMIC
     SELECT place.queue, place.queue_id, one.session, one.number, one.message_id

@@ -1,33 +1,42 @@
--- Of several messages under one number, let this one, which lies beside the queue, take the place of the one that has an entry, or was set aside.
--- The caller has the group. Answers with the entry, if it is one that was set aside and has to be put back; 0: it needs nothing more; NULL: there is no
--- such message beside, or the other one is handed out now, or done.
+-- Of several messages under one number, let this one, which lies beside the queue, take the place of the one that has
+-- an entry, or was set aside. The caller has the group. Answers with the entry, if it is one that was set aside and has
+-- to be put back; 0: it needs nothing more; NULL: there is no such message beside, or the other one is handed out now,
+-- or done.
 -- is: own path, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.region_exchange(of_queue integer, of_session text, of_number bigint, of_message text) RETURNS bigint
+CREATE OR REPLACE FUNCTION {schema}.region_exchange(
+    of_queue integer, of_session text, of_number bigint, of_message text
+) RETURNS bigint
 AS $function$
 DECLARE
     present record;
     better record;
 BEGIN
     SELECT one.* INTO better FROM {schema}.region_numbers AS one
-    WHERE one.queue_id = of_queue AND one.session = of_session AND one.number = of_number AND one.message_id = of_message AND one.beside
+    WHERE one.queue_id = of_queue AND one.session = of_session AND one.number = of_number
+        AND one.message_id = of_message AND one.beside
     FOR UPDATE;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
-    SELECT entry.entry_id, entry.arrival_id, entry.position, FALSE AS is_aside INTO present FROM {schema}.entries AS entry
-    WHERE entry.queue_id = of_queue AND entry.group_key = of_session AND entry.sequence = of_number AND entry.status <> 'in_hand'
+    SELECT entry.entry_id, entry.arrival_id, entry.position, FALSE AS is_aside INTO present
+    FROM {schema}.entries AS entry
+    WHERE entry.queue_id = of_queue AND entry.group_key = of_session AND entry.sequence = of_number
+        AND entry.status <> 'in_hand'
     ORDER BY entry.entry_id LIMIT 1 FOR UPDATE;
     IF FOUND THEN
-        UPDATE {schema}.entries AS entry SET arrival_id = better.arrival_id, position = better.position, attempt = 0, size = NULL
+        UPDATE {schema}.entries AS entry SET arrival_id = better.arrival_id, position = better.position, attempt = 0,
+            size = NULL
         WHERE entry.entry_id = present.entry_id;
     ELSE
         SELECT gone.entry_id, gone.arrival_id, gone.position, TRUE AS is_aside INTO present FROM {schema}.aside AS gone
-        WHERE gone.queue_id = of_queue AND gone.group_key = of_session AND gone.sequence = of_number AND gone.disposition = 'dead'
+        WHERE gone.queue_id = of_queue AND gone.group_key = of_session AND gone.sequence = of_number
+            AND gone.disposition = 'dead'
         ORDER BY gone.entry_id LIMIT 1 FOR UPDATE;
         IF NOT FOUND THEN
             RETURN NULL;
         END IF;
-        UPDATE {schema}.aside AS gone SET arrival_id = better.arrival_id, position = better.position, attempt = 0, size = NULL
+        UPDATE {schema}.aside AS gone SET arrival_id = better.arrival_id, position = better.position, attempt = 0,
+            size = NULL
         WHERE gone.entry_id = present.entry_id;
     END IF;
     UPDATE {schema}.region_numbers AS one SET beside = one.message_id <> of_message

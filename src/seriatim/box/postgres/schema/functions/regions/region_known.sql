@@ -2,7 +2,8 @@
 -- is: stable, own path, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_known(
     of_queues integer[], of_sessions text[], of_numbers bigint[], of_messages text[],
-    OUT queue_id integer, OUT session text, OUT number bigint, OUT message_id text, OUT voted boolean, OUT beside boolean,
+    OUT queue_id integer, OUT session text, OUT number bigint, OUT message_id text, OUT voted boolean,
+    OUT beside boolean,
     OUT withdrawn boolean
 ) RETURNS SETOF record
 AS $function$

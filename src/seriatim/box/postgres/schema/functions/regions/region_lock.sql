@@ -1,4 +1,5 @@
--- Sessions under their locks, in one order for all; those that aren't known begin at `floors`. The arrays are sorted, without repetitions.
+-- Sessions under their locks, in one order for all; those that aren't known begin at `floors`. The arrays are sorted,
+-- without repetitions.
 -- is: own path, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_lock(
     of_queues integer[], of_sessions text[], floors bigint[],

@@ -1,6 +1,8 @@
+-- Return the role of the box under a name, with the box's incarnation as it is now; no row: it has none.
 -- is: sql, stable, own path
 CREATE OR REPLACE FUNCTION {schema}.region_role(
-    of_name text, OUT region text, OUT incarnation bigint, OUT learned integer, OUT fence bigint, OUT is_restored boolean,
+    of_name text, OUT region text, OUT incarnation bigint, OUT learned integer, OUT fence bigint,
+    OUT is_restored boolean,
     OUT queue_ids integer[]
 ) RETURNS SETOF record
 BEGIN ATOMIC

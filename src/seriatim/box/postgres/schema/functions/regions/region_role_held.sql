@@ -1,7 +1,9 @@
--- As `region_role`, of which the fence stays as it is until the transaction ends. Each statement has a snapshot of its own: what is read is younger than the lock.
+-- As `region_role`, of which the fence stays as it is until the transaction ends. Each statement has a snapshot of its
+-- own: what is read is younger than the lock.
 -- is: own path
 CREATE OR REPLACE FUNCTION {schema}.region_role_held(
-    of_name text, OUT region text, OUT incarnation bigint, OUT learned integer, OUT fence bigint, OUT is_restored boolean,
+    of_name text, OUT region text, OUT incarnation bigint, OUT learned integer, OUT fence bigint,
+    OUT is_restored boolean,
     OUT queue_ids integer[]
 ) RETURNS SETOF record
 AS $function$

@@ -1,7 +1,8 @@
 -- The sessions of a queue behind one of them, in the order of their keys.
 -- is: stable, own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_sessions_behind(
-    of_name text, of_queue text, behind text, at_most integer, OUT session text, OUT through bigint, OUT over_through bigint
+    of_name text, of_queue text, behind text, at_most integer, OUT session text, OUT through bigint,
+    OUT over_through bigint
 ) RETURNS SETOF record
 AS $function$
 #variable_conflict use_column

@@ -1,4 +1,5 @@
--- The other box has these messages, or nobody needs them any more. The disk isn't waited for: one that comes back is struck off once more.
+-- The other box has these messages, or nobody needs them any more. The disk isn't waited for: one that comes back is
+-- struck off once more.
 -- is: own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_strike(of_name text, of_messages text[]) RETURNS void
 AS $function$

@@ -1,6 +1,9 @@
--- Queues of a name. Returned are those that can't be: others', or such that had messages before, of whose numbers nothing is known.
+-- Queues of a name. Returned are those that can't be: others', or such that had messages before, of whose numbers
+-- nothing is known.
 -- is: own path
-CREATE OR REPLACE FUNCTION {schema}.region_take_queues(of_name text, queues text[], OUT queue text, OUT why text) RETURNS SETOF record
+CREATE OR REPLACE FUNCTION {schema}.region_take_queues(
+    of_name text, queues text[], OUT queue text, OUT why text
+) RETURNS SETOF record
 AS $function$
 #variable_conflict use_column
 BEGIN

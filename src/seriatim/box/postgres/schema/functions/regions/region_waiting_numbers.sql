@@ -1,6 +1,8 @@
 -- Which of some messages wait under a name, and the numbers that were reserved for them.
 -- is: stable, own path, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.region_waiting_numbers(of_name text, of_messages text[], OUT message_id text, OUT queue text, OUT session text, OUT number bigint)
+CREATE OR REPLACE FUNCTION {schema}.region_waiting_numbers(
+    of_name text, of_messages text[], OUT message_id text, OUT queue text, OUT session text, OUT number bigint
+)
 RETURNS SETOF record
 AS $function$
 #variable_conflict use_column

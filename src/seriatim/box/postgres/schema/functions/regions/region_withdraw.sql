@@ -1,5 +1,6 @@
--- Messages that the journal has barred from their numbers. Their entries stay, under ids that are nobody's: whoever gets them hears from the journal
--- that the number is over, or another message's. So a sender may give such a message another number.
+-- Messages that the journal has barred from their numbers. Their entries stay, under ids that are nobody's: whoever
+-- gets them hears from the journal that the number is over, or another message's. So a sender may give such a message
+-- another number.
 -- is: own path, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.region_withdraw(of_name text, of_messages text[]) RETURNS void
 AS $function$
@@ -11,7 +12,8 @@ BEGIN
         WHERE one.message_id = ANY (of_messages) AND NOT one.withdrawn
     ) AS mine
     WHERE stored.arrival_id = ANY (ARRAY[mine.arrival_id]) AND stored.position = ANY (ARRAY[mine.position]);
-    UPDATE {schema}.region_numbers AS one SET withdrawn = TRUE WHERE one.message_id = ANY (of_messages) AND NOT one.withdrawn;
+    UPDATE {schema}.region_numbers AS one SET withdrawn = TRUE
+    WHERE one.message_id = ANY (of_messages) AND NOT one.withdrawn;
     DELETE FROM {schema}.message_ids AS known WHERE known.message_id = ANY (of_messages) AND known.id_space = '';
 END
 $function$;

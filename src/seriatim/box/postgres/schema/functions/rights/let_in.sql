@@ -1,5 +1,5 @@
--- Let a role call what looks by itself whether it may, and with a right of operators read what shows only its queues.
--- Called again after a migration, for what that has made.
+-- Let a role call the functions that check themselves what it may do, and with a right of operators read the views that
+-- show only its queues.
 CREATE OR REPLACE FUNCTION {schema}.let_in(who regrole) RETURNS void
 AS $function$
 DECLARE

@@ -1,3 +1,4 @@
+-- Return the queues for which the caller has a right, where it isn't the owner.
 -- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.permitted(what text) RETURNS integer[]
 RETURN ARRAY(

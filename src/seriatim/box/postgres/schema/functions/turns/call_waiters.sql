@@ -1,7 +1,7 @@
 -- Call whoever waits for a message of one of these queues: at most so many, each once. Who waits for a group of its own
--- may be called for another's, and passes the call on to one who waited then, too: so each is told who was the newest. 0
--- among the queues stands for what isn't routed yet: that calls one who routes, wherever he waits. A receiver that was
--- killed while it waited can't be called: another one is, in its place.
+-- may be called for another's, and passes the call on to one who waited then, too: so each is told who was the newest.
+-- 0 among the queues stands for what isn't routed yet: that calls one who routes, wherever he waits. A receiver that
+-- was killed while it waited can't be called: another one is, in its place.
 -- is: no seqscan
 CREATE OR REPLACE FUNCTION {schema}.call_waiters(of_queues integer[], how_many bigint) RETURNS void
 AS $function$

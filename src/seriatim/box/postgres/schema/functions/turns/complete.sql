@@ -1,5 +1,8 @@
--- What was handed out is done: it goes, or is kept as history. A message with a single destination goes with it; of one
--- with more, nobody who completes can tell whether he is the last, so that is left to the clean-up.
+-- Complete what was handed out: delete it, or keep it as history. `keep`: `nothing`, `everything`, or else only
+-- messages that have failed before. A message with a single destination goes with its entry; of one with more, nobody
+-- who completes can tell whether it is the last, so that is left to the clean-up. `ordinals`, `lates`: as they were
+-- handed out; the places of late ones are late at their gate, too. The caller has the group of the entries, or the
+-- entries, in hand.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.complete(
     of_queue integer, entry_ids bigint[], ordinals bigint[], lates boolean[], of_incarnation integer, keep text
@@ -17,14 +20,16 @@ BEGIN
         SELECT entry.gate_id, entry.group_key, handed.ordinal
         FROM unnest(entry_ids, ordinals, lates) AS handed (entry_id, ordinal, late)
         JOIN {schema}.entries AS entry ON entry.entry_id = ANY (ARRAY[handed.entry_id])
-        WHERE handed.late AND handed.ordinal IS NOT NULL AND entry.gate_id <> entry.queue_id AND entry.origin_number IS NULL
+        WHERE handed.late AND handed.ordinal IS NOT NULL AND entry.gate_id <> entry.queue_id
+            AND entry.origin_number IS NULL
         ON CONFLICT DO NOTHING;
     END IF;
     IF keep = 'nothing' THEN
         PERFORM set_config('seriatim.looks', 'together', TRUE);
         WITH done AS (
             DELETE FROM {schema}.entries WHERE entry_id = ANY (entry_ids)
-            RETURNING arrival_id, position, CASE WHEN gate_id <> queue_id THEN gate_id || ' ' || coalesce(origin_group, group_key) END AS looked
+            RETURNING arrival_id, position,
+                CASE WHEN gate_id <> queue_id THEN gate_id || ' ' || coalesce(origin_group, group_key) END AS looked
         ), alone AS (
             DELETE FROM {schema}.spool AS stored USING done
             WHERE stored.arrival_id = ANY (ARRAY[done.arrival_id]) AND stored.position = ANY (ARRAY[done.position])

@@ -1,10 +1,11 @@
--- Write down what a turn decided, and give the messages that it hands out. The first arrays: a value for each of its
--- groups; then the entries that stay (held, or released and not handed out), those that are set aside, and the requests
--- that it has obeyed. All groups are locked by the caller.
--- Entries are joined to the ids by `= ANY (ARRAY[…])`, here and elsewhere: that can only mean to look them up. By `=` the
--- planner may read an index from end to end for its order, and does where a vacuum has found the table empty; and it is
--- full of what is done, until the next one. All columns are asked for so: by a position alone it would find every message,
--- and does with a plan that was made when there were few.
+-- Write down what a turn has decided. The first arrays have an item for each of its groups, but `states` has the 11
+-- numbers of each in turn; then come the entries that stay (held, or released and not handed out), those that are set
+-- aside, and the requests that it has obeyed. `remembered` is in base64. The caller has locked all groups.
+--
+-- Entries are joined to the ids by `= ANY (ARRAY[…])`, here and elsewhere: that can only mean to look them up. By `=`
+-- the planner may read an index from end to end for its order, and does where a vacuum has found the table empty; and
+-- it is full of what is done, until the next one. All columns are asked for so: by a position alone it would find every
+-- message, and does with a plan that was made when there were few.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.decide(
     of_queue integer, group_keys text[], states bigint[], skipped text[], arrivals bigint[], decided text[],
@@ -21,7 +22,8 @@ BEGIN
         arrivals, decided, due_at, ready_rank, suspects, suspect, remembered
     )
     SELECT
-        of_queue, new.group_key, (SELECT incarnation FROM {schema}.queues WHERE queue_id = of_queue), states[at + 1], states[at + 2], states[at + 3], states[at + 4], states[at + 5],
+        of_queue, new.group_key, (SELECT incarnation FROM {schema}.queues WHERE queue_id = of_queue), states[at + 1],
+        states[at + 2], states[at + 3], states[at + 4], states[at + 5],
         states[at + 6], states[at + 7], states[at + 8], states[at + 9], new.skipped::bigint[], new.arrivals,
         new.decided::bigint[], new.due_at, new.ready_rank, states[at + 10], states[at + 11],
         decode(new.remembered, 'base64')
@@ -32,7 +34,8 @@ BEGIN
         flags = excluded.flags, first = excluded.first, next = excluded.next, mark = excluded.mark,
         last = excluded.last, ordinal = excluded.ordinal, since = excluded.since, reports = excluded.reports,
         clock = excluded.clock, skipped = excluded.skipped, arrivals = excluded.arrivals, decided = excluded.decided,
-        due_at = excluded.due_at, ready_rank = excluded.ready_rank, suspects = excluded.suspects, suspect = excluded.suspect, remembered = excluded.remembered, touched_at = now();
+        due_at = excluded.due_at, ready_rank = excluded.ready_rank, suspects = excluded.suspects,
+        suspect = excluded.suspect, remembered = excluded.remembered, touched_at = now();
     IF cardinality(kept_ids) > 0 THEN
         UPDATE {schema}.entries AS entry SET
             status = kept.status, arrival = kept.arrival, ordinal = kept.ordinal, late = kept.late, waits = kept.waits

@@ -1,7 +1,9 @@
--- Take a lease away: its messages are where they were before. `expired`: only one that has run out. FALSE: there is none,
--- or the group isn't free in time.
+-- Take a lease away: its messages are where they were before. `expired`: only if it has run out. Return FALSE where
+-- there is none, or its group isn't free within `patience_ms`.
 -- is: definer, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.drop_lease(of_queue integer, of_token bigint, expired boolean, patience_ms integer) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.drop_lease(
+    of_queue integer, of_token bigint, expired boolean, patience_ms integer
+) RETURNS boolean
 AS $function$
 DECLARE
     lease record;

@@ -1,8 +1,11 @@
--- Hand out what was released before, of the group of lowest rank that has some, and lock that group: no rule has to be
--- asked. Answers with no row where there is none, where a group that has something to judge has waited longer, where an
--- operator has asked something, or a subscription isn't started: then a turn has to look. `from_rank`: see `head_of`.
+-- Hand out what was released before, of the group of lowest rank that has some, or of the group `named`, and lock that
+-- group: no rule has to be asked. Return no row where a turn has to look: no such group is free, a group with something
+-- to judge has waited longer, an operator has asked something, or a subscription isn't started. `at_us`: the time,
+-- NULL: the clock's. `from_rank`: see `head_of`.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
-CREATE OR REPLACE FUNCTION {schema}.hand_out(of_queue integer, named text, at_most integer, at_us bigint, from_rank bigint)
+CREATE OR REPLACE FUNCTION {schema}.hand_out(
+    of_queue integer, named text, at_most integer, at_us bigint, from_rank bigint
+)
 RETURNS TABLE (
     version bigint, isolation text, group_key text, incarnation integer, entry_id bigint, sequence bigint,
     ordinal bigint, late boolean, message_id text, type text, content_type text, context text, property_types jsonb,
@@ -23,7 +26,9 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     SELECT
-        EXISTS (SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue AND request.action <> 'look') OR EXISTS (
+        EXISTS (
+            SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue AND request.action <> 'look'
+        ) OR EXISTS (
             SELECT FROM {schema}.known_subscriptions AS one WHERE one.queue_id = of_queue AND one.state <> 'started'
         ) AS judges,
         least((
@@ -55,8 +60,8 @@ BEGIN
             WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, next.key))
             LIMIT 1;
             EXIT WHEN NOT FOUND;
-            -- A statement of its own: its snapshot is younger than the lock. A request may have come before, and is obeyed
-            -- by a turn that judges. The line: as much as is asked for, and the one behind it.
+            -- A statement of its own: its snapshot is younger than the lock. A request may have come before, and is
+            -- obeyed by a turn that judges. The line: as much as is asked for, and the one behind it.
             SELECT
                 (
                     SELECT known.ready_rank IS NOT NULL FROM {schema}.known_groups AS known
@@ -90,12 +95,12 @@ BEGIN
     IF chosen IS NULL THEN
         RETURN;
     END IF;
-    -- Where it has no more than is asked for, and a turn has let only a part of a run go, the next one lets more go first:
-    -- so the group keeps its place among the others. Where it has less, and more has arrived, that is judged first. The
-    -- group stays locked for both.
+    -- Where it has no more than is asked for, and a turn has let only a part of a run go, the next one lets more go
+    -- first: so the group keeps its place among the others. Where it has less, and more has arrived, that is judged
+    -- first. The group stays locked for both.
     IF line.waiting <= at_most THEN
         PERFORM FROM {schema}.known_groups AS one
-        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.flags & {flag.LEAVING} <> 0; -- a run is leaving, see state.py
+        WHERE one.queue_id = of_queue AND one.group_key = chosen AND one.flags & {flag.LEAVING} <> 0;
         IF FOUND THEN
             RETURN;
         END IF;

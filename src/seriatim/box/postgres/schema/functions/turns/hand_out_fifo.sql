@@ -1,4 +1,13 @@
--- What it hands out, and when it leaves that to a turn, is said in 0012.
+-- Hand out the next messages of a `Fifo` queue, as that of a service is: of the group that has waited longest, or of
+-- the group `named`, what is queued and then what has arrived, in order of commit, and lock that group. What has
+-- arrived leaves as it is, so no rule has to be asked, as long as nothing stops the group, goes ahead, or may not be
+-- seen yet. Return no row where a turn has to look: one of these is so, an operator has asked something, a timer is
+-- due, the definitions have changed, or so much has arrived that it is cheaper to judge it at once.
+--
+-- The caller knows, as of `known_version`, that all subscriptions of the queue are started. `at_us`: the time, NULL:
+-- the clock's. `fresh`: the state of a group that is new. `serves`: the queue is a service's; dialogs whose first
+-- message this is converse from here on. `marks`: count rollbacks, see `take_in_hand`. `from_rank`: see `head_of`.
+-- `settled`, `unsettled`: see `is_left`.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin, no sort
 CREATE OR REPLACE FUNCTION {schema}.hand_out_fifo(
     of_queue integer, named text, at_most integer, at_us bigint, known_version bigint, fresh bigint[], serves boolean,
@@ -57,8 +66,8 @@ BEGIN
                             AND one.group_key <> ALL (tried)
                         ORDER BY one.rank
                     )
-                    -- The limit keeps what locks out of this. Where the first groups are locked and have more than that, a
-                    -- turn has to look, which goes by groups.
+                    -- The limit keeps what locks out of this. Where the first groups are locked and have more than
+                    -- that, a turn has to look, which goes by groups.
                     ORDER BY rank LIMIT 1000
                 ) AS next
                 WHERE pg_try_advisory_xact_lock({schema}.group_lock(of_queue, next.group_key))
@@ -69,7 +78,8 @@ BEGIN
                     CONTINUE;
                 END IF;
             END IF;
-            -- By itself, for it is rare, and what has a query in it is prepared as one, whatever is to the left of that.
+            -- By itself, for it is rare, and what has a query in it is prepared as one, whatever is to the left of
+            -- that.
             IF cardinality(unsettled) > 0 THEN
                 IF EXISTS (SELECT FROM {schema}.to_route WHERE transaction = ANY (unsettled)) THEN
                     RAISE EXCEPTION 'a turn has to look' USING ERRCODE = 'SQ002';
@@ -191,7 +201,8 @@ BEGIN
     -- What arrived and isn't handed out stays as it is: its own rank says when it is next.
     UPDATE {schema}.known_groups AS one SET
         flags = one.flags | {flag.BEGUN}, ordinal = one.ordinal + released, arrivals = one.arrivals + released,
-        decided[{decided.RELEASED}] = one.decided[{decided.RELEASED}] + released, clock = greatest(one.clock, moment_us), ready_rank = following,
+        decided[{decided.RELEASED}] = one.decided[{decided.RELEASED}] + released,
+        clock = greatest(one.clock, moment_us), ready_rank = following,
         touched_at = now()
     WHERE one.queue_id = of_queue AND one.group_key = of_group
     RETURNING one.ordinal, one.incarnation INTO known;

@@ -1,4 +1,4 @@
--- The messages of entries that are handed out, in their order. The caller has locked their group.
+-- Return the messages of entries that are handed out, in the order of the entries. The caller has locked their groups.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.handed(of_queue integer, of_entries bigint[])
 RETURNS TABLE (
@@ -9,7 +9,9 @@ RETURNS TABLE (
 AS $function$
 #variable_conflict use_column
 BEGIN
-    PERFORM {schema}.permit_entries_for(CASE WHEN of_entries = '{}' THEN 'judge' ELSE 'receive' END, of_queue, of_entries);
+    PERFORM {schema}.permit_entries_for(
+        CASE WHEN of_entries = '{}' THEN 'judge' ELSE 'receive' END, of_queue, of_entries
+    );
     RETURN QUERY
     SELECT
         stored.message_id,

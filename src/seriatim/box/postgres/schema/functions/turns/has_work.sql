@@ -5,7 +5,8 @@ AS $function$
 BEGIN
     RETURN EXISTS (
         -- What the transaction itself has put there is numbered at its commit, and no turn sees it before.
-        SELECT FROM {schema}.entries AS entry JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
+        SELECT FROM {schema}.entries AS entry
+        JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
         WHERE entry.queue_id = of_queue AND entry.group_key = of_group
             -- Said so that the index of all that has arrived isn't one to choose, here and elsewhere.
             AND entry.status >= 'arrived' AND entry.status <= 'arrived'

@@ -1,7 +1,9 @@
--- Does what was handed out of a group stand still? Not where that was rolled back, with the transaction or to a savepoint:
--- then the group's ordinal is what it was before, or somebody else has the group.
+-- Does what was handed out of a group stand still? Not where that was rolled back, with the transaction or to a
+-- savepoint: then the group's ordinal is what it was before, or somebody else has the group.
 -- is: definer, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.is_in_hand(of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[]) RETURNS boolean
+CREATE OR REPLACE FUNCTION {schema}.is_in_hand(
+    of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[]
+) RETURNS boolean
 AS $function$
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, entry_ids);

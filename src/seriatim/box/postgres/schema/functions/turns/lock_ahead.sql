@@ -1,5 +1,6 @@
 -- Lock the next groups of a queue that have something to do, to judge them before they are asked for; none if somebody
--- does that already. What is judged could be judged again: where any are locked, nobody has to wait until it is on disk.
+-- does that already. What is judged could be judged again: where any are locked, nobody has to wait until it is on
+-- disk.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.lock_ahead(
     of_queue integer, how_many integer, at_us bigint, from_rank bigint,
@@ -12,7 +13,9 @@ BEGIN
     isolation := current_setting('transaction_isolation');
     version := (SELECT max(change.version) FROM {schema}.changes AS change);
     group_keys := CASE
-        WHEN pg_try_advisory_xact_lock(hashtextextended('seriatim judging ' || of_queue, '{schema}'::regnamespace::oid::bigint))
+        WHEN pg_try_advisory_xact_lock(
+            hashtextextended('seriatim judging ' || of_queue, '{schema}'::regnamespace::oid::bigint)
+        )
         THEN {schema}.lock_next(of_queue, how_many, now_us, from_rank)
         ELSE ARRAY[]::text[]
     END;

@@ -1,3 +1,8 @@
+-- Lock groups of a queue, at most `how_many`: those with a timer that is due, or a message that may be seen from now
+-- on; then, from `from_rank` to `until_rank`, those with messages that nobody has judged; and if none of these are
+-- left, those that a request says to look at. Groups that others have locked are skipped. `from_rank` NULL: the first
+-- kind only; `until_rank` NULL: to the end. `at_us`: the time, NULL: the clock's. `through`: the rank from which to go
+-- on looking, NULL: that was all.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no sort
 CREATE OR REPLACE FUNCTION {schema}.lock_due(
     of_queue integer, how_many integer, at_us bigint, from_rank bigint, until_rank bigint,

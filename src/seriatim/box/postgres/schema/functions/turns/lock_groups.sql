@@ -1,6 +1,6 @@
 -- Lock the next groups of a queue that have something to do, or the named one. `unrouted`: something that was published
--- through SQL waits to be routed; `settled`, `unsettled`: where to look for that. `many`: more messages wait to be judged
--- than a turn of one group is worth.
+-- through SQL waits to be routed; `settled`, `unsettled`: where to look for that. `many`: more messages wait to be
+-- judged than a turn of one group is worth.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.lock_groups(
     of_queue integer, named text, how_many integer, at_us bigint, from_rank bigint, settled xid8, unsettled xid8[],

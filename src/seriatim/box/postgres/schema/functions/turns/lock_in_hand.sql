@@ -1,5 +1,5 @@
--- Is the group of a delivery the caller's, by the lock of this transaction or by a lease (`of_token`)? Its lock is held until the
--- transaction ends.
+-- Is the group of a delivery the caller's, by the lock of this transaction or by a lease (`of_token`)? Its lock is held
+-- until the transaction ends.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.lock_in_hand(
     of_queue integer, of_group text, of_token bigint,
@@ -12,7 +12,8 @@ BEGIN
         locked := pg_try_advisory_xact_lock({schema}.group_lock(of_queue, of_group));
     ELSE
         locked := coalesce((
-            SELECT lease.held AND lease.of_group = lock_in_hand.of_group FROM {schema}.hold_lease(of_queue, of_token, 10000) AS lease
+            SELECT lease.held AND lease.of_group = lock_in_hand.of_group
+            FROM {schema}.hold_lease(of_queue, of_token, 10000) AS lease
         ), FALSE);
     END IF;
     now_us := {schema}.now_us();

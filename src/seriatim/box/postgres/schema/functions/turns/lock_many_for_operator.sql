@@ -1,5 +1,5 @@
--- Lock groups of a queue for an operator, in the order of their keys; waits for each at most so long, and for all of them at
--- most the time for forty. Groups that others keep, or that are in a lease, are left out.
+-- Lock groups of a queue for an operator, in the order of their keys; waits for each at most so long, and for all of
+-- them at most the time for forty. Groups that others keep, or that are in a lease, are left out.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.lock_many_for_operator(
     of_queue integer, of_groups text[], patience_ms integer,
@@ -13,7 +13,9 @@ BEGIN
     PERFORM {schema}.permit('operate', ARRAY[of_queue]);
     group_keys := '{}';
     FOREACH one IN ARRAY of_groups LOOP
-        IF {schema}.lock_patiently(of_queue, one, CASE WHEN clock_timestamp() < ends_at THEN patience_ms ELSE 1 END) THEN
+        IF {schema}.lock_patiently(
+            of_queue, one, CASE WHEN clock_timestamp() < ends_at THEN patience_ms ELSE 1 END
+        ) THEN
             group_keys := group_keys || one;
         END IF;
     END LOOP;

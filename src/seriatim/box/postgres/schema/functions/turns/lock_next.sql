@@ -1,6 +1,6 @@
 -- Lock the next groups of a queue that have something to do, at most `how_many`: those of lowest rank first. The four
--- indexes are merged (each is asked for its order, or all would be read and sorted), and read no further than needed. Where
--- more than 1,000 entries are of groups that were tried before, the others are tried by key.
+-- indexes are merged (each is asked for its order, or all would be read and sorted), and read no further than needed.
+-- Where more than 1,000 entries are of groups that were tried before, the others are tried by key.
 -- is: generic plan, no seqscan, no bitmapscan, no sort
 CREATE OR REPLACE FUNCTION {schema}.lock_next(of_queue integer, how_many integer, now_us bigint, from_rank bigint)
 RETURNS text[]

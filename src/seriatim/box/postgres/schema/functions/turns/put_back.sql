@@ -1,4 +1,5 @@
--- What was handed out was not worked on: it is queued again, and its group is ready; unless that was rolled back already.
+-- What was handed out was not worked on: it is queued again, and its group is ready; unless that was rolled back
+-- already.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.put_back(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]
@@ -13,7 +14,9 @@ BEGIN
     WHERE entry.entry_id = ANY (ARRAY[handed.entry_id]);
     -- Where the turn was lost, somebody else may have done all of it meanwhile.
     UPDATE {schema}.known_groups AS known
-    SET ready_rank = coalesce((SELECT min(rank) FROM {schema}.entries WHERE entry_id = ANY (entry_ids)), known.ready_rank)
+    SET ready_rank = coalesce(
+        (SELECT min(rank) FROM {schema}.entries WHERE entry_id = ANY (entry_ids)), known.ready_rank
+    )
     WHERE known.queue_id = of_queue AND known.group_key = of_group;
 END
 $function$;

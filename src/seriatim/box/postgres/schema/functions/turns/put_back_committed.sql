@@ -1,5 +1,5 @@
--- Put back what was handed out in a transaction that was committed without ending it. Somebody else may have had the group
--- since: that is waited for, and what of it was done or judged anew is left as it is.
+-- Put back what was handed out in a transaction that was committed without completing it. Another process may have had
+-- the group since: this waits for the group's lock, and leaves alone what has been done or judged anew.
 -- is: definer, no seqscan, lock timeout 10s
 CREATE OR REPLACE FUNCTION {schema}.put_back_committed(
     of_queue integer, of_group text, entry_ids bigint[], ordinals bigint[], lates boolean[]

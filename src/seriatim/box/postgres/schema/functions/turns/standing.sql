@@ -1,6 +1,6 @@
--- What has become of messages that were handed out by `handed`. `hand`: 'in progress' where they are in the hands of this
--- transaction, else 'committed' or 'aborted'. `is_left`: some of them aren't done. `is_put`: they were put back by `put`, and
--- that stands.
+-- What has become of messages that were handed out by `handed`. `hand`: 'in progress' where they are in the hands of
+-- this transaction, else 'committed' or 'aborted'. `is_left`: some of them aren't done. `is_put`: they were put back by
+-- `put`, and that stands.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.standing(
     of_queue integer, of_group text, entry_ids bigint[], handed xid8, put xid8,

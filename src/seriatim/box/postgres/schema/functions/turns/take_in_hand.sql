@@ -1,6 +1,8 @@
 -- As `mark_entry`, for what a turn hands out. `begun`: dialogs of which it is the first message.
 -- is: definer, generic plan, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.take_in_hand(of_queue integer, of_group text, of_entry bigint, begun uuid[]) RETURNS bigint
+CREATE OR REPLACE FUNCTION {schema}.take_in_hand(
+    of_queue integer, of_group text, of_entry bigint, begun uuid[]
+) RETURNS bigint
 AS $function$
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);

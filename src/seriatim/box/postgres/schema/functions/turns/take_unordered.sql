@@ -1,3 +1,7 @@
+-- Hand out the next messages of an `Unordered` queue, of lowest rank first, and lock each; those that others have
+-- locked are skipped. `from_rank`: see `head_of`. `by_group`: with the first message go those that follow it in its
+-- group and have its priority, before all others. Of a queue with a gate, messages stay whose places are too far ahead
+-- of the gate (`open_at_most`).
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.take_unordered(
     of_queue integer, at_most integer, from_rank bigint, by_group boolean DEFAULT FALSE
@@ -11,7 +15,8 @@ AS $function$
 #variable_conflict use_column
 DECLARE
     least_rank bigint := from_rank;
-    -- Mostly what is too far behind its gate is found among what was taken. Only if all of that is, each message is asked.
+    -- Mostly what is too far behind its gate is found among what was taken. Only if all of that is, each message is
+    -- asked.
     each_asked boolean := FALSE;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);

@@ -1,9 +1,12 @@
--- The entries of a turn's groups, as columns: the first that arrived (code 0), in order of commit; the first that are held
--- (1), by number, and the first late ones, by arrival; the first that are queued (2), by ordinal; and of a group that holds
--- more than is read of it those that are held with the number of one that arrived (3), perhaps once more. Of each group at
--- most `most_arrived`, `most_held` and `at_most`. The caller has locked the groups.
--- `unrouted`: something that was published through SQL waits to be routed. What was committed after that stays out:
--- whoever sees it sees that, too, for it is one statement. `settled`, `unsettled`: where to look for that.
+-- Return the entries of a turn's groups, as columns: the first that arrived (code 0), in order of commit; the first
+-- that are held (1), by number, and the first late ones, by arrival; the first that are queued (2), by ordinal; and, of
+-- a group that holds more than is read of it, those that are held with the number of one that arrived (3), some perhaps
+-- twice. Of each group at most `most_arrived`, `most_held` and `at_most`. `places` counts groups from 0. The caller has
+-- locked the groups.
+--
+-- `unrouted`: something that was published through SQL waits to be routed. What was committed after that stays out; it
+-- is one statement, so who sees it sees that, too. `settled`, `unsettled`: see `is_left`.
+--
 -- What is asked for in the order of an index is read in that order.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin, no sort
 CREATE OR REPLACE FUNCTION {schema}.turn_entries(
@@ -21,7 +24,8 @@ DECLARE
     long text[];
 BEGIN
     PERFORM {schema}.permit('judge', ARRAY[of_queue]);
-    -- Which groups have more that only their tickets can put in order than a turn takes in, and which hold more than it reads.
+    -- Which groups have more that only their tickets can put in order than a turn takes in, and which hold more than it
+    -- reads.
     SELECT
         array_agg(group_key) FILTER (WHERE most_arrived > 0 AND EXISTS (
             SELECT FROM {schema}.entries AS entry
@@ -68,7 +72,8 @@ BEGIN
                         SELECT run.arrived_us FROM {schema}.tickets AS run WHERE run.arrival_id = entry.arrival_id
                     )) AS came
                     FROM {schema}.entries AS entry
-                    -- Said so that the index of all that has arrived isn't one to choose, and in the order of the other.
+                    -- Said so that the index of all that has arrived isn't one to choose, and in the order of the
+                    -- other.
                     WHERE entry.queue_id = of_queue AND entry.group_key = wanted.group_key
                         AND entry.status >= 'arrived' AND entry.status <= 'arrived'
                         AND entry.stamp < (SELECT bound FROM around)

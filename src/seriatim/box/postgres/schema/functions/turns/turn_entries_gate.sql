@@ -1,9 +1,12 @@
--- `turn_entries`, for a gate: what has come are the results of closed places, as `close_places` tells them. All that is held is there,
--- because of places there are few.
+-- `turn_entries`, for a gate: what has come are the results of closed places, as `close_places` tells them. All that is
+-- held is there, because of places there are few.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin, no sort
-CREATE OR REPLACE FUNCTION {schema}.turn_entries_gate(of_queue integer, of_groups text[], at_most integer, through bigint[], behind bigint[])
+CREATE OR REPLACE FUNCTION {schema}.turn_entries_gate(
+    of_queue integer, of_groups text[], at_most integer, through bigint[], behind bigint[]
+)
 RETURNS TABLE (
-    places bigint[], codes integer[], entry_ids bigint[], sequences bigint[], sizes bigint[], ranks bigint[], visible bigint[],
+    places bigint[], codes integer[], entry_ids bigint[], sequences bigint[], sizes bigint[], ranks bigint[],
+    visible bigint[],
     arrivals bigint[], ordinals bigint[], late boolean[], waits boolean[], times bigint[]
 )
 AS $function$
@@ -33,7 +36,8 @@ BEGIN
         SELECT
             wanted.place - 1 AS place, 0 AS code, one.entry_id, one.sequence, one.size, one.rank, one.subscription_ids,
             one.visible_at, one.arrival, one.ordinal, one.late, one.waits,
-            coalesce(one.arrived_us, run.arrived_us) AS came, coalesce(one.stamp, run.stamp) AS first_by, one.position AS then_by
+            coalesce(one.arrived_us, run.arrived_us) AS came, coalesce(one.stamp, run.stamp) AS first_by,
+            one.position AS then_by
         FROM unnest(of_groups, through, behind) WITH ORDINALITY AS wanted (group_key, last, nearest, place)
         CROSS JOIN LATERAL (
             (
@@ -46,13 +50,15 @@ BEGIN
                     AND origin_number = wanted.nearest
             ) UNION ALL (
                 SELECT * FROM {schema}.entries
-                WHERE queue_id = of_queue AND group_key = wanted.group_key AND status >= 'arrived' AND status <= 'arrived'
+                WHERE queue_id = of_queue AND group_key = wanted.group_key AND status >= 'arrived'
+                    AND status <= 'arrived'
             )
         ) AS one
         JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[one.arrival_id])
         UNION ALL
         SELECT
-            wanted.place - 1, CASE one.status WHEN 'held' THEN 1 ELSE 2 END, one.entry_id, one.sequence, one.size, one.rank,
+            wanted.place - 1, CASE one.status WHEN 'held' THEN 1 ELSE 2 END, one.entry_id, one.sequence, one.size,
+            one.rank,
             one.subscription_ids, one.visible_at, one.arrival, one.ordinal, one.late, one.waits, one.arrived_us,
             CASE one.status WHEN 'held' THEN one.arrival ELSE one.ordinal END, 0
         FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)

@@ -1,4 +1,5 @@
--- What is remembered of the groups of a turn. The caller has locked them: what this reads is younger than the lock.
+-- Return what is remembered of the groups of a turn: `state` has the numbers of the kernel's columns, in their order,
+-- and `remembered` is in base64. The caller has locked the groups: what this reads is younger than the locks.
 -- is: definer, generic plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.turn_groups(
     of_queue integer, of_groups text[]
@@ -12,8 +13,10 @@ BEGIN
     PERFORM {schema}.permit('judge', ARRAY[of_queue]);
     RETURN QUERY
     SELECT
-        group_key, incarnation, ARRAY[flags, first, next, mark, last, ordinal, since, reports, clock, suspects, suspect], skipped,
-        arrivals, (decided || 0::bigint)[:8], -- a group counts voids since its queue is a gate: all are as long
+        group_key, incarnation,
+        ARRAY[flags, first, next, mark, last, ordinal, since, reports, clock, suspects, suspect], skipped,
+        -- A group counts voids since its queue is a gate: all are as long.
+        arrivals, (decided || 0::bigint)[:{decided.VOID}],
         encode(remembered, 'base64')
     FROM {schema}.known_groups
     WHERE queue_id = of_queue AND group_key = ANY (of_groups);

@@ -1,4 +1,5 @@
--- What operators asked of the groups of a turn while they were locked, in order. The caller has locked the groups.
+-- Return what operators asked of the groups of a turn while these were locked, in order; `place` counts the groups from
+-- 0. The caller has locked the groups.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.turn_requests(of_queue integer, of_groups text[])
 RETURNS TABLE (place integer, request_id bigint, action text)

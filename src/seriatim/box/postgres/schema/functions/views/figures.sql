@@ -1,8 +1,10 @@
--- What a box shows to whoever watches it: a row for each figure of a queue, location or table (`name`), divided by `kind` where it has
--- kinds. A caller that isn't the owner gets the figures of the queues that it sees, and none of the box as a whole.
+-- What a box shows to whoever watches it: a row for each figure of a queue, location or table (`name`), divided by
+-- `kind` where it has kinds. A caller that isn't the owner gets the figures of the queues that it sees, and none of the
+-- box as a whole.
 --
--- Of each queue a share of `most` rows of each table is counted, at least 100. Where a queue has more, its counts are taken from a sample
--- of the table's blocks (about 2,000 of them), and its figure `is_estimated` is 1. Groups are counted as their last turn left them.
+-- Of each queue a share of `most` rows of each table is counted, at least 100. Where a queue has more, its counts are
+-- taken from a sample of the table's blocks (about 2,000 of them), and its figure `is_estimated` is 1. Groups are
+-- counted as their last turn left them.
 -- is: stable, definer, custom plan, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.figures(most bigint)
 RETURNS TABLE (figure text, name text, kind text, value double precision)
@@ -29,7 +31,8 @@ BEGIN
     RETURN QUERY SELECT 'queue_enabled', place.queue, NULL::text, place.enabled::integer::double precision
     FROM {schema}.queues AS place WHERE place.queue_id = ANY (seen);
     RETURN QUERY SELECT 'queue_limit', place.queue, NULL::text, limited.messages::double precision
-    FROM {schema}.queues AS place CROSS JOIN {schema}.whole_number(place.definition -> 'max_messages') AS limited (messages)
+    FROM {schema}.queues AS place
+    CROSS JOIN {schema}.whole_number(place.definition -> 'max_messages') AS limited (messages)
     WHERE place.queue_id = ANY (seen) AND limited.messages IS NOT NULL;
 
     -- Messages: those of a queue by their status, as far as its share reaches.
@@ -48,10 +51,12 @@ BEGIN
             FROM (SELECT disposition FROM {schema}.aside WHERE queue_id = one.queue_id LIMIT each) AS found GROUP BY 1
         ) AS part
     ) AS part;
-    SELECT array_agg(queue_id) FILTER (WHERE of_table = 'messages'), array_agg(queue_id) FILTER (WHERE of_table = 'set_aside')
+    SELECT array_agg(queue_id) FILTER (WHERE of_table = 'messages'),
+        array_agg(queue_id) FILTER (WHERE of_table = 'set_aside')
     INTO many_messages, many_aside
     FROM (
-        SELECT queue_id, of_table FROM unnest(counted_queues, counted_tables, counts) AS one (queue_id, of_table, messages)
+        SELECT queue_id, of_table
+        FROM unnest(counted_queues, counted_tables, counts) AS one (queue_id, of_table, messages)
         GROUP BY queue_id, of_table HAVING sum(messages) >= each
     ) AS full_share;
     RETURN QUERY SELECT what.of_table, place.queue, what.kind, coalesce(one.messages, 0)::double precision
@@ -64,7 +69,9 @@ BEGIN
     LEFT JOIN unnest(counted_queues, counted_tables, counted_kinds, counts) AS one (queue_id, of_table, kind, messages)
         ON one.queue_id = place.queue_id AND one.of_table = what.of_table AND one.kind = what.kind
     WHERE place.queue_id = ANY (seen)
-        AND NOT place.queue_id = ANY (CASE what.of_table WHEN 'messages' THEN coalesce(many_messages, '{}') ELSE coalesce(many_aside, '{}') END);
+        AND NOT place.queue_id = ANY (
+            CASE what.of_table WHEN 'messages' THEN coalesce(many_messages, '{}') ELSE coalesce(many_aside, '{}') END
+        );
     IF many_messages IS NOT NULL THEN
         pages := least(100, 100 * blocks / greatest(pg_relation_size('{schema}.entries'::regclass) / 8192.0, 1));
         RETURN QUERY SELECT 'messages', place.queue, what.kind, coalesce(one.messages * 100 / pages, 0)
@@ -88,16 +95,19 @@ BEGIN
         WHERE place.queue_id = ANY (many_aside);
     END IF;
 
-    -- Groups: those with work, and those that stand still, as far as the share reaches; `ready` are the others of these.
+    -- Groups: those with work, and those that stand still, as far as the share reaches; `ready` are the others of
+    -- these.
     SELECT array_agg(one.queue_id) INTO many_groups FROM unnest(seen) AS one (queue_id)
     WHERE (
         SELECT count(*) FROM (
-            SELECT FROM {schema}.known_groups AS known WHERE known.queue_id = one.queue_id AND known.ready_rank IS NOT NULL LIMIT each
+            SELECT FROM {schema}.known_groups AS known
+            WHERE known.queue_id = one.queue_id AND known.ready_rank IS NOT NULL LIMIT each
         ) AS found
     ) >= each OR (
         SELECT count(*) FROM (
             SELECT FROM {schema}.known_groups AS known
-            WHERE known.queue_id = one.queue_id AND (known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> never) LIMIT each
+            WHERE known.queue_id = one.queue_id
+                AND (known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> never) LIMIT each
         ) AS found
     ) >= each;
     pages := least(100, 100 * blocks / greatest(pg_relation_size('{schema}.known_groups'::regclass) / 8192.0, 1));
@@ -112,7 +122,8 @@ BEGIN
             ) UNION ALL (
                 SELECT known.queue_id, known.group_key, known.flags, known.since, known.reports, known.touched_at
                 FROM {schema}.known_groups AS known
-                WHERE known.queue_id = one.queue_id AND (known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> never) LIMIT each
+                WHERE known.queue_id = one.queue_id
+                    AND (known.flags & {flag.SUSPENDED|FAULTED} <> 0 OR known.since <> never) LIMIT each
             )
         ) AS found
         WHERE NOT one.queue_id = ANY (coalesce(many_groups, '{}'))
@@ -131,7 +142,8 @@ BEGIN
             SELECT CASE
                 WHEN jsonb_typeof(place.definition -> 'policies') = 'object'
                     THEN coalesce(
-                        place.definition -> 'policies' -> split_part(known.group_key, '/', 1), place.definition -> 'policy'
+                        place.definition -> 'policies' -> split_part(known.group_key, '/', 1),
+                        place.definition -> 'policy'
                     )
                 ELSE place.definition -> 'policy'
             END AS policy
@@ -166,7 +178,9 @@ BEGIN
     ) AS part;
 
     RETURN QUERY SELECT 'is_estimated', place.queue, NULL::text, (
-        place.queue_id = ANY (coalesce(many_messages, '{}') || coalesce(many_groups, '{}') || coalesce(many_aside, '{}'))
+        place.queue_id = ANY (
+            coalesce(many_messages, '{}') || coalesce(many_groups, '{}') || coalesce(many_aside, '{}')
+        )
     )::integer::double precision
     FROM {schema}.queues AS place WHERE place.queue_id = ANY (seen);
 
@@ -207,12 +221,16 @@ BEGIN
     RETURN QUERY SELECT what.figure, place.location, NULL::text, what.value
     FROM {schema}.locations AS place LEFT JOIN LATERAL (
         SELECT run.epoch, run.number - 1 + run.count AS taken
-        FROM {schema}.tickets AS run WHERE run.location = place.location ORDER BY run.epoch DESC, run.number DESC LIMIT 1
+        FROM {schema}.tickets AS run WHERE run.location = place.location ORDER BY run.epoch DESC, run.number DESC
+        LIMIT 1
     ) AS newest ON TRUE
     CROSS JOIN LATERAL (
         VALUES ('dispenser_epoch', coalesce(newest.epoch + newest.taken / place.last_number, 0)::double precision),
             ('dispenser_next', coalesce(newest.taken % place.last_number + 1, 1)::double precision),
-            ('published', (coalesce(newest.epoch, 0)::numeric * place.last_number + coalesce(newest.taken, 0))::double precision)
+            (
+                'published',
+                (coalesce(newest.epoch, 0)::numeric * place.last_number + coalesce(newest.taken, 0))::double precision
+            )
     ) AS what (figure, value);
     RETURN QUERY SELECT 'bytes', coalesce(parent.relname, class.relname)::text, NULL::text,
         sum(pg_total_relation_size(class.oid))::double precision

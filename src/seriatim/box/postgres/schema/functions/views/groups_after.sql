@@ -1,10 +1,11 @@
--- The next groups by queue and key: at most `most`, after a queue and key. `among`: of `all`; or of those that may be stopped
--- (`standing`); or of those that are faulted (`faulted`). `lowest` and `below` bound the keys, so that a pattern with a
--- beginning reads only keys with that beginning. With `only_keys`: the groups with these keys, however many. A role gets the
--- groups of the queues that it sees.
+-- Return the next groups by queue and key: at most `most`, after a queue and key. `among`: `all`; `standing`: those
+-- that may be stopped; `faulted`: those that are. `lowest` and `below` bound the keys, so that a pattern with a fixed
+-- beginning reads only keys with that beginning. `only_keys`: only groups with these keys; NULL: all keys. A role gets
+-- the groups of the queues that it sees.
 -- is: stable, 50 rows, definer, no seqscan, no bitmapscan, no sort
 CREATE OR REPLACE FUNCTION {schema}.groups_after(
-    of_queue text, only_keys text[], among text, pattern text, lowest text, below text, after_queue text, after_key text,
+    of_queue text, only_keys text[], among text, pattern text, lowest text, below text, after_queue text,
+    after_key text,
     most integer
 ) RETURNS TABLE (queue_id integer, queue text, group_key text)
 AS $function$
@@ -14,7 +15,7 @@ DECLARE
     place record;
     later text;
     taken integer := 0;
-    found integer;
+    returned integer;
 BEGIN
     PERFORM {schema}.look('see', NULL, of_queue);
     FOR place IN
@@ -78,7 +79,8 @@ BEGIN
                 ) UNION (
                     -- Its first message may be postponed.
                     SELECT entry.group_key FROM {schema}.entries AS entry
-                    WHERE entry.queue_id = place.queue_id AND entry.postponed_until IS NOT NULL AND entry.status = 'queued'
+                    WHERE entry.queue_id = place.queue_id AND entry.postponed_until IS NOT NULL
+                        AND entry.status = 'queued'
                         AND entry.postponed_until = entry.visible_at AND entry.visible_at > clock_timestamp()
                         AND entry.group_key > later AND entry.group_key >= lowest AND entry.group_key < below
                         AND (pattern IS NULL OR entry.group_key LIKE pattern)
@@ -95,7 +97,8 @@ BEGIN
             ORDER BY one.group_key LIMIT most - taken;
         ELSE
             RETURN QUERY
-            -- Messages of a group that nobody has judged are found from key to key: each step is one look into an index.
+            -- Messages of a group that nobody has judged are found from key to key: each step is one look into an
+            -- index.
             WITH RECURSIVE step AS (
                 (
                     SELECT entry.group_key, (pattern IS NULL OR entry.group_key LIKE pattern)::integer AS fitting
@@ -109,12 +112,14 @@ BEGIN
                     step.fitting + (pattern IS NULL OR following.group_key LIKE pattern)::integer
                 FROM step CROSS JOIN LATERAL (
                     SELECT entry.group_key FROM {schema}.entries AS entry
-                    WHERE entry.queue_id = place.queue_id AND entry.group_key > step.group_key AND entry.group_key < below
+                    WHERE entry.queue_id = place.queue_id AND entry.group_key > step.group_key
+                        AND entry.group_key < below
                     ORDER BY entry.group_key LIMIT 1
                 ) AS following
                 WHERE step.fitting < most - taken
             ), way AS (
-                -- Likewise those of a gate of which messages are on the way; they have a place if the first of them has a number.
+                -- Likewise those of a gate of which messages are on the way; they have a place if the first of them has
+                -- a number.
                 (
                     SELECT one.group_key, one.number, (one.number IS NOT NULL
                         AND (pattern IS NULL OR one.group_key LIKE pattern))::integer AS fitting
@@ -126,7 +131,8 @@ BEGIN
                             AND coalesce(entry.origin_group, entry.group_key) > later
                             AND coalesce(entry.origin_group, entry.group_key) >= lowest
                             AND coalesce(entry.origin_group, entry.group_key) < below
-                        ORDER BY coalesce(entry.origin_group, entry.group_key), coalesce(entry.origin_number, entry.ordinal)
+                        ORDER BY coalesce(entry.origin_group, entry.group_key),
+                            coalesce(entry.origin_number, entry.ordinal)
                         LIMIT 1
                     ) AS one
                 )
@@ -161,8 +167,8 @@ BEGIN
             ) AS one
             ORDER BY one.group_key LIMIT most - taken;
         END IF;
-        GET DIAGNOSTICS found = ROW_COUNT;
-        taken := taken + found;
+        GET DIAGNOSTICS returned = ROW_COUNT;
+        taken := taken + returned;
     END LOOP;
 END
 $function$;

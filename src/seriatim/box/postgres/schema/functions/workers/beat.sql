@@ -1,13 +1,16 @@
--- A heartbeat. The arrays are as long as there are queues. Answers for each queue that is there what is set for it; and where
--- processes share something, how many threads each of them would have (`capacities`), and which of these is the caller's.
+-- A heartbeat. The arrays are as long as there are queues. Answers for each queue that is there what is set for it; and
+-- where processes share something, how many threads each of them would have (`capacities`), and which of these is the
+-- caller's.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.beat(
     of_process uuid, its_name text, its_host text, its_pid integer, reads boolean, of_queues text[], modes text[],
-    own_capacities integer[], own_threads integer[], run_lengths integer[], rates double precision[], own_busy integer[],
+    own_capacities integer[], own_threads integer[], run_lengths integer[], rates double precision[],
+    own_busy integer[],
     hands text[]
 )
 RETURNS TABLE (
-    queue text, workers integer, in_flight integer, rate double precision, run_length integer, capacities integer[], place bigint
+    queue text, workers integer, in_flight integer, rate double precision, run_length integer, capacities integer[],
+    place bigint
 )
 AS $function$
 #variable_conflict use_column
@@ -37,7 +40,8 @@ BEGIN
     WHERE known.role = excluded.role;
     RETURN QUERY
     SELECT
-        queue.queue, setting.workers, setting.in_flight, setting.rate, setting.run_length, beside.capacities, beside.place
+        queue.queue, setting.workers, setting.in_flight, setting.rate, setting.run_length, beside.capacities,
+        beside.place
     FROM {schema}.queues AS queue
     LEFT JOIN {schema}.queue_settings AS setting ON setting.queue_id = queue.queue_id
     LEFT JOIN LATERAL (

@@ -1,5 +1,6 @@
--- Groups that wait for a number that isn't there, with nothing before it left to do, in the order of their keys: their next number, and the
--- message with the lowest number behind the hole. `digest`: as the journal has it, the SHA-256 of type, content type and body.
+-- Groups that wait for a number that isn't there, with nothing before it left to do, in the order of their keys: their
+-- next number, and the message with the lowest number behind the hole. `digest`: as the journal has it, the SHA-256 of
+-- type, content type and body.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.copies_behind_holes(of_queue integer, after_group text, how_many integer)
 RETURNS TABLE (group_key text, next bigint, number bigint, message_id text, digest bytea, age bigint)
@@ -28,7 +29,8 @@ BEGIN
             AND one.flags & {flag.SUSPENDED|FAULTED} = 0 AND one.since <> {NEVER}
             AND NOT EXISTS (
                 SELECT FROM {schema}.entries AS before
-                WHERE before.queue_id = of_queue AND before.group_key = one.group_key AND before.status IN ('queued', 'faulted')
+                WHERE before.queue_id = of_queue AND before.group_key = one.group_key
+                    AND before.status IN ('queued', 'faulted')
             )
             AND NOT EXISTS (
                 SELECT FROM {schema}.leases AS lease WHERE lease.queue_id = of_queue AND lease.group_key = one.group_key
@@ -39,7 +41,8 @@ BEGIN
     CROSS JOIN LATERAL (
         SELECT entry.sequence, entry.arrival_id, entry.position
         FROM {schema}.entries AS entry
-        WHERE entry.queue_id = of_queue AND entry.group_key = known.group_key AND entry.status = 'held' AND entry.sequence >= known.next
+        WHERE entry.queue_id = of_queue AND entry.group_key = known.group_key AND entry.status = 'held'
+            AND entry.sequence >= known.next
         ORDER BY entry.sequence
         LIMIT 1
     ) AS held

@@ -1,7 +1,10 @@
--- End leases of copies: the first `dones` of each are completed, and the others are free again, after a delay (microseconds) where one is given.
--- Answers with the leases that were there. One that isn't has run out; its copies are handed out again, and found to be over.
+-- End leases of copies: the first `dones` of each are completed, and the others are free again, after a delay
+-- (microseconds) where one is given. Answers with the leases that were there. One that isn't has run out; its copies
+-- are handed out again, and found to be over.
 -- is: definer, no seqscan
-CREATE OR REPLACE FUNCTION {schema}.end_copies(of_queue integer, tokens bigint[], dones integer[], delays bigint[], keep text) RETURNS bigint[]
+CREATE OR REPLACE FUNCTION {schema}.end_copies(
+    of_queue integer, tokens bigint[], dones integer[], delays bigint[], keep text
+) RETURNS bigint[]
 AS $function$
 DECLARE
     one record;
@@ -26,11 +29,13 @@ BEGIN
         ended := ended || one.token;
         IF one.done > 0 THEN
             SELECT
-                array_agg(entry.entry_id ORDER BY entry.ordinal) AS ids, array_agg(entry.ordinal ORDER BY entry.ordinal) AS ordinals,
+                array_agg(entry.entry_id ORDER BY entry.ordinal) AS ids,
+                array_agg(entry.ordinal ORDER BY entry.ordinal) AS ordinals,
                 array_agg(entry.late ORDER BY entry.ordinal) AS lates
             INTO done
             FROM {schema}.entries AS entry
-            WHERE entry.entry_id = ANY (one.entry_ids[:one.done]) AND entry.queue_id = of_queue AND entry.status = 'queued';
+            WHERE entry.entry_id = ANY (one.entry_ids[:one.done]) AND entry.queue_id = of_queue
+                AND entry.status = 'queued';
             IF done.ids IS NOT NULL THEN
                 PERFORM {schema}.complete(of_queue, done.ids, done.ordinals, done.lates, (
                     SELECT known.incarnation FROM {schema}.known_groups AS known
@@ -41,7 +46,8 @@ BEGIN
         IF one.done < cardinality(one.entry_ids) THEN
             IF one.delay > 0 THEN
                 PERFORM {schema}.postpone(
-                    of_queue, one.group_key, one.entry_ids[one.done + 1:one.done + 1], make_interval(secs => one.delay / 1000000.0)
+                    of_queue, one.group_key, one.entry_ids[one.done + 1:one.done + 1],
+                    make_interval(secs => one.delay / 1000000.0)
                 );
             ELSE
                 frees := frees + 1;
