@@ -1,8 +1,8 @@
 """Fill the templates of the package's SQL: the schema's name, and values that the kernel defines.
 
 ``{schema}`` stands for the schema's name as an identifier, ``{schema_name}`` for the same within a text. ``{flag.FAULTED}`` is a
-member of one of the kernel's enumerations as its number, ``{NEVER}`` one of its constants, ``{DIALOG_RULES}`` the rows of its table.
-All other braces are SQL's own.
+member of one of the kernel's enumerations as its number, ``{NEVER}`` one of its constants. ``{DIALOG_RULES}`` are the rows of its table of
+dialogs, ``{SHOWN_STATES}`` the branches of a `CASE` by its table of states. All other braces are SQL's own.
 """
 
 from __future__ import annotations
@@ -13,15 +13,24 @@ from enum import IntEnum, IntFlag
 from importlib import resources
 
 from seriatim.errors import UsageError, shown
-from seriatim.kernel import dialog
+from seriatim.kernel import dialog, streams
 from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.state import NOTHING, STOPPING, Flag
+from seriatim.kernel.states import FLAGGED, SHOWN, Fact
 from seriatim.kernel.time import FOREVER, NEVER
 
 __all__ = ["checked_schema", "for_schema", "template", "with_constants"]
 
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}", re.ASCII)
-_ENUMERATIONS: Mapping[str, type[IntEnum | IntFlag]] = {"flag": Flag, "disposition": Disposition}
+_ENUMERATIONS: Mapping[str, type[IntEnum | IntFlag]] = {
+    "flag": Flag,
+    "disposition": Disposition,
+    "batch": streams.Kind,
+    "answer": streams.Answer,
+    "stream": streams.Status,
+    "decision": streams.Decision,
+    "side": streams.Side,
+}
 _CONSTANT = re.compile(rf"\{{(?:([A-Z_]+)|({'|'.join(_ENUMERATIONS)})\.([A-Z_]+))\}}")
 
 
@@ -72,6 +81,20 @@ def _literal(value: str | None) -> str:
     return "NULL" if value is None else "'{}'".format(value.replace("'", "''"))
 
 
+def _shown_states() -> str:
+    """A branch for each row of the kernel's table of states; facts are bits of `flags`, or arguments with their names."""
+    return "\n    ".join(f"WHEN {_holds(row.facts, row.unless)} THEN {_literal(row.state)}" for row in SHOWN)
+
+
+def _holds(facts: tuple[Fact, ...], unless: tuple[Fact, ...] = ()) -> str:
+    # During a turn a suspension may be asked for, and isn't a flag yet.
+    given = [fact for fact in facts if fact is Fact.SUSPENDED or fact not in FLAGGED]
+    terms = [fact if fact in given else f"flags & {int(FLAGGED[fact])} <> 0" for fact in facts]
+    if unless:
+        terms.append(f"NOT ({_holds(unless)})")
+    return " AND ".join(terms) or "TRUE"
+
+
 _CONSTANTS: Mapping[str, str] = {
     "NEVER": str(NEVER),
     "FOREVER": str(FOREVER),
@@ -79,5 +102,12 @@ _CONSTANTS: Mapping[str, str] = {
     "STOPPING": str(STOPPING),
     # The time of the statement, in microseconds since 1970, by the database's clock.
     "STATEMENT_US": "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)",
+    "WINDOW": str(streams.WINDOW),
+    "WINDOW_BYTES": str(streams.WINDOW_BYTES),
+    "LARGEST_ROUND": str(streams.LARGEST_ROUND),
+    "MOST_BOXES": str(streams.MOST_BOXES),
+    "LIFETIME_CODE": str(dialog.LIFETIME_CODE),
+    "INVALID_CODE": str(dialog.INVALID_CODE),
+    "SHOWN_STATES": _shown_states(),
     "DIALOG_RULES": ",\n    ".join(f"({', '.join(map(_literal, row))})" for row in dialog.rows()),
 }

@@ -1,13 +1,7 @@
--- A group that isn't opened waits for that: see `shown_state` of 0007.
+-- The state that a group shows, by the table of `kernel/states.py`.
 -- is: sql, immutable, parallel safe
 CREATE OR REPLACE FUNCTION {schema}.shown_state(flags bigint, suspended boolean, locked boolean, hole boolean, overdue boolean)
 RETURNS text
 RETURN CASE
-    WHEN flags & 2 <> 0 AND NOT (flags & 4 <> 0 AND flags & 16 <> 0) THEN 'closed'
-    WHEN suspended THEN 'suspended'
-    WHEN flags & 16 <> 0 THEN 'faulted'
-    WHEN locked THEN 'locked'
-    WHEN hole AND overdue THEN 'timed_out'
-    WHEN hole OR flags & 512 <> 0 THEN 'waiting'
-    ELSE 'ready'
+    {SHOWN_STATES}
 END;

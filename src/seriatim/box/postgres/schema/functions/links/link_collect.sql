@@ -39,7 +39,7 @@ BEGIN
                     -- Of a stream that can take nothing now, and of a group that is suspended, nothing is read. Each is looked up: a join
                     -- would read all streams and all groups of the queue.
                     AND (place.unordered OR coalesce((
-                        SELECT stream.status = 0 AND stream.sent - stream.acked < 1000 AND stream.ahead_bytes < 67108864
+                        SELECT stream.status = 0 AND stream.sent - stream.acked < {WINDOW} AND stream.ahead_bytes < {WINDOW_BYTES}
                         FROM {schema}.link_streams_out AS stream
                         WHERE stream.queue_id = place.queue_id AND stream.key = one.group_key
                     ), TRUE)) AND coalesce((
@@ -103,11 +103,11 @@ BEGIN
                 WHERE (entry.visible_at IS NULL OR entry.visible_at <= clock_timestamp())
                     AND (behind.group_key IS NULL OR entry.status = 'queued' OR (run.stamp, entry.position) < (behind.stamp, behind.position))
                     AND (stream.stream_id IS NULL
-                        OR stream.status = 0 AND stream.sent - stream.acked < 1000 AND stream.ahead_bytes < 67108864)
+                        OR stream.status = 0 AND stream.sent - stream.acked < {WINDOW} AND stream.ahead_bytes < {WINDOW_BYTES})
                 OFFSET 0 -- so that bodies aren't sorted
             ) AS waiting
         ) AS one
-        WHERE one.place <= 1000 AND (one.bytes_there <= 67108864 OR one.place = 1)
+        WHERE one.place <= {WINDOW} AND (one.bytes_there <= {WINDOW_BYTES} OR one.place = 1)
             AND (one.bytes_before < 33554432);
         CONTINUE WHEN found.entry_ids IS NULL;
         -- What can't travel is set aside, so that the rest of its group goes on.

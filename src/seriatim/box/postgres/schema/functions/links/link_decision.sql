@@ -1,6 +1,5 @@
--- What a sender does after an answer. Decisions: 0 ack, 1 later, 2 fragments, 3 repeat, 4 over, 5 end, 6 lost, 7 stale. `side`: which box
--- seems to have gone back, 0 unknown, 1 sender, 2 receiver. `above`: of a stream that ends, above which number the receiver lacks something,
--- `unproven` above which it may.
+-- What a sender does after an answer: the rules of `kernel/streams.py`; the model is `answered` in `tests/models/streams.py`. `side`: which box
+-- seems to have gone back. `above`: of a stream that ends, above which number the receiver lacks something, `unproven` above which it may.
 -- is: immutable
 CREATE OR REPLACE FUNCTION {schema}.link_decision(
     acked bigint, sent bigint, kept bigint, status integer, answer integer, received bigint, is_equal boolean, current boolean,
@@ -8,24 +7,26 @@ CREATE OR REPLACE FUNCTION {schema}.link_decision(
 )
 AS $function$
 DECLARE
-    tells boolean := answer IN (0, 1, 2);
+    tells boolean := answer IN ({answer.THROUGH}, {answer.WAIT}, {answer.MISSING});
     is_same boolean := is_equal AND received <= sent;
-    holds boolean := tells AND is_same AND received >= acked AND status <> 2;
+    holds boolean := tells AND is_same AND received >= acked AND status <> {stream.ENDING};
 BEGIN
     decision := CASE
-        WHEN holds AND (status = 1 OR answer = 1) THEN 1
-        WHEN holds AND answer = 2 THEN 2
-        WHEN holds THEN 0
-        WHEN NOT current THEN 7
-        WHEN answer = 3 AND status <> 0 THEN 4
-        WHEN answer = 3 AND known THEN 6
-        WHEN answer = 3 OR status = 2 THEN 1
-        WHEN tells AND is_same AND received >= kept THEN 3
-        ELSE 5
+        WHEN holds AND (status = {stream.CLOSING} OR answer = {answer.WAIT}) THEN {decision.LATER}
+        WHEN holds AND answer = {answer.MISSING} THEN {decision.FRAGMENTS}
+        WHEN holds THEN {decision.ACK}
+        WHEN NOT current THEN {decision.STALE}
+        WHEN answer = {answer.GONE} AND status <> {stream.OPEN} THEN {decision.OVER}
+        WHEN answer = {answer.GONE} AND known THEN {decision.LOST}
+        WHEN answer = {answer.GONE} OR status = {stream.ENDING} THEN {decision.LATER}
+        WHEN tells AND is_same AND received >= kept THEN {decision.REPEAT}
+        ELSE {decision.END}
     END;
-    through := CASE WHEN holds OR decision = 3 THEN received ELSE acked END;
-    side := CASE WHEN answer = 3 OR received > sent THEN 1 WHEN received < acked THEN 2 ELSE 0 END;
-    above := CASE WHEN answer = 3 THEN acked ELSE least(received, acked) END;
-    unproven := CASE WHEN is_equal OR answer = 3 THEN above ELSE 0 END;
+    through := CASE WHEN holds OR decision = {decision.REPEAT} THEN received ELSE acked END;
+    side := CASE
+        WHEN answer = {answer.GONE} OR received > sent THEN {side.SENDER} WHEN received < acked THEN {side.RECEIVER} ELSE {side.UNKNOWN}
+    END;
+    above := CASE WHEN answer = {answer.GONE} THEN acked ELSE least(received, acked) END;
+    unproven := CASE WHEN is_equal OR answer = {answer.GONE} THEN above ELSE 0 END;
 END
 $function$;

@@ -13,7 +13,7 @@ DECLARE
     asked record;
     over record;
     content bytea;
-    largest_round CONSTANT bigint := 2097152;
+    largest_round CONSTANT bigint := {LARGEST_ROUND};
     fragment_bytes CONSTANT bigint := 1048576;
     room bigint := least(coalesce(nullif(largest, 0), 3000000), 3000000) - 800000;
 BEGIN
@@ -59,7 +59,7 @@ BEGIN
                     ELSE octet_length(waiting.body)
                 END AS bytes
             FROM {schema}.link_messages AS waiting
-            WHERE waiting.stream_id = ready.stream_id AND waiting.number > ready.acked ORDER BY waiting.number LIMIT 1000
+            WHERE waiting.stream_id = ready.stream_id AND waiting.number > ready.acked ORDER BY waiting.number LIMIT {WINDOW}
         ) AS one
         WHERE ready.status = 0
     ), fitting AS (

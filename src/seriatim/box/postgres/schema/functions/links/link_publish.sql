@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION {schema}.link_publish(
 ) RETURNS bigint
 AS $function$
 DECLARE
-    most_boxes CONSTANT integer := 8;
+    most_boxes CONSTANT integer := {MOST_BOXES};
     its_name text := (SELECT one.link FROM {schema}.links AS one WHERE one.link_id = of_link);
     own uuid := (SELECT known.box_id FROM {schema}.box_identity AS known);
     come record;
@@ -104,7 +104,7 @@ BEGIN
         FROM unnest(come.streams, come.headers) WITH ORDINALITY AS one (stream, header, nth)
     ), aside AS (
         INSERT INTO {schema}.aside (entry_id, queue_id, disposition, reason, arrival_id, position, priority, subscription_ids)
-        SELECT nextval('{schema}.entry_ids'), told.queue_id, 'invalid', 'loop: it was in this box before, or went through more than 8 boxes',
+        SELECT nextval('{schema}.entry_ids'), told.queue_id, 'invalid', 'loop: it was in this box before, or went through more than {MOST_BOXES} boxes',
             arrival, told.position, 5, '{}'
         FROM told WHERE told.circles
     )

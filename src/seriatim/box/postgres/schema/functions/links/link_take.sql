@@ -48,7 +48,7 @@ BEGIN
         count(DISTINCT (one.incarnation, one.number)) AS distinct_ones,
         bool_and(
             one.incarnation BETWEEN 1 AND 9007199254740991 AND one.number BETWEEN 1 AND 9007199254740991 AND one.kind <= 2
-            AND one.count <= 1000 AND (one.kind = 0 OR one.count = 0) AND one.after BETWEEN 0 AND 9007199254740991 - one.count
+            AND one.count <= {WINDOW} AND (one.kind = 0 OR one.count = 0) AND one.after BETWEEN 0 AND 9007199254740991 - one.count
             AND one.lacks BETWEEN 0 AND CASE one.kind WHEN 2 THEN one.after ELSE 0 END
             AND one.name_length BETWEEN 1 AND 512 AND one.key_length <= 1024
         ) AS are_right
@@ -216,7 +216,7 @@ BEGIN
                 coalesce(numbers.over @> each.number, FALSE) AS is_over, each.name = ANY (its_link.queues) AS allowed,
                 CASE
                     WHEN place.queue_id IS NULL THEN 0
-                    WHEN limited.most IS NULL THEN 1000
+                    WHEN limited.most IS NULL THEN {WINDOW}
                     ELSE limited.most - (
                         SELECT count(*) FROM (SELECT FROM {schema}.entries WHERE queue_id = place.queue_id LIMIT limited.most) AS counted
                     ) - sum(each.count) OVER (PARTITION BY each.name ORDER BY each.nth) + each.count

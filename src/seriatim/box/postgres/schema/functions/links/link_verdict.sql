@@ -1,4 +1,4 @@
--- What becomes of a batch. Answers: 0 through, 1 wait, 2 missing, 3 gone, 4 broken. Kinds: 0 messages, 1 close, 2 end.
+-- What becomes of a batch: the rules of `kernel/streams.py`; the model is `received` in `tests/models/streams.py`.
 -- is: immutable
 CREATE OR REPLACE FUNCTION {schema}.link_verdict(
     known_received bigint, is_over boolean, allowed boolean, busy boolean, room bigint, kind bigint, after bigint, count bigint,
@@ -10,21 +10,21 @@ DECLARE
     ahead bigint := known_received - after;
     reaches boolean := ahead BETWEEN 0 AND count;
     is_open boolean := allowed AND NOT is_over AND NOT busy;
-    joins boolean := is_open AND reaches AND is_equal AND kind <> 2;
-    closes boolean := joins AND kind = 1 AND ahead = count;
+    joins boolean := is_open AND reaches AND is_equal AND kind <> {batch.END};
+    closes boolean := joins AND kind = {batch.CLOSE} AND ahead = count;
     new bigint := CASE WHEN joins AND fits THEN count - ahead ELSE 0 END;
 BEGIN
-    event := is_open AND kind = 2;
+    event := is_open AND kind = {batch.END};
     ends := event OR closes;
     taken := least(new, greatest(room, 0));
     received := known_received + taken;
     skipped := CASE WHEN joins THEN ahead ELSE 0 END;
     answer := CASE
-        WHEN NOT allowed OR is_over OR ends THEN 3
-        WHEN busy OR taken < new THEN 1
-        WHEN is_open AND kind <> 2 AND (reaches AND NOT is_equal OR joins AND NOT fits) THEN 4
-        WHEN joins AND incomplete THEN 2
-        ELSE 0
+        WHEN NOT allowed OR is_over OR ends THEN {answer.GONE}
+        WHEN busy OR taken < new THEN {answer.WAIT}
+        WHEN is_open AND kind <> {batch.END} AND (reaches AND NOT is_equal OR joins AND NOT fits) THEN {answer.BROKEN}
+        WHEN joins AND incomplete THEN {answer.MISSING}
+        ELSE {answer.THROUGH}
     END;
 END
 $function$;
