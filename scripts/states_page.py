@@ -1,6 +1,6 @@
-"""Writes docs/reference/states.md from the kernel's tables: which action fits which state, and which state leads where.
+"""Writes docs/reference/states.md from two tables: the kernel's, which action fits which state, and the tests', which state leads where.
 
-A test holds the page against what this would write; after a change to the tables run ``python scripts/states_page.py``.
+A test holds the page against what this would write; after a change to the tables run ``python -m scripts.states_page``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from seriatim.box.connection.in_hand import TRANSITIONS
 from seriatim.kernel.states import Action, GroupState
-from seriatim.kernel.transitions import Cause, Happening, leads
+from tests.models.transitions import Cause, Happening, leads
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "states.md"
 
@@ -46,8 +46,9 @@ def _lines() -> Iterator[str]:
     yield from (
         "# The states of a group",
         "",
-        "This page is drawn from the tables in `seriatim.kernel.states` and `seriatim.kernel.transitions`; the box and the",
-        "`Sequencer` obey them. A group shows the first of these states that applies to it:",
+        "The states, and which action fits which, are drawn from the tables in `seriatim.kernel.states`, by which the box and the",
+        "`Sequencer` decide. Where actions and events lead is a description, `tests/models/transitions.py`, with which tests compare",
+        "them. A group shows the first of these states that applies to it:",
         "",
         "| state | |",
         "|---|---|",

@@ -111,6 +111,6 @@ def test_a_checkpoint_that_is_not_the_pipeline_s_is_refused(folder, tmp_path):
     assert (other.exit_code, "belongs to another pipeline: orders, not other" in other.stderr) == (3, True)
     (folder / "pipeline.json").write_text(json.dumps({"pipeline": "orders", "id": "x", "buckets": 2, "layout": 2}))
     former = invoked("group suspend two --pipeline orders --reason x")
-    assert (former.exit_code, "seriatim pipeline move" in former.stderr) == (3, True)
+    assert (former.exit_code, "commit 8473f540" in former.stderr) == (3, True)
     (folder / "pipeline.json").write_text("{")
     assert "the file is damaged" in invoked("log --pipeline orders").stderr

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from seriatim.kernel import claims
 from seriatim.kernel.claims import Answer, EntryState, Known, State
 from seriatim.kernel.time import NEVER
+from tests.models import forgetting
 
 _NOW = 10
 _SESSION = st.tuples(
@@ -155,10 +156,10 @@ def test_a_session_begins_where_the_box_that_asks_has_ended():
 
 def test_a_session_is_forgotten_when_both_regions_have_nothing_as_old():
     idle, used = _ints(State.IDLE, State.IDLE, State.IDLE, State.SUSPENDED), _ints(1, 4, 9, 1)
-    assert claims.forgettable(idle, used, 10, 5, 4, 8).tolist() == [True, False, False, False]
-    assert claims.forgettable(idle, used, 10, 5, 8, NEVER).tolist() == [False] * 4
-    assert claims.watermark(9, 5) == 5
-    assert claims.watermark(9, NEVER) == NEVER
+    assert forgetting.forgettable(idle, used, 10, 5, 4, 8).tolist() == [True, False, False, False]
+    assert forgetting.forgettable(idle, used, 10, 5, 8, NEVER).tolist() == [False] * 4
+    assert forgetting.watermark(9, 5) == 5
+    assert forgetting.watermark(9, NEVER) == NEVER
 
 
 def test_reservations_end():

@@ -14,9 +14,9 @@ from seriatim.kernel import actions
 from seriatim.kernel.fault import fault
 from seriatim.kernel.state import Flag
 from seriatim.kernel.states import ALLOWED, Action, GroupState, Situation
-from seriatim.kernel.transitions import Happening, leads
 from tests.kernel import strategies
 from tests.kernel.comparison import Call
+from tests.models.transitions import Happening, leads
 
 _ANY = st.one_of([one for kind, one in strategies.ALL_POLICIES.items() if kind != "by arrival"])
 # Of an engine, or of handlers: a group in memory knows nothing of them.

@@ -10,8 +10,8 @@ by itself: a crash may take it back, with all that followed from it. What is in 
 write. Transmitters outlive it, and apply the answers that they wait for to what is left. A backup is taken at any time, and restored at any later one; there, too, transmitters
 that had asked before go on.
 
-The product's kernel decides what a receiver does with a batch, what a sender does with an answer, which numbers are over and which is next, and computes
-the chains. What is remembered here beside that serves the laws only: `sent`, `handled`, `placed` and `named`.
+The model in `streams.py`, with which the schema's functions are compared, decides what a receiver does with a batch, and what a sender does with an answer;
+`stream_numbers.py` decides which numbers are over and which is next. What is remembered here beside that serves the laws only: `sent`, `handled`, `placed` and `named`.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.kernel import chain, streams
-from seriatim.kernel.stream_numbers import NumberRanges, following, was_restored
 from seriatim.kernel.streams import Answer, Decision, Kind, Status
+from tests.models import chain, streams
 from tests.models.search import Label, Model
+from tests.models.stream_numbers import NumberRanges, following, was_restored
 
 __all__ = ["Box", "Boxes", "Calm", "Links", "Reply", "Request"]
 

@@ -27,6 +27,7 @@ from seriatim.kernel import claims, votes
 from seriatim.kernel.claims import Answer, State
 from seriatim.kernel.time import NEVER
 from seriatim.kernel.votes import NO_NUMBER, Reply, SendStep, Vote
+from tests.models import forgetting
 from tests.models.search import Label, Model
 
 __all__ = ["Box", "Calm", "Journal", "Message", "Regions", "RegionsModel", "Sender", "Session", "Work", "with_vote"]
@@ -874,12 +875,12 @@ def _skips(state: int, lease: int, done: int, lowest: int, known: bool) -> bool:
 @cache
 def _forgettable(state: int, first: bool, second: bool) -> bool:
     marks = (2 if first else 0, 2 if second else 0)
-    return bool(claims.forgettable(*_row(state, 1), 2, 1, *marks)[0])
+    return bool(forgetting.forgettable(*_row(state, 1), 2, 1, *marks)[0])
 
 
 @cache
 def _watermark(own: int, others: int) -> int:
-    return claims.watermark(own, others)
+    return forgetting.watermark(own, others)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Stores a pipeline's checkpoint of the present form, with something in every part: ``python -m tests.upgrade.checkpoint``.
 
-A later seriatim has to go on from it; `test_checkpoints.py` unpacks each of them and runs the pipeline. A checkpoint that
-is there stays as it is. Its name is its layout, and behind it what else is kept otherwise than in the first of that layout.
+`test_checkpoints.py` unpacks it and runs the pipeline. From the first release on, a later seriatim has to go on from each that is stored.
+Its name is its layout, and behind it how it is kept within that.
 What is absolute in it (the folders of locations, in Spark's logs, too) stands for the folder that it is unpacked in.
 """
 

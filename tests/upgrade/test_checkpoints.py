@@ -1,4 +1,4 @@
-"""Checkpoints that earlier builds have made: this build goes on from them, and what it can't read it refuses by name."""
+"""A stored checkpoint: a run goes on from it, also in other buckets, and what it can't read it refuses by name."""
 
 from __future__ import annotations
 
@@ -45,61 +45,34 @@ def released(folder, queue):
     return found
 
 
-def layout_of(form):
-    return int(form.split("-")[0])
-
-
 def test_the_present_form_is_stored(tmp_path):
-    assert max(map(layout_of, FORMS)) == LAYOUT
     assert PRESENT in FORMS
     unpack(stored(PRESENT), tmp_path)
     made = json.loads((tmp_path / "checkpoint" / "pipeline.json").read_text())
-    assert made["spread"] == BY_KEY
+    assert (made["layout"], made["spread"]) == (LAYOUT, BY_KEY)
     tally = Tally(tmp_path / "checkpoint" / "tally.json").standing
     assert tally.count("rests", "released") == RESTING + 1
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if layout_of(form) != LAYOUT])
-def test_a_start_on_an_older_layout_is_refused_and_changes_nothing(form, tmp_path):
-    layout = layout_of(form)
-    unpack(stored(form), tmp_path)
-    put(tmp_path, AFTERWARDS)
-    before = {file: file.read_bytes() for file in (tmp_path / "checkpoint" / "query").rglob("*") if file.is_file()}
-    with pytest.raises(CheckpointMismatch) as caught:
-        run(load(tmp_path / "pipeline.yaml"), once=True)
-    assert f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}" in str(caught.value)
-    assert f"seriatim pipeline move {tmp_path}/pipeline.yaml" in str(caught.value)
-    assert {file: file.read_bytes() for file in before} == before
-    assert released(tmp_path, "standard")["hole"] == [1]
-
-
-#: A stored form and to how many buckets it is moved; it has 2. The small suite takes each form once, and each kind of move.
-MOVES = [("2", 1), ("3", 2), ("3-by-key", 5)]
-MOVES += [("2", 2), ("3-by-key", 2), ("3", 5)] if full() else []
-
-
-def test_each_stored_form_is_gone_on_from():
-    assert sorted({form for form, _ in MOVES}) == FORMS
+#: A stored form and to how many buckets it is moved; it has 2.
+MOVES = [(form, buckets) for form in FORMS for buckets in (2, 1, 5)]
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize(("form", "buckets"), MOVES)
-def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(form, buckets, tmp_path):
-    layout = layout_of(form)
+@pytest.mark.parametrize(("form", "buckets"), MOVES if full() else [(PRESENT, 2), (PRESENT, 5)])
+def test_a_run_goes_on_from_a_stored_checkpoint(form, buckets, tmp_path):
     unpack(stored(form), tmp_path)
     pipeline = in_buckets(tmp_path, buckets)
-    if layout != LAYOUT or buckets != 2:
+    if buckets != 2:
         finish_batch(tmp_path)
         done = CliRunner().invoke(main, ["pipeline", "move", str(tmp_path / "pipeline.yaml")])
         assert (done.exit_code, done.stderr) == (0, "")
-        assert (f"converted {tmp_path}/checkpoint from layout {layout}" in done.stdout) is (layout != LAYOUT)
-        assert (f"moved {tmp_path}/checkpoint from 2 buckets to {buckets}" in done.stdout) is (buckets != 2)
+        assert f"moved {tmp_path}/checkpoint from 2 buckets to {buckets}" in done.stdout
     assert released(tmp_path, "standard")["hole"] == [1]
     nothing = run(pipeline, once=True)
     assert {account.arrived for account in nothing.accounts} == {0}
     held = {account.destination: account.held for account in nothing.accounts}
-    rests = "rests" in held
-    resting = {"rests": 1, "anew": 0} if rests else {}
+    resting = {"rests": 1, "anew": 0}
     assert held == {"fifo": 0, "standard": 4, "skipping": 1, "best": 3, "sets": 2, "loose": 0, **resting}
 
     put(tmp_path, AFTERWARDS)
@@ -108,7 +81,7 @@ def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(fo
         "standard": (2, 0),
         "skipping": (0, 1),
         "sets": (1, 0),
-        **({"rests": (1, 0)} if rests else {}),
+        "rests": (1, 0),
     }
     assert {name: one.held for name, one in accounts.items() if one.held} == {}
     assert released(tmp_path, "fifo") == {"a": [1, 2, 3], "b": [1, 2], "c": [1]}
@@ -119,13 +92,12 @@ def test_a_run_goes_on_from_a_stored_checkpoint_that_was_moved_if_it_is_older(fo
     assert released(tmp_path, "best") == {"a": [1, 2, 3, 4]}
     assert released(tmp_path, "sets") == {"whole": [1, 2, 3], "part": [1, 2, 3]}
     assert released(tmp_path, "loose") == {"a": [1, 2]}
-    if rests:
-        at_rest = {f"r{number}": [1] for number in range(RESTING)}
-        assert released(tmp_path, "rests") == at_rest | {"r1": [1, 2, 3], "r2": [1, 2, 3], "r9": [1, 2]}
-        anew = table_of(tmp_path / "out" / "anew", "json").to_pylist()
-        begun = sorted((row["customer"], row["incarnation"], row["ordinal"]) for row in anew)
-        assert len(set(begun)) == len(begun) == 5
-        assert {customer: [one for one, _, _ in begun].count(customer) for customer in "ab"} == {"a": 3, "b": 2}
+    at_rest = {f"r{number}": [1] for number in range(RESTING)}
+    assert released(tmp_path, "rests") == at_rest | {"r1": [1, 2, 3], "r2": [1, 2, 3], "r9": [1, 2]}
+    anew = table_of(tmp_path / "out" / "anew", "json").to_pylist()
+    begun = sorted((row["customer"], row["incarnation"], row["ordinal"]) for row in anew)
+    assert len(set(begun)) == len(begun) == 5
+    assert {customer: [one for one, _, _ in begun].count(customer) for customer in "ab"} == {"a": 3, "b": 2}
     tickets = [row["ticket"]["number"] for row in table_of(tmp_path / "out" / "fifo", "json").to_pylist()]
     assert sorted(tickets) == list(range(1, len(tickets) + 1))
     assert not list((tmp_path / "checkpoint").glob("moved-*"))
@@ -156,70 +128,40 @@ def finish_batch(folder):
         (query / "offsets" / str(number)).unlink()
 
 
-@pytest.fixture
-def moved(tmp_path):
-    """A pipeline of layout 2 and its folder, and Spark's part as it was and as it is converted."""
-    unpack(stored("2"), tmp_path)
-    finish_batch(tmp_path)
-    pipeline, query = load(tmp_path / "pipeline.yaml"), tmp_path / "checkpoint" / "query"
-    before = content(query)
-    done = move(pipeline)
-    assert done.former is not None
-    assert content(done.former) == before
-    assert json.loads((tmp_path / "checkpoint" / "pipeline.json").read_bytes())["layout"] == LAYOUT
-    return tmp_path, pipeline, before, content(query)
+def edited(**changes):
+    def change(file):
+        file.write_text(json.dumps({**json.loads(file.read_bytes()), **changes}), encoding="utf-8")
+
+    return change
 
 
-def test_a_move_converts_what_has_changed_and_nothing_else(moved):
-    folder, pipeline, before, after = moved
-    assert set(after) == set(before)
-    changed = {str(name) for name in after if after[name] != before[name]}
-    assert changed == {*(f"offsets/{n}" for n in range(5)), "state/0/_metadata/v2/0", "state/0/_metadata/v2/2"}
-    assert move(pipeline).former is None
-    assert content(folder / "checkpoint" / "query") == after
-
-
-@pytest.mark.parametrize("killed", ["between the renames", "before it is told"])
-def test_a_move_that_was_killed_is_done_again(moved, killed):
-    folder, pipeline, before, after = moved
-    checkpoint = folder / "checkpoint"
-    if killed == "between the renames":
-        (checkpoint / "query").rename(checkpoint / "query-being-converted")
-    edited(layout=2)(checkpoint / "pipeline.json")
-    done = move(pipeline)
-    assert content(done.former) == before
-    assert content(checkpoint / "query") == after
-    assert not (checkpoint / "query-being-converted").exists()
-
-
+@pytest.mark.parametrize("buckets", [2, 4])
 @pytest.mark.parametrize(
     ("name", "damage", "what"),
     [
         ("pipeline.json", lambda file: file.write_bytes(b"["), "damaged"),
-        (
-            "pipeline.json",
-            lambda file: file.write_bytes(file.read_bytes().replace(b'"layout": 2', b'"layout": 1')),
-            "has layout 1, and layout 2 is what can be converted",
-        ),
+        ("pipeline.json", edited(layout=2), "has layout 2, this version of seriatim reads 3"),
         ("pipeline.json", Path.unlink, "there is no checkpoint"),
-        ("query/offsets/4", lambda file: file.write_bytes(b"v1\n{"), "offsets/4: the file is damaged"),
-        ("query/commits/4", Path.unlink, "batch 4 was begun and not finished"),
-        (
-            "query/state/0/_metadata/v2/0",
-            lambda file: file.write_bytes(b"v2\n{}"),
-            "_metadata/v2/0: the file is damaged",
-        ),
     ],
 )
-def test_a_move_that_cannot_be_done_changes_nothing(name, damage, what, tmp_path):
-    unpack(stored("2"), tmp_path)
+def test_a_move_that_cannot_be_done_changes_nothing(name, damage, what, buckets, tmp_path):
+    unpack(stored(PRESENT), tmp_path)
     finish_batch(tmp_path)
     damage(tmp_path / "checkpoint" / name)
     before = content(tmp_path / "checkpoint" / "query")
     with pytest.raises(SeriatimError) as caught:
-        move(load(tmp_path / "pipeline.yaml"))
+        move(in_buckets(tmp_path, buckets))
     assert what in str(caught.value)
     assert content(tmp_path / "checkpoint" / "query") == before
+
+
+def test_a_move_needs_a_batch_that_is_finished(tmp_path):
+    unpack(stored(PRESENT), tmp_path)
+    finish_batch(tmp_path)
+    last = max((tmp_path / "checkpoint/query/commits").iterdir(), key=lambda file: int(file.name))
+    last.unlink()
+    with pytest.raises(CheckpointMismatch, match=f"batch {last.name} was begun and not finished"):
+        move(in_buckets(tmp_path, 4))
 
 
 def in_buckets(folder, buckets):
@@ -243,31 +185,27 @@ def test_a_move_to_another_number_of_buckets_needs_the_destinations_of_the_check
 
 
 def test_a_move_tells_as_json_what_it_did(tmp_path):
-    unpack(stored("2"), tmp_path)
+    unpack(stored(PRESENT), tmp_path)
     finish_batch(tmp_path)
+    in_buckets(tmp_path, 4)
     told = []
     for _ in range(2):
         done = CliRunner().invoke(main, ["pipeline", "move", "--json", str(tmp_path / "pipeline.yaml")])
         assert done.exit_code == 0
         told.append(json.loads(done.stdout))
     root = str(tmp_path / "checkpoint")
-    former, buckets = f"{root}/query-of-layout-2", {"from_buckets": 2, "buckets": 2}
     assert told == [
-        {"checkpoint": root, "from_layout": 2, "layout": LAYOUT, **buckets, "converted": True, "former": former},
-        {"checkpoint": root, "from_layout": LAYOUT, "layout": LAYOUT, **buckets, "converted": False, "former": None},
+        {"checkpoint": root, "from_buckets": 2, "buckets": 4, "moved": True},
+        {"checkpoint": root, "from_buckets": 4, "buckets": 4, "moved": False},
     ]
-
-
-def edited(**changes):
-    def change(file):
-        file.write_text(json.dumps({**json.loads(file.read_bytes()), **changes}), encoding="utf-8")
-
-    return change
 
 
 UNREADABLE = [
     ("pipeline.json", edited(layout=LAYOUT + 1), f"the checkpoint has layout {LAYOUT + 1}, this version of seriatim reads {LAYOUT}"),
+    ("pipeline.json", edited(layout=LAYOUT - 1), "convert it with commit 8473f540 of seriatim"),
+    ("pipeline.json", edited(spread=None), "convert it with commit 8473f540 of seriatim"),
     ("pipeline.json", edited(layout=None), "the checkpoint has layout None"),
+    ("pipeline.json", edited(ordering=None), "damaged"),
     ("pipeline.json", edited(buckets="2"), "damaged"),
     ("pipeline.json", lambda file: file.write_bytes(b"["), "damaged"),
     ("pipeline.json", Path.unlink, "doesn't say of which pipeline it is"),

@@ -17,14 +17,11 @@ from seriatim.pipeline.text.counted import counted
 __all__ = ["MOVED", "pipeline"]
 
 MOVED: Table[dict[str, object]] = Table(
-    "A conversion of a checkpoint",
+    "A move to another number of buckets",
     Column("checkpoint", None, kind="str", meaning="the folder of the checkpoint"),
-    Column("from_layout", None, kind="int", meaning="the layout that it had"),
-    Column("layout", None, kind="int", meaning="the layout that it has now"),
     Column("from_buckets", None, kind="int", meaning="the number of buckets that it had"),
     Column("buckets", None, kind="int", meaning="the number that it has now"),
-    Column("converted", None, kind="bool", meaning="false: nothing was done"),
-    Column("former", None, kind="str", meaning="Spark's part as it was; null: it had the present layout"),
+    Column("moved", None, kind="bool", meaning="false: nothing was done"),
 )
 
 
@@ -81,32 +78,24 @@ def show(name: str, *, json_: bool) -> None:
 @click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
 @json_option("Print one JSON object.", MOVED)
 def move(file_: Path, *, json_: bool) -> None:
-    """Convert the checkpoint of the pipeline in FILE to the layout of this version, and to the buckets that FILE says.
+    """Move the checkpoint of the pipeline in FILE to the number of buckets that FILE says.
 
     The pipeline must be stopped, and its last batch finished. What it holds, its counters and its place in the
-    sources stay. With another layout, Spark's part of the checkpoint is kept as it was, under another name.
+    sources stay.
     """
     from seriatim.pipeline.files import pipeline_file  # noqa: PLC0415 -- what reads YAML and filters, when it is needed
 
     declared = pipeline_file.load(file_)
-    from seriatim.runtime.pipelines.checkpoint import LAYOUT  # noqa: PLC0415 - imports Spark, which is slow
-    from seriatim.runtime.pipelines.move import move as convert  # noqa: PLC0415
+    from seriatim.runtime.pipelines.move import move as to_buckets  # noqa: PLC0415 - imports Spark, which is slow
 
-    done = convert(declared)
+    done = to_buckets(declared)
     if json_:
-        told = {"checkpoint": str(done.checkpoint), "from_layout": done.layout, "layout": LAYOUT}
-        former = None if done.former is None else str(done.former)
-        told |= {"from_buckets": done.former_buckets, "buckets": done.buckets}
-        MOVED.print_object({**told, "converted": done.is_moved, "former": former})
-        return
-    if not done.is_moved:
-        many = counted(done.buckets, "bucket")
-        click.echo(f"nothing to do: {done.checkpoint} has layout {done.layout}, which this version reads, and {many}")
-    if done.former is not None:
-        click.echo(f"converted {done.checkpoint} from layout {done.layout}")
-        click.echo(f"the former state is {done.former}: delete it when the pipeline has run")
-    if done.buckets != done.former_buckets:
+        told = {"checkpoint": str(done.checkpoint), "from_buckets": done.former_buckets, "buckets": done.buckets}
+        MOVED.print_object({**told, "moved": done.is_moved})
+    elif done.is_moved:
         click.echo(f"moved {done.checkpoint} from {counted(done.former_buckets, 'bucket')} to {done.buckets:,}")
+    else:
+        click.echo(f"nothing to do: {done.checkpoint} has {counted(done.buckets, 'bucket')}")
 
 
 @pipeline.command("stop")

@@ -354,10 +354,6 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         _indented(HELD_GROUPS, summary.longest)
         _more(summary.held_groups, len(summary.longest), "group")
         click.echo(f"  all of them: {own_name()} groups --pipeline {_word(file_)}")
-    elif summary.held:  # since a run of an earlier version, which noted no groups
-        click.echo(
-            f"\n{counted(summary.held, 'message is', 'messages are')} held, behind {counted(summary.holes, 'hole')}"
-        )
 
 
 def _indented(table: Table[Any], rows: Sequence[Any]) -> None:

@@ -31,7 +31,7 @@ _DISPOSITIONS = ("late", "duplicate", "invalid", "rejected", "dead")
 _LIMIT = 100
 
 
-#: As it was written by the pipeline, perhaps by an earlier version.
+#: As the pipeline has written it.
 WRITTEN: Table[dict[str, Any]] = Table(
     "A message that a pipeline did not release",
     Column("destination", meaning="the destination; null: it has none"),

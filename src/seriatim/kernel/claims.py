@@ -45,14 +45,12 @@ __all__ = [
     "claimed",
     "completes",
     "failed",
-    "forgettable",
     "holes_to_skip",
     "lost",
     "raised",
     "recovered",
     "reservations_over",
     "run_over",
-    "watermark",
 ]
 
 
@@ -333,28 +331,3 @@ def run_over(session: Ints, number: Ints, done_through: Ints, increment: Ints) -
 def recovered(journal: Ints, first: Ints, second: Ints) -> Ints:
     """`done_through` of each session after the journal was restored: the highest that the journal or the box of a region knows."""
     return np.maximum(np.maximum(journal, first), second)
-
-
-def watermark(own_queue: int, others_outbox: int) -> int:
-    """From when on a region has everything: nothing older is in its queue, or can come into it.
-
-    Args:
-        own_queue: when the oldest message in its queue was published; now if it is empty.
-        others_outbox: the same of the other region's outbox, as it was reported *before* the queue was looked at; `NEVER` if it wasn't.
-    """
-    return min(own_queue, others_outbox)
-
-
-def forgettable(state: Ints, used: Ints, now: int, forget_after: int, first: int, second: int) -> Bools:
-    """Which sessions the journal may forget: idle, unused for `forget_after`, and nothing as old as their last use is left in either region.
-
-    Args:
-        state: a `State` for each session.
-        used: when it was used last.
-        now: the time.
-        forget_after: microseconds.
-        first: the watermark of one region; `NEVER` if it has reported none.
-        second: the watermark of the other one.
-    """
-    old: Bools = (state == State.IDLE) & (now - used >= forget_after) & (used < min(first, second))
-    return old

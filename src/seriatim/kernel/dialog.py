@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 __all__ = [
-    "AHEAD",
     "CLOSED_KEPT_S",
     "END_DIALOG",
     "ERROR",
@@ -25,15 +24,12 @@ __all__ = [
     "DialogState",
     "Rule",
     "Verb",
-    "as_table",
     "rows",
 ]
 
 #: The messages that no application sends: that the other side has ended, that the dialog has failed, that time is up.
 END_DIALOG, ERROR, TIMER = "EndDialog", "Error", "Timer"
 OURS = frozenset({END_DIALOG, ERROR, TIMER})
-#: Those that go ahead of what is queued. `EndDialog` keeps its place: it is the last of its direction.
-AHEAD = frozenset({ERROR, TIMER})
 #: The codes of errors that the box itself makes; those of applications are above 0.
 LIFETIME_CODE, INVALID_CODE = -1, -2
 #: So long a closed side is still known by its handle, seconds.
@@ -142,17 +138,3 @@ def rows() -> Iterator[tuple[str, str, str, str | None, str | None]]:
     """The rules as rows of text: verb, state, the state afterwards, the resulting message, the refusal."""
     for (verb, state), rule in RULES.items():
         yield verb.value, state.value, rule.becomes.value, rule.tells, rule.refusal
-
-
-def as_table() -> str:
-    """The rules as a table of Markdown: a row for each verb, a column for each state."""
-    lines = ["| | " + " | ".join(f"`{state}`" for state in DialogState) + " |"]
-    lines.append("|---" * (len(DialogState) + 1) + "|")
-    lines += [f"| {verb} | " + " | ".join(_cell(RULES[verb, state]) for state in DialogState) + " |" for verb in Verb]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(rule: Rule) -> str:
-    if rule.refusal is not None:
-        return "refused"
-    return f"`{rule.becomes}`, `{rule.tells}`" if rule.tells else f"`{rule.becomes}`"

@@ -10,11 +10,15 @@ from seriatim.kernel.state import Flag
 
 __all__ = [
     "ALLOWED",
+    "FLAGGED",
     "RETRIED_IN",
+    "SHOWN",
     "STOPPED",
     "TRIED_AGAIN",
     "Action",
+    "Fact",
     "GroupState",
+    "Shown",
     "Situation",
     "refusal",
     "require",
@@ -23,7 +27,7 @@ __all__ = [
 
 
 class GroupState(StrEnum):
-    """The state that a group shows: the first that applies, in this order."""
+    """The state that a group shows: the first that applies, in this order (see `SHOWN`)."""
 
     CLOSED = "closed"
     SUSPENDED = "suspended"
@@ -60,7 +64,6 @@ _ON_A_GROUP = {
     Action.REQUEUE: "requeue into a group",
 }
 _ALL = frozenset(GroupState)
-_FAULTY_SET = int(Flag.COMPLETE | Flag.FAULTED)
 
 #: In which states an action is allowed. `suspend` of a locked group is obeyed at the end of the turn. Some actions depend
 #: on more than the state: see `Situation`.
@@ -81,26 +84,64 @@ ALLOWED: dict[Action, frozenset[GroupState]] = {
 RETRIED_IN = ALLOWED[Action.RETRY] | TRIED_AGAIN
 
 
+class Fact(StrEnum):
+    """The facts behind the state of a group."""
+
+    CLOSED = "closed"
+    COMPLETE = "complete"
+    SUSPENDED = "suspended"
+    FAULTED = "faulted"
+    UNOPENED = "unopened"
+    LOCKED = "locked"
+    HOLE = "hole"
+    OVERDUE = "overdue"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A row of the table of states: the state applies to a group for which all of `facts` hold, unless all of `unless` hold, too."""
+
+    state: GroupState
+    facts: tuple[Fact, ...] = ()
+    unless: tuple[Fact, ...] = ()
+
+
+#: The facts that are bits of a group's flags.
+FLAGGED = {
+    Fact.CLOSED: Flag.CLOSED,
+    Fact.COMPLETE: Flag.COMPLETE,
+    Fact.SUSPENDED: Flag.SUSPENDED,
+    Fact.FAULTED: Flag.FAULTED,
+    Fact.UNOPENED: Flag.UNOPENED,
+}
+#: The state that a group shows, by the first row that applies. The box's function `shown_state` is made from it.
+SHOWN = (
+    # A set that is complete closes its group; where its handler failed there is still something to hand out.
+    Shown(GroupState.CLOSED, (Fact.CLOSED,), unless=(Fact.COMPLETE, Fact.FAULTED)),
+    Shown(GroupState.SUSPENDED, (Fact.SUSPENDED,)),
+    Shown(GroupState.FAULTED, (Fact.FAULTED,)),
+    Shown(GroupState.LOCKED, (Fact.LOCKED,)),
+    Shown(GroupState.TIMED_OUT, (Fact.HOLE, Fact.OVERDUE)),
+    Shown(GroupState.WAITING, (Fact.HOLE,)),
+    Shown(GroupState.WAITING, (Fact.UNOPENED,)),
+    Shown(GroupState.READY),
+)
+
+
 def shown_state(flags: int, *, hole: bool = False, overdue: bool = False, locked: bool = False) -> GroupState:
     """The state of a group from its four facts.
 
     Args:
-        flags: its `Flag` bits (closed, suspended, faulted, complete).
+        flags: its `Flag` bits (closed, suspended, faulted, complete, unopened).
         hole: whether it waits for a missing number. A group that isn't opened waits, too.
         overdue: whether the last report about that hole was made, and it isn't skipped automatically.
         locked: whether a worker has it.
     """
-    facts = {
-        # A set that is complete closes its group; where its handler failed there is still something to hand out.
-        GroupState.CLOSED: bool(flags & Flag.CLOSED) and flags & _FAULTY_SET != _FAULTY_SET,
-        GroupState.SUSPENDED: bool(flags & Flag.SUSPENDED),
-        GroupState.FAULTED: bool(flags & Flag.FAULTED),
-        GroupState.LOCKED: locked,
-        GroupState.TIMED_OUT: hole and overdue,
-        GroupState.WAITING: hole or bool(flags & Flag.UNOPENED),
-        GroupState.READY: True,
-    }
-    return next(state for state in GroupState if facts[state])
+    facts = {fact for fact, bit in FLAGGED.items() if flags & bit}
+    facts |= {fact for fact, holds in ((Fact.LOCKED, locked), (Fact.HOLE, hole), (Fact.OVERDUE, overdue)) if holds}
+    return next(
+        row.state for row in SHOWN if facts.issuperset(row.facts) and not (row.unless and facts.issuperset(row.unless))
+    )
 
 
 @dataclass(frozen=True, slots=True)

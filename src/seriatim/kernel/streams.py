@@ -1,7 +1,7 @@
-"""Streams between two boxes: what a receiver answers to a batch, and what a sender does with each answer.
+"""Streams between two boxes: the words of the rules by which a receiver answers a batch, and a sender acts on an answer.
 
 A stream carries messages from its sender to its receiver, in order and exactly once. Its messages have the numbers 1, 2, 3 …, and after each number
-there is a chain (`kernel/chain.py`). The sender keeps what isn't acknowledged, and for a time what is. It remembers `acked` (the receiver has
+there is a chain: one hash for all messages up to it. The sender keeps what isn't acknowledged, and for a time what is. It remembers `acked` (the receiver has
 this number on disk) and `sent` (its last number). The receiver remembers `received`, its last number, and the chain there.
 
 1. **A batch changes nothing unless it fits.** It says after which number it begins, and the chain there. The receiver takes messages only
@@ -19,18 +19,13 @@ this number on disk) and `sent` (its last number). The receiver remembers `recei
 6. A receiver that went back may have lost whole streams that are over for the sender, which will never send in them again. So the sender says which
    streams are over; what the receiver doesn't know of these is lost, and is noted as an event.
 
-Rules are columnar: a row a stream. `equal` is computed by the caller: whether two chains at one number are the same.
+The schema's functions `link_verdict` (rules 1 and 5) and `link_decision` (2 to 4) decide, with the values of this module.
+`tests/models/streams.py` is a model of them: all that can happen between two boxes is searched with it, and a test compares the functions with it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import IntEnum
-
-import numpy as np
-
-from seriatim.kernel.columns import Bools, Columns, Ints
 
 __all__ = [
     "LARGEST_ROUND",
@@ -38,22 +33,10 @@ __all__ = [
     "WINDOW",
     "WINDOW_BYTES",
     "Answer",
-    "Answers",
-    "Batches",
     "Decision",
     "Kind",
-    "Receivers",
-    "Senders",
     "Side",
     "Status",
-    "Verdicts",
-    "answered",
-    "fitting",
-    "goes_in_circles",
-    "is_idle",
-    "lost_above",
-    "received",
-    "went_back",
 ]
 
 #: So many messages, and so many bytes, a stream may be ahead of what its receiver has taken.
@@ -115,205 +98,3 @@ class Side(IntEnum):
     UNKNOWN = 0
     SENDER = 1
     RECEIVER = 2
-
-
-# ---- the receiver
-
-
-@dataclass(frozen=True, slots=True)
-class Receivers(Columns):
-    """Streams as their receiver knows them.
-
-    `received`: its last number; 0 for a stream that it doesn't know. `over`: the number of the stream is over. `allowed`: the peer may send
-    into what the stream leads to. `busy`: another transaction has the stream. `room`: how many messages the destination takes.
-    """
-
-    received: Ints
-    over: Bools
-    allowed: Bools
-    busy: Bools
-    room: Ints
-
-
-@dataclass(frozen=True, slots=True)
-class Batches(Columns):
-    """Batches, a row a stream.
-
-    `kind`: a `Kind`. `after`: the number before the first message. `count`: how many messages are complete. `equal`: whether the chain
-    that the batch gives at `received` is the receiver's; of no meaning where the batch doesn't reach that number. `fits`: no fragment contradicts
-    what its message was announced with. `incomplete`: behind the complete ones it has fragments of one more.
-    """
-
-    kind: Ints
-    after: Ints
-    count: Ints
-    equal: Bools
-    fits: Bools
-    incomplete: Bools
-
-
-@dataclass(frozen=True, slots=True)
-class Verdicts(Columns):
-    """What becomes of batches.
-
-    `answer`: an `Answer`, told with `received`, which is the number afterwards. `skipped`: how many messages the receiver has already. `taken`: how many
-    behind these it takes. `over`: the number of the stream becomes one that is over. `event`: the receiver notes that the stream is broken.
-    """
-
-    answer: Ints
-    received: Ints
-    skipped: Ints
-    taken: Ints
-    over: Bools
-    event: Bools
-
-
-def received(known: Receivers, batches: Batches) -> Verdicts:
-    """What a receiver does with batches, and what it answers."""
-    ahead = known.received - batches.after
-    reaches = (ahead >= 0) & (ahead <= batches.count)
-    open_ = known.allowed & ~known.over & ~known.busy
-    ends = open_ & (batches.kind == Kind.END)
-    joins = open_ & reaches & batches.equal & ~ends
-    closes = joins & (batches.kind == Kind.CLOSE) & (ahead == batches.count)
-    new = np.where(joins & batches.fits, batches.count - ahead, 0)
-    taken = np.minimum(new, np.maximum(known.room, 0))
-    broken = open_ & ~ends & ((reaches & ~batches.equal) | (joins & ~batches.fits))
-    complete = taken == new
-    answer = np.select(
-        [
-            ~known.allowed | known.over | ends | closes,
-            known.busy | ~complete,
-            broken,
-            joins & batches.incomplete,
-        ],
-        [Answer.GONE, Answer.WAIT, Answer.BROKEN, Answer.MISSING],
-        Answer.THROUGH,
-    )
-    return Verdicts(
-        answer=answer.astype(np.int64),
-        received=known.received + taken,
-        skipped=np.where(joins, ahead, 0),
-        taken=taken,
-        over=ends | closes,
-        event=ends,
-    )
-
-
-# ---- the sender
-
-
-@dataclass(frozen=True, slots=True)
-class Senders(Columns):
-    """Streams as their sender knows them.
-
-    `acked`: the receiver has this number on disk. `sent`: the last number. `kept`: what follows this number is still here, with its
-    chains. `status`: a `Status`.
-    """
-
-    acked: Ints
-    sent: Ints
-    kept: Ints
-    status: Ints
-
-
-@dataclass(frozen=True, slots=True)
-class Answers(Columns):
-    """Answers, a row a stream.
-
-    `answer`: an `Answer`. `received`: the receiver's number. `equal`: whether its chain there is the sender's; False where the sender has
-    no chain at this number. `current`: whether this answers the sender's last question. `known`: whether the receiver has known this stream's number
-    or a higher one.
-    """
-
-    answer: Ints
-    received: Ints
-    equal: Bools
-    current: Bools
-    known: Bools
-
-
-def answered(streams: Senders, answers: Answers) -> tuple[Ints, Ints]:
-    """What a sender does after answers: a `Decision` for each, and what is acknowledged then."""
-    tells = (answers.answer == Answer.THROUGH) | (answers.answer == Answer.WAIT) | (answers.answer == Answer.MISSING)
-    ending = streams.status == Status.ENDING
-    closing = streams.status == Status.CLOSING
-    is_same = answers.equal & (answers.received <= streams.sent)
-    holds = tells & is_same & (answers.received >= streams.acked) & ~ending
-    gone = answers.answer == Answer.GONE
-    decision = np.select(
-        [
-            holds & (closing | (answers.answer == Answer.WAIT)),
-            holds & (answers.answer == Answer.MISSING),
-            holds,
-            ~answers.current,
-            gone & (ending | closing),
-            gone & answers.known,
-            gone | ending,
-            tells & is_same & (answers.received >= streams.kept),
-        ],
-        [
-            Decision.LATER,
-            Decision.FRAGMENTS,
-            Decision.ACK,
-            Decision.STALE,
-            Decision.OVER,
-            Decision.LOST,
-            # Refused: not a word about what exists there. Or told of a stream that is known to be broken.
-            Decision.LATER,
-            Decision.REPEAT,
-        ],
-        Decision.END,
-    )
-    moves = holds | (decision == Decision.REPEAT)
-    return decision.astype(np.int64), np.where(moves, answers.received, streams.acked)
-
-
-def went_back(streams: Senders, answers: Answers) -> Ints:
-    """For streams that ended: which `Side` seems to have gone back in time."""
-    return np.select(
-        [
-            answers.answer == Answer.GONE,
-            answers.received > streams.sent,
-            answers.received < streams.acked,
-        ],
-        [Side.SENDER, Side.SENDER, Side.RECEIVER],
-        Side.UNKNOWN,
-    ).astype(np.int64)
-
-
-def lost_above(streams: Senders, answers: Answers) -> tuple[Ints, Ints]:
-    """For streams that ended: above which number the receiver lacks what is acknowledged, and above which it may.
-
-    They differ where the sender can't compare the chains at the receiver's number: if both boxes went back, a late batch of the lost history
-    may have come in between, so that not even the numbers that the receiver has are proven.
-    """
-    known = np.where(answers.answer == Answer.GONE, streams.acked, np.minimum(answers.received, streams.acked))
-    return known, np.where(answers.equal | (answers.answer == Answer.GONE), known, 0)
-
-
-def is_idle(streams: Senders, last_used: Ints, now: int, stream_idle: int) -> Bools:
-    """The streams that their sender closes: open, everything acknowledged, and not used for `stream_idle` microseconds."""
-    all_acked = (streams.status == Status.OPEN) & (streams.acked == streams.sent)
-    idle: Bools = all_acked & (now - last_used >= stream_idle)
-    return idle
-
-
-def fitting(sizes: Ints, ahead: int = 0, ahead_bytes: int = 0, most_bytes: int = LARGEST_ROUND) -> int:
-    """How many of the next messages of a stream go into this round.
-
-    Args:
-        sizes: their bytes, in order.
-        ahead: how many were sent before them and aren't acknowledged.
-        ahead_bytes: their bytes.
-        most_bytes: of this round. One message goes anyway, if nothing was sent before it.
-    """
-    room = max(0, WINDOW - ahead)
-    most = min(most_bytes, WINDOW_BYTES - ahead_bytes)
-    fit = int(np.searchsorted(np.cumsum(sizes[:room]), most, side="right"))
-    return fit if fit or ahead else min(1, room, len(sizes))
-
-
-def goes_in_circles(through: Sequence[str], here: str) -> bool:
-    """Whether a message that went through these boxes may not be taken in by this one: it was here, or went through too many."""
-    return here in through or len(through) > MOST_BOXES

@@ -176,7 +176,7 @@ def cut_state(
         UsageError: the checkpoint can't be read.
     """
     before = _plan_of_state(pipeline, layout)
-    after = _plan_of_state(pipeline, replace(layout, buckets=to, by_key=True))
+    after = _plan_of_state(pipeline, replace(layout, buckets=to))
     found = operators(spark, str(query.absolute()))
     if not found:
         raise UsageError("the checkpoint has no state of resequence", where=str(query))

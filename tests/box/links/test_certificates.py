@@ -51,9 +51,6 @@ def test_a_link_is_stored_as_it_was_declared():
     declared = sq.Link("south", url="https://${SOUTH}:8471", **paths)
     assert declared == sq.Link("south", url="https://${SOUTH}:8471", **_FILES)
     assert from_json(sq.Link, to_json(declared)) == declared
-    # One of a time before there was HTTPS.
-    older = {name: value for name, value in to_json(sq.Link("a", dsn="host=x")).items() if name not in ("url", *_FILES)}
-    assert from_json(sq.Link, older) == sq.Link("a", dsn="host=x")
 
 
 def test_variables_are_read_by_who_transmits(files: Files):

@@ -9,10 +9,6 @@ import psycopg
 import pytest
 
 from seriatim.box.links.answers import AnswerSet, Refusal
-from seriatim.box.links.batch import Batch
-from seriatim.box.links.frame import Frame
-from seriatim.box.links.layout import FrameKind
-from seriatim.box.links.message_trace import MessageSteps
 from seriatim.kernel.streams import Answer
 from seriatim.operations import links
 from tests import soak
@@ -20,6 +16,7 @@ from tests.box import roles
 from tests.box.links import recorder
 from tests.box.links.mutations import mutated
 from tests.box.links.pairs import Pair, carried, paired
+from tests.models import link_frames
 
 _TABLES = (
     "link_streams_in",
@@ -67,24 +64,13 @@ def _state(box) -> list:
     ]
 
 
-def _said(data: bytes):
-    frame = Frame.read(data)
-    kinds = {
-        FrameKind.ANSWERS: AnswerSet,
-        FrameKind.REFUSAL: Refusal,
-        FrameKind.BATCH: Batch,
-        FrameKind.STEPS: MessageSteps,
-    }
-    return kinds[frame.kind].read(frame)
-
-
 def test_what_the_box_says_is_read_by_the_other_implementation(pair: Pair):
     pair.send(1, 2)
     asked = _asked(pair)
-    batch = _said(asked)
+    batch = link_frames.read(asked)
     assert (batch.destinations, batch.keys, batch.streams["count"].tolist()) == (["orders"], [b"c1"], [2])
     with _door(pair) as call:
-        answers = _said(call("link_push", asked))
+        answers = link_frames.read(call("link_push", asked))
     assert (answers.answers["answer"].tolist(), answers.answers["received"].tolist()) == ([Answer.THROUGH], [2])
     messages = [
         (one.encode(), digest.tobytes())
@@ -112,13 +98,13 @@ def test_a_peer_that_isnt_granted_is_told_nothing(pair: Pair):
     roles.rows(pair.far, f"GRANT EXECUTE ON FUNCTION box.link_push(bytea), box.link_fetch(bytea) TO {other}")
     before = _state(pair.far)
     with _door(pair, other) as call:
-        answers = _said(call("link_push", asked))
+        answers = link_frames.read(call("link_push", asked))
         assert answers.answers["answer"].tolist() == [Answer.GONE]
         assert answers.answers["received"].tolist() == [0]
         assert (len(answers.highest), len(answers.lost), answers.reasons) == (0, 0, [""])
         with pair.near.access.transaction() as transaction:
             request = transaction.value("link_request", of_link=1, largest=0)
-        assert _said(call("link_fetch", request)).reason == "nothing is known of this"
+        assert link_frames.read(call("link_fetch", request)).reason == "nothing is known of this"
     assert _state(pair.far) == before
     roles.rows(pair.far, f"DROP OWNED BY {other}")
     roles.rows(pair.far, f"DROP ROLE {other}")
@@ -140,10 +126,10 @@ def test_frames_that_arent_right_change_nothing(pair: Pair):
     with _door(pair) as call:
         for make in recorder.RECORDED.values():
             for function in ("link_push", "link_fetch", "link_trace"):
-                assert isinstance(_said(call(function, make())), Refusal | AnswerSet)
+                assert isinstance(link_frames.read(call(function, make())), Refusal | AnswerSet)
         for _ in range(rounds):
             function = chance.choice(("link_push", "link_push", "link_fetch", "link_trace"))
-            answer = _said(call(function, mutated(question if function == "link_trace" else asked, chance)))
+            answer = link_frames.read(call(function, mutated(question if function == "link_trace" else asked, chance)))
             refused += isinstance(answer, Refusal)
     assert refused > rounds // 2
     # What was taken in was right in itself, such as a stream of another number: no content was changed, and nothing else came in.
@@ -155,7 +141,7 @@ def test_lies_about_content_are_refused(pair: Pair):
     pair.send(1)
     asked = _asked(pair)
     before = _state(pair.far)
-    batch = Batch.read(Frame.read(asked))
+    batch = link_frames.read(asked)
     header = batch.headers[0]
     with _door(pair) as call:
         for wrong, said in (
@@ -165,7 +151,7 @@ def test_lies_about_content_are_refused(pair: Pair):
             (b"\x02" + asked[1:], "version 2"),
             (asked + bytes(17 * recorder.MIB), "larger than 16 MiB"),
         ):
-            answer = _said(
+            answer = link_frames.read(
                 call(
                     "link_push",
                     wrong if said == "version 2" or len(wrong) > len(asked) else recorder.sealed(wrong[:-32]),

@@ -10,42 +10,27 @@ import numpy as np
 import pytest
 
 from seriatim.box.links import layout
-from seriatim.box.links.answers import AnswerSet, Fetch, Refusal
-from seriatim.box.links.batch import Batch
+from seriatim.box.links.answers import Refusal
 from seriatim.box.links.frame import Frame
-from seriatim.box.links.layout import FrameKind
-from seriatim.box.links.message_trace import MessageSteps, TraceQuestion
 from seriatim.errors import LinkProtocolError
-from seriatim.kernel import chain
 from tests import soak
 from tests.box.links import recorder
+from tests.models import chain
+from tests.models.link_frames import read, written
 
 _RECORDING = Path(__file__).parent / "version_1"
 _PAGE = Path(__file__).parents[3] / "docs" / "reference" / "link-protocol.md"
-_READERS = {
-    FrameKind.BATCH: Batch,
-    FrameKind.ANSWERS: AnswerSet,
-    FrameKind.FETCH: Fetch,
-    FrameKind.REFUSAL: Refusal,
-    FrameKind.TRACE: TraceQuestion,
-    FrameKind.STEPS: MessageSteps,
-}
-
-
-def _read(data):
-    frame = Frame.read(data)
-    return _READERS[frame.kind].read(frame)
 
 
 @pytest.mark.parametrize("name", recorder.RECORDED)
 def test_the_recording_of_version_1_is_read_and_written_as_it_is(name):
     stored = (_RECORDING / f"{name}.bin").read_bytes()
     assert stored == recorder.RECORDED[name]()
-    assert _read(stored).to_bytes() == stored
+    assert written(read(stored)) == stored
 
 
 def test_a_batch_says_what_the_recorder_has_written():
-    batch = _read((_RECORDING / "batch.bin").read_bytes())
+    batch = read((_RECORDING / "batch.bin").read_bytes())
     assert (batch.head.sender.bytes, batch.head.receiver.bytes) == (recorder.NORTH, recorder.SOUTH)
     assert (batch.head.incarnation, batch.head.versions) == (3, (1, 1))
     assert batch.destinations == ["orders", "orders", "invoices", "orders"]
@@ -60,20 +45,20 @@ def test_a_batch_says_what_the_recorder_has_written():
 
 
 def test_answers_say_what_the_recorder_has_written():
-    answers = _read((_RECORDING / "answers.bin").read_bytes())
+    answers = read((_RECORDING / "answers.bin").read_bytes())
     assert answers.answers["answer"].tolist() == [0, 2, 3, 4, 1]
     assert answers.reasons == ["", "", "", "not equal.!", "queue full"]
     assert answers.highest["number"].tolist() == [9]
-    assert _read((_RECORDING / "refusal.bin").read_bytes()).reason == "north isn't paired with this box"
-    assert _read((_RECORDING / "fetch.bin").read_bytes()).most_bytes == 4 * recorder.MIB
-    asked = _read((_RECORDING / "trace.bin").read_bytes())
+    assert read((_RECORDING / "refusal.bin").read_bytes()).reason == "north isn't paired with this box"
+    assert read((_RECORDING / "fetch.bin").read_bytes()).most_bytes == 4 * recorder.MIB
+    asked = read((_RECORDING / "trace.bin").read_bytes())
     assert (asked.box.bytes, asked.message_id, asked.id_space) == (recorder.NORTH, "bestellung-ä", "shop")
-    assert _read((_RECORDING / "steps.bin").read_bytes()).told["ticket"]["number"] == 7
+    assert read((_RECORDING / "steps.bin").read_bytes()).told["ticket"]["number"] == 7
 
 
 def test_the_recorder_reads_what_is_written():
-    batch = _read(recorder.batch())
-    head, (over, streams, messages), heap = recorder.read(batch.to_bytes())
+    batch = read(recorder.batch())
+    head, (over, streams, messages), heap = recorder.read(written(batch))
     assert (head[0], head[1], len(over), len(messages)) == (1, 1, 3, 3)
     assert [row[1] for row in streams] == [7, 9, 4, 5]
     assert heap.startswith(b"orderscust-1")
@@ -167,7 +152,7 @@ _REFUSED = [
 @pytest.mark.parametrize(("data", "says"), _REFUSED, ids=[f"{nth}: {says}" for nth, (_, says) in enumerate(_REFUSED)])
 def test_what_the_page_does_not_say_is_refused(data, says):
     with pytest.raises(LinkProtocolError, match=re.escape(says)):
-        _read(data)
+        read(data)
 
 
 def test_another_version_is_refused_with_those_that_both_know():
@@ -189,24 +174,24 @@ def test_a_message_in_fragments_has_others_on_one_side_only():
             recorder.BATCH, ((), [stream], messages), b"q" + b"".join(b"i" + bytes(one[3]) for one in messages)
         )
 
-    assert len(_read(batch(small, begun)).messages) == 2
-    assert len(_read(batch(ended, small)).messages) == 2
+    assert len(read(batch(small, begun)).messages) == 2
+    assert len(read(batch(ended, small)).messages) == 2
     with pytest.raises(LinkProtocolError, match="have others behind them"):
-        _read(batch(begun, small))
+        read(batch(begun, small))
     with pytest.raises(LinkProtocolError, match="don't come first"):
-        _read(batch(small, ended))
+        read(batch(small, ended))
 
 
 def test_what_is_too_large_is_not_written():
-    batch = _read(recorder.batch())
+    batch = read(recorder.batch())
     batch.parts[0] = memoryview(bytes(layout.LARGEST_FRAME))
     with pytest.raises(LinkProtocolError, match="larger than 16 MiB"):
-        batch.to_bytes()
+        written(batch)
 
 
 def test_a_long_reason_is_cut_at_a_character():
-    batch = _read(recorder.batch())
-    assert _read(Refusal(batch.head, "é" * 600).to_bytes()).reason == "é" * 500
+    batch = read(recorder.batch())
+    assert read(written(Refusal(batch.head, "é" * 600))).reason == "é" * 500
 
 
 # ---- by chance
@@ -223,11 +208,11 @@ def test_bytes_by_chance_are_refused_or_are_what_they_say(figures):
         # Half of them with a right checksum, so that what lies behind it is met.
         data = recorder.sealed(data[:-32]) if chance.random() < 0.5 else data
         try:
-            read = _read(data)
+            said = read(data)
         except LinkProtocolError:
             refused += 1
         else:
-            assert read.to_bytes() == data
+            assert written(said) == data
     figures(f"{rounds:,} frames by chance, {refused:,} refused")
     assert 0 < refused < rounds
 

@@ -15,11 +15,9 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import seriatim as sq
-from seriatim.box.links.answers import AnswerSet, Refusal
-from seriatim.box.links.batch import Batch
+from seriatim.box.links.answers import Refusal
 from seriatim.box.links.certificates import public_key_in
-from seriatim.box.links.frame import Frame
-from seriatim.box.links.layout import LARGEST_FRAME, FrameKind
+from seriatim.box.links.layout import LARGEST_FRAME
 from seriatim.box.links.transmission import Roads, transmit
 from seriatim.kernel.streams import Answer
 from seriatim.operations import links
@@ -40,20 +38,15 @@ from tests.box.links.mutations import mutated
 from tests.box.links.pairs import carried
 from tests.certificates import Authority, openssl
 from tests.faults.wire import Wire
+from tests.models import link_frames
 
 _WHY = {"actor": "test", "reason": "a test"}
-_KINDS = {FrameKind.ANSWERS: AnswerSet, FrameKind.REFUSAL: Refusal, FrameKind.BATCH: Batch}
 
 
 @pytest.fixture
 def pair(databases, tmp_path):
     with paired_over_https(databases, tmp_path) as both:
         yield both
-
-
-def _said(data: bytes):
-    frame = Frame.read(data)
-    return _KINDS[frame.kind].read(frame)
 
 
 def _asked(pair: HttpsPair) -> bytes:
@@ -175,10 +168,10 @@ def test_a_box_speaks_as_no_other_and_a_key_as_one_box(pair: HttpsPair):
     with asked_over_tls(pair.port, pair.near_files) as connection:
         connection.sendall(request("/link/push", recorder.sealed(bytes(lied[:-32]))))
         status, body = received(connection)
-        answers = _said(body)
+        answers = link_frames.read(body)
         assert (status, answers.answers["answer"].tolist(), answers.reasons) == (200, [Answer.GONE], [""])
         connection.sendall(request("/link/fetch", recorder.sealed(bytes(fetch[:-32]))))
-        assert _said(received(connection)[1]).reason == "nothing is known of this"
+        assert link_frames.read(received(connection)[1]).reason == "nothing is known of this"
     assert _state(pair.far) == before
     other = "00000000-0000-4000-8000-000000000001"
     with pytest.raises(sq.ActionRefused, match="speaks as another box, over link 'near'"):
@@ -327,7 +320,7 @@ def test_frames_that_arent_right_change_nothing_over_https(pair: HttpsPair):
             connection.sendall(request(path, mutated(asked, chance)))
             status, body = received(connection)
             assert status == 200
-            refused += isinstance(_said(body), Refusal)
+            refused += isinstance(link_frames.read(body), Refusal)
     assert refused > rounds // 2
     assert {one for (one,) in roles.rows(pair.far, "SELECT body FROM box.spool")} <= {b"1", b"2", b"3", b"4"}
     assert roles.rows(pair.far, "SELECT count(*) FROM box.aside") == [(0,)]

@@ -1,10 +1,10 @@
-"""What the schema decides about streams is what the kernel decides: the same rules, on rows by chance."""
+"""What the schema decides about streams is what the model decides, on rows by chance."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from seriatim.kernel import chain, streams
+from tests.models import chain, streams
 from tests.soak import seed
 
 _ROWS = 5_000
@@ -14,7 +14,7 @@ def _chances(number):
     return np.random.default_rng(seed() + number)
 
 
-def test_a_receiver_decides_as_the_kernel_does(box):
+def test_a_receiver_decides_as_the_model_does(box):
     chance = _chances(1)
 
     def number(most):
@@ -36,7 +36,7 @@ def test_a_receiver_decides_as_the_kernel_does(box):
     assert rows == list(zip(*verdicts.lists(), strict=True))
 
 
-def test_a_sender_decides_as_the_kernel_does(box):
+def test_a_sender_decides_as_the_model_does(box):
     chance = _chances(2)
 
     def number(most):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 import seriatim as sq
 from seriatim.box.faults.faults import fail
 from seriatim.kernel.states import ALLOWED, Action, GroupState
-from seriatim.kernel.transitions import leads
 from seriatim.operations import dead_letters, groups, invariants, messages, set_aside
 from tests.box.console import BUSINESS, BY, ORDER, TRANSIENT, rows
+from tests.models.transitions import leads
 
 POLICIES = {
     "standard": sq.Standard(late="suspend", start="first"),

@@ -13,9 +13,9 @@ from seriatim.box.faults.lease import claim
 from seriatim.box.operators import actions, requeue
 from seriatim.box.pipelines.feed import Feed
 from seriatim.kernel.states import ALLOWED, Action, GroupState, Situation, refusal
-from seriatim.kernel.transitions import leads
 from seriatim.operations import dead_letters, groups, subscriptions
 from tests.box.console import BUSINESS, BY, ORDER, rows
+from tests.models.transitions import leads
 
 DEADLINE_S = 20.0
 SHORT = {GroupState.TIMED_OUT: sq.Standard(hole_timeout=0.01)}

@@ -223,7 +223,7 @@ def test_a_file_that_is_none_of_ours_is_not_opened(folder, kind):
 
 
 def test_what_files_name_is_neither_removed_nor_connected_to(folder):
-    """Notes that an older seriatim left, or that somebody else has prepared, with the socket of another server."""
+    """Notes that somebody else has prepared, with the socket of another server."""
     ours = folder / ".seriatim/postgres"
     ours.mkdir(mode=0o700, parents=True)
     listener = socket.socket(socket.AF_UNIX)
@@ -385,13 +385,13 @@ def test_what_foreign_data_set_runs_nothing_and_leads_nowhere(made, folder, wher
 
 
 @as_root
-def test_what_an_older_seriatim_made_as_nobody_gets_a_user_of_its_own(made, folder):
+def test_data_of_nobody_get_a_user_of_their_own(made, folder):
     postgres = copied(made, folder)
     nobody = pwd.getpwnam("nobody").pw_uid
     subprocess.run(["chown", "-R", str(nobody), postgres / "data"], check=True)
     (postgres / "id").unlink()
     (postgres / "sockets.json").write_text(json.dumps({"sockets": "/tmp/seriatim-old", "of": postgres.stat().st_ino}))
-    refused("an older seriatim made them")
+    refused("they were copied or unpacked")
     called("box", "trust")
     uids = {one.lstat().st_uid for one in (postgres / "data").rglob("*")}
     assert len(uids) == 1

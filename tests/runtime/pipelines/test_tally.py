@@ -86,14 +86,6 @@ def test_one_that_is_not_of_the_checkpoint_is_noticed_and_goes_on(file, caplog, 
     assert not begun(file, committed + 1, committed + 1).is_lost
 
 
-def test_one_of_an_earlier_version_may_be_behind(file):
-    tally = Tally(file)
-    tally.add(delivered(0, 1))
-    found = json.loads(file.read_text())
-    file.write_text(json.dumps({"standing": found["standing"], "before": found["before"]}))
-    assert not begun(file, 3, 3).is_lost
-
-
 def test_what_stood_after_each_batch(file):
     tally = Tally(file)
     tally.add(delivered(0, 5))

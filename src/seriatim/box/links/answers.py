@@ -1,4 +1,4 @@
-"""Answers, requests for a batch, and refusals: what goes the other way, as values and as bytes."""
+"""Answers and refusals of another box, as values."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from seriatim.box.links import layout
-from seriatim.box.links.batch import check_ranges, is_text
-from seriatim.box.links.frame import Frame, Head, Rows, check, distinct, frame_of, heap_parts
+from seriatim.box.links.frame import Frame, Head, Rows, check, check_ranges, distinct, heap_parts, is_text
 from seriatim.box.links.layout import FrameKind
 from seriatim.kernel.streams import Answer
 
-__all__ = ["AnswerSet", "Fetch", "Refusal"]
+__all__ = ["AnswerSet", "Refusal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +28,6 @@ class AnswerSet:
     answers: Rows
     highest: Rows
     reasons: list[str]
-
-    def to_bytes(self) -> bytes:
-        """The answers as a frame."""
-        tables = (self.lost, self.answers, self.highest)
-        return frame_of(self.head, FrameKind.ANSWERS, tables, list(map(str.encode, self.reasons)))
 
     @classmethod
     def read(cls, frame: Frame) -> AnswerSet:
@@ -66,39 +60,11 @@ class AnswerSet:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetch:
-    """A request for what waits at the other box: at most so many bytes, 0 for all that a frame holds."""
-
-    head: Head
-    most_bytes: int = 0
-
-    def to_bytes(self) -> bytes:
-        """The request as a frame."""
-        return frame_of(self.head, FrameKind.FETCH, most_bytes=self.most_bytes)
-
-    @classmethod
-    def read(cls, frame: Frame) -> Fetch:
-        """The request of a frame.
-
-        Raises:
-            LinkProtocolError: it is none.
-        """
-        check(frame.kind == FrameKind.FETCH, "a frame that should be a request is something else")
-        check(not any(frame.counts) and not frame.content, "a request has content")
-        return cls(frame.head, frame.most_bytes)
-
-
-@dataclass(frozen=True, slots=True)
 class Refusal:
     """The word of a box that has used nothing of a frame, and why, for people. It says nothing of any stream."""
 
     head: Head
     reason: str
-
-    def to_bytes(self) -> bytes:
-        """The refusal as a frame; a reason that is too long is cut."""
-        text = self.reason.encode()[: layout.LONGEST_TEXT].decode(errors="ignore")
-        return frame_of(self.head, FrameKind.REFUSAL, heap=[text.encode()])
 
     @classmethod
     def read(cls, frame: Frame) -> Refusal:

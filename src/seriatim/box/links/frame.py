@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import accumulate, pairwise
@@ -16,7 +15,7 @@ from seriatim.box.links import layout
 from seriatim.box.links.layout import FrameKind
 from seriatim.errors import LinkProtocolError
 
-__all__ = ["Frame", "Head", "Rows", "check", "distinct", "frame_of", "heap_parts", "rows_of"]
+__all__ = ["Frame", "Head", "Rows", "check", "check_ranges", "distinct", "heap_parts", "is_text"]
 
 #: Records of a table.
 Rows = NDArray[Any]
@@ -95,30 +94,6 @@ class Frame:
         return tables, self.content[ends[-1] :]
 
 
-def frame_of(
-    head: Head,
-    kind: FrameKind,
-    tables: Sequence[Rows] = (),
-    heap: Sequence[bytes | memoryview] = (),
-    most_bytes: int = 0,
-) -> bytes:
-    """The bytes of a frame.
-
-    Raises:
-        LinkProtocolError: they are more than a frame may have.
-    """
-    content = [*(table.tobytes() for table in tables), *heap]
-    length = layout.HEAD.itemsize + sum(map(len, content)) + layout.TRAILER
-    check(length <= layout.LARGEST_FRAME, f"a frame of {length:,} bytes is larger than 16 MiB")
-    counts = (*map(len, tables), 0, 0, 0)[:3]
-    boxes = (head.sender.bytes, head.receiver.bytes)
-    first = np.array(
-        (layout.VERSION, kind, *head.versions, length, *boxes, head.incarnation, *counts, most_bytes), layout.HEAD
-    )
-    joined = b"".join([first.tobytes(), *content])
-    return joined + sha256(joined).digest()
-
-
 def heap_parts(heap: memoryview, lengths: list[int]) -> list[memoryview]:
     """The heap cut into pieces of these lengths, which have to be all of it."""
     ends = list(accumulate(lengths, initial=0))
@@ -126,14 +101,29 @@ def heap_parts(heap: memoryview, lengths: list[int]) -> list[memoryview]:
     return [heap[begin:end] for begin, end in pairwise(ends)]
 
 
-def rows_of(kind: np.dtype[Any], rows: Sequence[tuple[Any, ...]]) -> Rows:
-    """Records from tuples, in the order of their fields."""
-    return np.array(list(rows), kind)
-
-
 def distinct(rows: Rows, *names: str) -> bool:
     """Whether no two records have the same in these fields."""
     return len(np.unique(rows[list(names)])) == len(rows) if len(rows) else True
+
+
+def is_text(piece: memoryview, what: str) -> str:
+    """A piece of the heap as text."""
+    try:
+        return str(piece, "utf-8")
+    except UnicodeDecodeError as error:
+        raise LinkProtocolError(
+            f"{what} is no UTF-8", where="link", remedy="look at the other box and its version"
+        ) from error
+
+
+def check_ranges(ranges: Rows) -> None:
+    """Refuse ranges that aren't: each from a number to one that isn't lower, ascending, with a gap between any two."""
+    incarnation, first, last = (ranges[name].astype(np.int64) for name in layout.RANGE.names or ())
+    in_limits = (incarnation > 0) & (first > 0) & (first <= last) & (last <= layout.LARGEST_NUMBER)
+    check(in_limits.all(), "a range of streams has numbers that no stream can have")
+    later = np.diff(incarnation)
+    ascends = (later > 0) | ((later == 0) & (first[1:] > last[:-1] + 1))
+    check(ascends.all(), "ranges of streams overlap, or aren't in order")
 
 
 def check(holds: object, otherwise: str) -> None:

@@ -3,7 +3,8 @@
 ``{schema}`` stands for the schema's name as an identifier, ``{schema_name}`` for the same within a text. ``{status.OPEN}`` is a
 member of one of the kernel's enumerations as its number, ``{flag.SUSPENDED|FAULTED}`` several flags as one number, so that a query
 has the text of an index's predicate. ``{decided.DEAD}`` is the place of a disposition's count in the array ``known_groups.decided``,
-which begins at 1. ``{NEVER}`` is one of the kernel's constants, ``{DIALOG_RULES}`` the rows of its table. All other braces are SQL's own.
+which begins at 1. ``{NEVER}`` is one of the kernel's constants. ``{DIALOG_RULES}`` are the rows of its table of dialogs,
+``{SHOWN_STATES}`` the branches of a `CASE` by its table of states. All other braces are SQL's own.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from seriatim.kernel import claims, dialog, streams
 from seriatim.kernel.outcome import Disposition
 from seriatim.kernel.sequence import LAST_NUMBER, MAX_KEY_BYTES
 from seriatim.kernel.state import NOTHING, STOPPING, Flag
+from seriatim.kernel.states import FLAGGED, SHOWN, Fact
 from seriatim.kernel.time import FOREVER, NEVER
 
 __all__ = ["checked_schema", "for_schema", "template", "with_constants"]
@@ -83,6 +85,20 @@ def _literal(value: str | None) -> str:
     return "NULL" if value is None else "'{}'".format(value.replace("'", "''"))
 
 
+def _shown_states() -> str:
+    """A branch for each row of the kernel's table of states; facts are bits of `flags`, or arguments with their names."""
+    return "\n    ".join(f"WHEN {_holds(row.facts, row.unless)} THEN {_literal(row.state)}" for row in SHOWN)
+
+
+def _holds(facts: tuple[Fact, ...], unless: tuple[Fact, ...] = ()) -> str:
+    # During a turn a suspension may be asked for, and isn't a flag yet.
+    given = [fact for fact in facts if fact is Fact.SUSPENDED or fact not in FLAGGED]
+    terms = [fact if fact in given else f"flags & {int(FLAGGED[fact])} <> 0" for fact in facts]
+    if unless:
+        terms.append(f"NOT ({_holds(unless)})")
+    return " AND ".join(terms) or "TRUE"
+
+
 _CONSTANTS: Mapping[str, str] = {
     "NEVER": str(NEVER),
     "FOREVER": str(FOREVER),
@@ -96,5 +112,8 @@ _CONSTANTS: Mapping[str, str] = {
     "MOST_BOXES": str(streams.MOST_BOXES),
     # The time of the statement, in microseconds since 1970, by the database's clock.
     "STATEMENT_US": "CAST(extract(epoch FROM statement_timestamp()) * 1000000 AS bigint)",
+    "LIFETIME_CODE": str(dialog.LIFETIME_CODE),
+    "INVALID_CODE": str(dialog.INVALID_CODE),
+    "SHOWN_STATES": _shown_states(),
     "DIALOG_RULES": ",\n    ".join(f"({', '.join(map(_literal, row))})" for row in dialog.rows()),
 }

@@ -363,8 +363,8 @@ def _known(folder: PrivateFolder, registry: Registry) -> OwnData | None:
     own = registry.find(folder.read(_ID))
     if own is None or own.inode != found.st_ino or own.uid != found.st_uid:
         raise UntrustedData(
-            "the data of the embedded PostgreSQL weren't made by you on this machine: they were copied or unpacked, or an"
-            " older seriatim made them. Their author can run programs as you",
+            "the data of the embedded PostgreSQL weren't made by you on this machine: they were copied or unpacked. Their"
+            " author can run programs as you",
             where=str(folder.path),
             remedy="if you trust them: seriatim box trust",
         )

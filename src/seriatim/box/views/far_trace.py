@@ -54,8 +54,7 @@ class _Told(NamedTuple):
 def with_steps_elsewhere(access: Access, trace: Trace, message_id: str, id_space: str | None) -> list[Step]:
     """The steps of a trace, and those behind links whose addresses this box has.
 
-    The other box has to have granted it. Where it hasn't, or is of a version that can't tell, the trace ends with what is known here. At most ten boxes are
-    asked, each for a few seconds.
+    The other box has to have granted it. Where it hasn't, the trace ends with what is known here. At most ten boxes are asked, each for a few seconds.
 
     Args:
         access: the box; nothing is asked for a role that doesn't own it.
@@ -103,7 +102,7 @@ def _told(one: Any, message_id: str) -> _Told:
         return _Told(one.link, one.peer, _steps_of(one.link, message_id, MessageSteps.read(frame).told))
     except Unavailable as error:
         return _Told(one.link, one.peer, None, error.what)
-    except SeriatimError:  # it has no such door, or not for us
+    except SeriatimError:  # its door isn't for us
         return _Told(one.link, one.peer, None)
 
 

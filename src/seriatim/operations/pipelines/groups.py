@@ -260,7 +260,7 @@ def _reported(found: FoundPipeline) -> list[dict[str, Any]] | None:
 def _reports(found: FoundPipeline) -> list[dict[str, Any]] | None:
     try:
         reports = json.loads((found.place.root / "tally.json").read_bytes())["standing"]["reports"].values()
-        return [one["stopped"] for one in reports]  # earlier versions reported none
+        return [one["stopped"] for one in reports]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -57,8 +57,6 @@ _LINK = (
     *("name", "dsn", "box", "queues", "keep_sent", "max_waiting", "stream_idle", "insecure", "schema"),
     *("url", "certificate", "key", "authority"),
 )
-#: Keys that came later; a declaration from before has what is their default.
-_LATER = frozenset((*_QUEUE[_QUEUE.index("attempts") :], *_LINK[_LINK.index("url") :]))
 _KEYS: Mapping[type, tuple[str, ...]] = {
     Location: _LOCATION,
     MessageType: _TYPE,
@@ -145,14 +143,13 @@ def from_json(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
 def _made(kind: type[_Kind], stored: Mapping[str, Any]) -> _Kind:
     """Like `from_json`, for any mapping; it may raise any exception."""
     given = {key: value for key, value in stored.items() if key != "version"}
-    missing = set(_KEYS[kind]) - set(given)
-    if stored["version"] != VERSION or missing - _LATER or not set(given) <= set(_KEYS[kind]):
+    if stored["version"] != VERSION or given.keys() != set(_KEYS[kind]):
         raise SchemaMismatch("it is not in seriatim's format")
     if kind is Queue:
         given["policy"] = _policy_of(given["policy"])
-        if given.get("activation") is not None:
+        if given["activation"] is not None:
             given["activation"] = Activation(**given["activation"])
-        given["policies"] = {name: _policy_of(one) for name, one in given.get("policies", {}).items()}
+        given["policies"] = {name: _policy_of(one) for name, one in given["policies"].items()}
     if kind is BoxSettings:
         del given["name"]  # there is one only
     return kind.as_stored(**given) if kind in (MessageType, Schedule) else kind(**given)

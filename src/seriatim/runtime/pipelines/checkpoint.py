@@ -29,7 +29,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import json
-import logging
 import os
 import re
 import shutil
@@ -44,7 +43,6 @@ from typing import Any
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem, NotFound, UsageError
 from seriatim.pipeline.declared.pipeline import BOX, Destination, Pipeline, Receive
 from seriatim.pipeline.files.pipeline_file import examine, load
-from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.section import likely
 from seriatim.runtime.pipelines.spark_logs import check_spark_logs
 from seriatim.runtime.pipelines.start_changes import (
@@ -56,7 +54,7 @@ from seriatim.runtime.pipelines.start_changes import (
     ordering_changes,
 )
 from seriatim.runtime.pipelines.tally import Tally
-from seriatim.spark.control.pipeline_place import LAYOUT, log_position
+from seriatim.spark.control.pipeline_place import LAYOUT, check_layout, log_position
 from seriatim.spark.deliver.layout import DepartedQueue
 from seriatim.spark.deliver.outbox import folder_name, kept_in
 from seriatim.spark.deliver.port import sync_folder, write_synced
@@ -67,12 +65,11 @@ from seriatim.spark.state.state_layout import StateLayout
 
 __all__ = ["LAYOUT", "Checkpoint", "Identity", "feeds_of", "ordered_in_words"]
 
-_LOG = logging.getLogger("seriatim.pipeline")
 #: The entry of `pipeline.json` with the parameters by which the state was written; see `start_changes.py`.
 _ORDERING = "ordering"
-#: Its entry that says how groups are spread over buckets.
+#: Its entry that says how groups are spread over buckets: always by their keys.
 _SPREAD = "spread"
-#: Its entry that says whether another run, in the other region, delivers in turn with it; null or missing: none does.
+#: Its entry that says whether another run, in the other region, delivers in turn with it; null: none does.
 _CLAIMS = "claims"
 #: Its entries after a move to another number of buckets: how many parts tickets have, and where the state is that buckets take over.
 _STAMP_BUCKETS, _MOVED_STATE = "stamp_buckets", "moved"
@@ -80,8 +77,6 @@ _STAMP_BUCKETS, _MOVED_STATE = "stamp_buckets", "moved"
 _DESTINATIONS = "destinations"
 #: How the files of Spark's logs begin.
 _VERSION = re.compile(rb"v\d+")
-#: The layouts that `seriatim pipeline move` converts.
-_MOVED = frozenset({2})
 _PATIENCE_S = 30.0
 
 
@@ -95,7 +90,6 @@ class Identity:
         splitting: Spark's settings for cutting files, so that a replay names rows alike.
         history: how its destinations have come and gone.
         departed: the destinations that were taken away, as far as their rows have to be written.
-        by_key: whether a group's bucket goes by its key alone; in a checkpoint of an older version it goes by its destination, too.
         stamp_buckets: the number of parts of the state of tickets, if it is another one.
         moved: the folder with the state from before the number of buckets was changed, as long as it is needed.
         former_buckets: the number of buckets before that.
@@ -107,7 +101,6 @@ class Identity:
     splitting: Mapping[str, str]
     history: DestinationHistory = field(default_factory=DestinationHistory)
     departed: tuple[DepartedQueue, ...] = ()
-    by_key: bool = False
     stamp_buckets: int | None = None
     moved: Path | None = None
     former_buckets: int = 0
@@ -116,7 +109,7 @@ class Identity:
     @property
     def layout(self) -> StateLayout:
         """How its state is cut."""
-        return StateLayout(buckets=self.buckets, by_key=self.by_key, history=self.history, moved=self.moved)
+        return StateLayout(buckets=self.buckets, by_key=True, history=self.history, moved=self.moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +237,14 @@ class Checkpoint:
             EnvironmentProblem: the checkpoint can't be written.
         """
         file = self.root / "pipeline.json"
-        found, known = self._found(file, pipeline)
+        found, known = self._found(file)
         self._refuse(found, known, pipeline, abandon)
         noted = self._noted(found, pipeline, abandon, begin)
         if noted != found:
             write_synced(file, json.dumps(noted, indent=2).encode())
         if pipeline.source_file is not None:
             write_synced(self.root / "declaration.yaml", pipeline.source_file.read_bytes())
-        return self._found(file, pipeline)[1]
+        return self._found(file)[1]
 
     def note_wake(self, number: int) -> None:
         """Note the entry of the control log with which all buckets take over what a move has written, if one has."""
@@ -410,31 +403,18 @@ class Checkpoint:
             content[_CLAIMS] = _claims(pipeline)
             content = self._noted({**content, "queues": {}}, pipeline, (), lambda _, __: None)
             write_synced(file, json.dumps(content, indent=2).encode())
-            return self._found(file, pipeline)[1]
-        found, known = self._found(file, pipeline)
+            return self._found(file)[1]
+        found, known = self._found(file)
         if known.moved is not None:
             self._forget_moved()
-            found, known = self._found(file, pipeline)
+            found, known = self._found(file)
         # What a batch that was begun has left is known when it is finished; `remember` looks again.
         self._refuse(found, known, pipeline, found["queues"] if self.in_flight() else abandon)
-        if _ORDERING not in found:  # of a version that didn't note it
-            file_ = self.root / "declaration.yaml"
-            what = "it is taken from the pipeline file under which the last batch was begun"
-            if not file_.exists():
-                what = "it is taken from the pipeline file as it is now"
-            _LOG.warning(
-                "%s doesn't say how its state was written: %s", file, what,
-                extra=fields("ordering_not_noted", pipeline=pipeline.name),
-            )  # fmt: skip
-            noted = found | {
-                _ORDERING: ordering([one.queue for one in pipeline.route if one.queue.name in found["queues"]])
-            }
-            write_synced(file, json.dumps(noted, indent=2).encode())
         self._check_logs()
         check_spark_logs(self.query)
         return known
 
-    def _found(self, file: Path, pipeline: Pipeline) -> tuple[dict[str, Any], Identity]:
+    def _found(self, file: Path) -> tuple[dict[str, Any], Identity]:
         """What the checkpoint says of itself.
 
         Raises:
@@ -442,11 +422,11 @@ class Checkpoint:
         """
         try:
             found = json.loads(file.read_bytes())
+            check_layout(found["layout"], self.root, is_cut_by_key=found.get(_SPREAD) == BY_KEY)
             known = Identity(
                 *_known(found),
                 self._history(found),
                 _departed(found),
-                by_key=found.get(_SPREAD) == BY_KEY,
                 stamp_buckets=found.get(_STAMP_BUCKETS),
                 moved=self.root.absolute() / found[_MOVED_STATE]["folder"] if found.get(_MOVED_STATE) else None,
                 former_buckets=found[_MOVED_STATE]["buckets"] if found.get(_MOVED_STATE) else 0,
@@ -454,15 +434,6 @@ class Checkpoint:
             )
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error
-        if found.get("layout") != LAYOUT:
-            remedy = "run the version that wrote it, or give the pipeline a new checkpoint"
-            if found.get("layout") in _MOVED:
-                remedy = f"convert it: seriatim pipeline move {pipeline.source_file or 'PIPELINE'}"
-            raise CheckpointMismatch(
-                f"the checkpoint has layout {found.get('layout')}, this version of seriatim reads {LAYOUT}",
-                where=str(self.root),
-                remedy=remedy,
-            )
         return found, known
 
     def _history(self, found: Mapping[str, Any]) -> DestinationHistory:
@@ -496,7 +467,7 @@ class Checkpoint:
         Raises:
             CheckpointMismatch: the declaration would change something that the state depends on; but the number of buckets may be another one.
         """
-        found, known = self._found(self.root / "pipeline.json", pipeline)
+        found, known = self._found(self.root / "pipeline.json")
         pipeline = replace(pipeline, buckets=known.buckets)
         self._refuse(found, known, pipeline, ())
         for change in self._other_destinations(found, pipeline):
@@ -518,7 +489,7 @@ class Checkpoint:
         file = self.root / "pipeline.json"
         if not file.exists():
             return []
-        found, known = self._found(file, pipeline)
+        found, known = self._found(file)
         changes = list(self._refused(found, known, pipeline))
         changes += [one for one in self._other_destinations(found, pipeline) if one.effect != "refused"]
         former = self.declared(pipeline)
@@ -537,11 +508,7 @@ class Checkpoint:
         yield from (one for one in self._other_destinations(found, pipeline, abandon) if one.effect == "refused")
         yield from _other_claims(found, pipeline)
         queues = [one.queue for one in pipeline.route if one.queue.name in found["queues"]]
-        written = found.get(_ORDERING)
-        if written is None:
-            former = self.declared(pipeline)
-            written = {} if former is None else ordering([one.queue for one in former.route])
-        yield from ordering_changes(written, queues)
+        yield from ordering_changes(found[_ORDERING], queues)
 
     def _other_destinations(
         self, found: Mapping[str, Any], pipeline: Pipeline, abandon: Collection[str] = ()
@@ -566,7 +533,7 @@ def _claims(pipeline: Pipeline) -> str | None:
 
 def _other_claims(found: Mapping[str, Any], pipeline: Pipeline) -> Iterator[Change]:
     """Whether runs deliver in turn is for ever; and then no destination comes again under a name that it had."""
-    before, after = found.get(_CLAIMS), _claims(pipeline)
+    before, after = found[_CLAIMS], _claims(pipeline)
     if before != after:
         reason = (
             "the journal doesn't know what was delivered without it, so the other region would deliver that again"
@@ -600,6 +567,8 @@ def _known(found: dict[str, object]) -> tuple[str, int, dict[str, str]]:
     id_, buckets, splitting = found["id"], found["buckets"], found["splitting"]
     if not isinstance(id_, str) or not isinstance(buckets, int) or not isinstance(splitting, dict):
         raise TypeError
+    if not isinstance(found[_ORDERING], dict) or not isinstance(found[_DESTINATIONS], dict) or _CLAIMS not in found:
+        raise TypeError
     return id_, buckets, splitting
 
 
@@ -627,14 +596,13 @@ def feeds_of(pipeline: Pipeline) -> dict[str, str]:
 
 
 def _histories(found: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """By destination what the checkpoint keeps of it for ever; an older one has only those that it was begun with."""
-    known = {name: dict(one) for name, one in found.get(_DESTINATIONS, {}).items()}
-    return {name: {"incarnation": 1} for name in found["queues"]} | known
+    """By destination what the checkpoint keeps of it for ever."""
+    return {name: dict(one) for name, one in found.get(_DESTINATIONS, {}).items()}
 
 
 def _departed(found: Mapping[str, Any]) -> tuple[DepartedQueue, ...]:
     return tuple(
-        DepartedQueue(name, one.get("group"), one.get("sequence"), one.get("default_group"))
+        DepartedQueue(name, one["group"], one["sequence"], one["default_group"])
         for name, one in _histories(found).items()
         if name not in found["queues"] and one.get("abandoned")
     )
@@ -655,7 +623,7 @@ def _is_json(file: Path) -> bool:
         found = json.loads(file.read_bytes())
     except (OSError, ValueError):
         return False
-    return isinstance(found, dict) and isinstance(found.get("queues"), dict)
+    return isinstance(found, dict) and isinstance(found.get(_DESTINATIONS), dict)
 
 
 def _ordered(queue: Mapping[str, Any]) -> str:

@@ -29,8 +29,6 @@ _LOG = logging.getLogger("seriatim.pipeline")
 
 #: What stands among the counts of dispositions for messages that operators have put back: they came in once more.
 PUT_BACK = "put_back"
-#: The entry of the file that says that it is written with each batch. Earlier versions left out batches that changed nothing.
-_OF_LAST = "of_each_batch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +51,11 @@ class Standing:
 
     def held(self, destination: str) -> int:
         """The number of held messages of that destination, from the operator's reports."""
-        return sum(_whole(report.get("held", {}), destination) for report in self.reports.values())
+        return sum(report.get("held", {}).get(destination, 0) for report in self.reports.values())
 
     def holes(self) -> int:
         """The number of open holes, over all destinations."""
-        return sum(_all(report.get("holes", 0)) for report in self.reports.values())
+        return sum(sum(report.get("holes", {}).values()) for report in self.reports.values())
 
     def held_groups(self) -> int:
         """Groups that hold messages, over all destinations."""
@@ -86,15 +84,6 @@ class Standing:
         return Standing(delivered.batch, {name: dict(by) for name, by in counts.items()}, standing)
 
 
-def _whole(value: int | Mapping[str, int], destination: str) -> int:
-    """A number that is reported by destination, or for the only destination."""
-    return value.get(destination, 0) if isinstance(value, Mapping) else value
-
-
-def _all(value: int | Mapping[str, int]) -> int:
-    return sum(value.values()) if isinstance(value, Mapping) else value
-
-
 class Tally:
     """The tally of one checkpoint.
 
@@ -109,7 +98,7 @@ class Tally:
         self._file = file
         #: Whether the counts aren't those of the checkpoint: what it held before isn't known, and the law can't be checked.
         self.is_lost = False
-        self.standing, self._before, self._is_of_last = _read(file)
+        self.standing, self._before = _read(file)
         #: What stood before the first batch that this object counted.
         self.opening = self.standing
         self._opened = False
@@ -132,7 +121,7 @@ class Tally:
                 return
             what = "is missing: counts of messages begin at 0"
         # The entry of Spark's log that begins a batch may be lost with the power, and the tally of that batch not.
-        elif self._is_of_last and not committed <= self.standing.batch <= begun + 1:
+        elif not committed <= self.standing.batch <= begun + 1:
             what = f"is that of batch {self.standing.batch}, and batch {committed} is the last that is committed: counts of messages go on from it"
         else:
             return
@@ -161,7 +150,6 @@ class Tally:
         self._tasks[delivered.batch] = delivered.tasks
         self._reasons[delivered.batch] = delivered.reasons
         self._skipped[delivered.batch] = skipped
-        self._is_of_last = True
         self._write()
 
     def gather(self, bucket: int) -> None:
@@ -172,11 +160,7 @@ class Tally:
         self._write()
 
     def _write(self) -> None:
-        told = {
-            "standing": _plain(self.standing),
-            "before": _plain(self._before),
-            _OF_LAST: self._is_of_last,
-        }
+        told = {"standing": _plain(self.standing), "before": _plain(self._before)}
         write_synced(self._file, json.dumps(told).encode())
 
     def through(self, batch: int) -> list[Standing]:
@@ -211,9 +195,7 @@ def _together(reports: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     groups: list[Any] = []
     for report in reports:
         for what in ("held", "holes", "groups", "held_groups"):
-            value = report.get(what, {})
-            if isinstance(value, Mapping):  # an older version told some of them for all destinations together
-                told[what] = dict(Counter(told.get(what, {})) + Counter(value))
+            told[what] = dict(Counter(told.get(what, {})) + Counter(report.get(what, {})))
         told["longest"] = sorted([*told["longest"], *report.get("longest", [])], key=waited_since)[:LONGEST]
         for what in ("suspected", "stopped"):
             if what in report:
@@ -236,12 +218,12 @@ def _plain(standing: Standing) -> dict[str, object]:
     return {"batch": standing.batch, "counts": standing.counts, "reports": standing.reports}
 
 
-def _read(file: Path) -> tuple[Standing, Standing, bool]:
-    """What stands, what stood before, and whether that is of the last batch."""
+def _read(file: Path) -> tuple[Standing, Standing]:
+    """What stands, and what stood before."""
     try:
         found = json.loads(file.read_bytes())
-        return Standing(**found["standing"]), Standing(**found["before"]), bool(found.get(_OF_LAST, False))
+        return Standing(**found["standing"]), Standing(**found["before"])
     except FileNotFoundError:
-        return Standing(), Standing(), True
+        return Standing(), Standing()
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointMismatch("the tally is damaged", where=str(file), remedy="restore or remove it") from error

@@ -140,10 +140,10 @@ class ControlLog:
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
             found = [json.loads(line) for line in lines]
-            head = found.pop(0) if "kind" not in found[0] else None  # the first files of layout 3 had none
+            head = found.pop(0)
             kinds = [entry["kind"] for entry in found]
-            whole = head is None or (len(found), _hash(lines[1:])) == (head["entries"], head["hash"])
-            place = (self._owner, number) if head is None else (head["of"], head["file"])
+            whole = (len(found), _hash(lines[1:])) == (head["entries"], head["hash"])
+            place = (head["of"], head["file"])
         except OSError as error:
             what = f"the file of the control log can't be read: {error.strerror}"
             raise CheckpointMismatch(what, where=str(file), remedy=_RESTORE) from error

@@ -15,10 +15,12 @@ from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.operator_log import OperatorLog
 from seriatim.spark.control.source import FIRST_OFFSET
 
-__all__ = ["LAYOUT", "PipelinePlace", "log_position"]
+__all__ = ["LAYOUT", "PipelinePlace", "check_layout", "log_position"]
 
 #: The layout of checkpoints. Raise it whenever what is kept in the folder is kept otherwise.
 LAYOUT = 3
+#: The last commit that converts a checkpoint of an older layout, and one whose buckets go by queue and key, to the present one.
+_CONVERTS = "8473f540"
 _Read = TypeVar("_Read")
 
 
@@ -62,9 +64,7 @@ class PipelinePlace:
         if name is not None and place.name != name:
             what = f"the checkpoint belongs to another pipeline: {place.name}, not {name}"
             raise CheckpointMismatch(what, where=str(root), remedy="name the file of that pipeline")
-        if layout != LAYOUT:
-            what = f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}"
-            raise CheckpointMismatch(what, where=str(root), remedy="convert it: seriatim pipeline move FILE")
+        check_layout(layout, root)
         return place
 
     @property
@@ -124,6 +124,28 @@ class PipelinePlace:
 
     def _obeyed(self) -> int:
         return log_position(self.root / "query", done=True)
+
+
+def check_layout(layout: object, root: Path, *, is_cut_by_key: bool = True) -> None:
+    """Check that a checkpoint has the present layout.
+
+    Args:
+        layout: what it says of itself.
+        root: its folder.
+        is_cut_by_key: whether its groups are in buckets by their keys alone.
+
+    Raises:
+        CheckpointMismatch: it is older or newer.
+    """
+    if layout == LAYOUT and is_cut_by_key:
+        return
+    what = f"the checkpoint has layout {layout}, this version of seriatim reads {LAYOUT}"
+    if layout == LAYOUT:
+        what = "the groups of the checkpoint are in buckets by destination and key, this version of seriatim reads buckets by key"
+    remedy = "run the version that wrote it, or give the pipeline a new checkpoint"
+    if isinstance(layout, int) and layout <= LAYOUT:
+        remedy = f"convert it with commit {_CONVERTS} of seriatim, the last that does: seriatim pipeline move FILE"
+    raise CheckpointMismatch(what, where=str(root), remedy=remedy)
 
 
 def log_position(query: Path, *, done: bool = False) -> int:

@@ -17,7 +17,6 @@ from pyspark.sql import types as T
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.pipeline.declared.pipeline import Pipeline
-from seriatim.spark.deliver.layout import flat_columns
 from seriatim.spark.deliver.outbox import Kept, folder_name, kept_in
 from seriatim.spark.deliver.port import Port, sync_folder
 from seriatim.spark.deliver.stage import SET_ASIDE, Folders
@@ -57,7 +56,7 @@ def set_aside_waiting(
         kind = str((port.manifest() or {}).get("format"))
         try:
             for one in waiting:
-                lines = _lines(_rows(session, port.folder(one.batch), kind, one, former, name), name)
+                lines = _lines(_rows(session, port.folder(one.batch), kind, one, name), name)
                 _put(lines, aside, one.batch, name)
                 port.remove(one.batch)
             shutil.rmtree(folder)
@@ -66,8 +65,8 @@ def set_aside_waiting(
             raise EnvironmentProblem(what, where=str(error.filename or aside.root)) from error
 
 
-def _rows(session: SparkSession, batch: Path, kind: str, kept: Kept, former: Pipeline, name: str) -> DataFrame:
-    """The rows of a waiting batch, which the former declaration of the pipeline has delivered."""
+def _rows(session: SparkSession, batch: Path, kind: str, kept: Kept, name: str) -> DataFrame:
+    """The rows of a waiting batch."""
     files = [str(file) for file in sorted(batch.glob("part-*"))]
     match kind:
         case "parquet":
@@ -76,9 +75,6 @@ def _rows(session: SparkSession, batch: Path, kind: str, kept: Kept, former: Pip
             return session.read.text(files)
         case "csv":
             names, options = kept.columns, kept.options
-            if not names:  # of an earlier version, which didn't note them
-                names = tuple(flat_columns(former))
-                options = next((one.deliver.options for one in former.route if one.queue.name == name), {})
             header = options.get("header", "true") == "true"
             reader = session.read.option("multiLine", "true").option("escape", '"').option("quote", '"')
             found = reader.options(header=header, sep=options.get("sep", options.get("delimiter", ","))).csv(files)

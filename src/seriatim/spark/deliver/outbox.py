@@ -42,7 +42,7 @@ class Kept:
         rows: its number of rows.
         since: the time when its destination began to wait, in seconds since 1970.
         reason: the reason.
-        columns: the names of its files' columns, in their order; none: the format names them, or an earlier version kept it.
+        columns: the names of its files' columns, in their order; none: the format names them.
         options: the options of the format with which it was written.
     """
 
@@ -89,7 +89,7 @@ def _about(port: Port, batch: int) -> Kept:
     file = port.folder(batch) / _ABOUT
     try:
         found = json.loads(file.read_bytes())
-        columns, options = tuple(found.get("columns", ())), dict(found.get("options", {}))
+        columns, options = tuple(found["columns"]), dict(found["options"])
         return Kept(batch, found["rows"], found["since"], found["reason"], columns, options)
     except (ValueError, KeyError, TypeError, FileNotFoundError) as error:
         raise CheckpointMismatch("the file is damaged", where=str(file), remedy="restore it") from error

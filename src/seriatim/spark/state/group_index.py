@@ -7,7 +7,7 @@ bytes, and a rule that no queue uses costs nothing.
 
 The header (schema metadata) has the layout of this frame, the fingerprint of the operator that wrote it, the latest
 processing time, the registered timer, the next chunk of held bodies, and the layout of each *part* (`PARTS`). A
-reader converts each part for itself, and refuses one that it doesn't know.
+reader refuses a part with another layout.
 """
 
 from __future__ import annotations
@@ -31,13 +31,8 @@ __all__ = ["LAYOUT", "PARTS", "Index", "QueueState", "Run", "joined"]
 
 #: The layout of the frame: the header, and how parts stand in it. Raise it only if that changes.
 LAYOUT = 2
-#: The layout of each part. Raise a part's number when it changes, and let `_queue` convert what has a former one. A further
-#: column with a default needs no conversion.
+#: The layout of each part. Raise a part's number when it changes. A further column with a default doesn't change it.
 PARTS = {"queues": 1, "groups": 2, "held": 3, "skipped": 1, "remembered": 1, "births": 1, "cold": 1, "sights": 1}
-#: Parts that a state names only where it has something in them, so that versions that don't know them go on reading others.
-_SELDOM = ("births", "cold", "sights")
-#: The parts of a value of layout 1, which named none.
-_FIRST_PARTS = {"queues": 1, "groups": 1, "held": 1, "skipped": 1}
 
 _COLUMNS = {
     "groups": list(Groups.__slots__),
@@ -46,7 +41,7 @@ _COLUMNS = {
     "remembered": ["sequence", "fingerprint"],
     "sights": ["first", "last", "regions", "time"],
 }
-#: What a column that is left out has in every row. What former layouts of a part lacked is among them.
+#: What a column that is left out has in every row.
 _DEFAULTS = {
     "queues.incarnation": 1,
     "queues.forgotten": 0,
@@ -175,7 +170,7 @@ class Index:
         """The value to store."""
         header = {
             "layout": LAYOUT,
-            "parts": {name: layout for name, layout in PARTS.items() if name not in _SELDOM or self._has(name)},
+            "parts": PARTS,
             "fingerprint": self.fingerprint,
             "now": self.now,
             "timer": self.timer,
@@ -183,7 +178,7 @@ class Index:
             "chunks": sorted(self.chunks.items()),
             **({"steps": dict(self.steps)} if self.steps else {}),
             **({"obeyed": self.obeyed} if self.obeyed else {}),
-            **({"cold": [run.as_json() for run in self.cold], "next_run": self.next_run} if self._has("cold") else {}),
+            **({"cold": [run.as_json() for run in self.cold], "next_run": self.next_run} if self.next_run else {}),
         }
         rows = [_row(queue) for queue in self.queues.values()]
         columns: list[pa.Array] = []
@@ -207,14 +202,6 @@ class Index:
                 writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema))
         return sink.getvalue().to_pybytes()
 
-    def _has(self, part: str) -> bool:
-        """Whether there is something in one of the parts that are seldom used."""
-        if part == "cold":
-            return self.next_run > 0
-        if part == "sights":
-            return any(len(queue.state.sights) for queue in self.queues.values())
-        return any(queue.births is not None or queue.forgotten for queue in self.queues.values())
-
     @classmethod
     def from_bytes(cls, value: bytes, fingerprint: str | None, history: DestinationHistory | None = None) -> Index:
         """Read the index from the stored value.
@@ -229,8 +216,8 @@ class Index:
         """
         reader = pa.ipc.open_stream(value, options=_READ)
         header = json.loads(reader.schema.metadata[b"seriatim"])
-        check_header(header, (1, LAYOUT), fingerprint if history is None else None)
-        _check_parts(header.get("parts", _FIRST_PARTS))
+        check_header(header, LAYOUT, fingerprint if history is None else None)
+        _check_parts(header["parts"])
         index = cls(
             header["fingerprint"],
             now=header["now"],
@@ -281,7 +268,7 @@ class Index:
 
 
 def _check_parts(parts: Mapping[str, int]) -> None:
-    """Refuse parts that this version can't read. A part that is missing is empty.
+    """Refuse parts that this version can't read.
 
     Raises:
         CheckpointMismatch: names the part.
@@ -289,8 +276,8 @@ def _check_parts(parts: Mapping[str, int]) -> None:
     for part, layout in parts.items():
         if part not in PARTS:
             what = f"the state has a part {part!r}, which this version of seriatim doesn't know"
-        elif layout not in range(1, PARTS[part] + 1):
-            what = f"part {part!r} of the state has layout {layout}, this version of seriatim reads 1 to {PARTS[part]}"
+        elif layout != PARTS[part]:
+            what = f"part {part!r} of the state has layout {layout}, this version of seriatim reads {PARTS[part]}"
         else:
             continue
         raise CheckpointMismatch(what, remedy="run the version that wrote it, or start with a new checkpoint")

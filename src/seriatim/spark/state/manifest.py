@@ -51,15 +51,15 @@ def fingerprint(
     return json.dumps(identity(queues, buckets, clock, by_key=by_key, merged=merged), sort_keys=True)
 
 
-def check_header(header: Mapping[str, Any], layouts: Sequence[int], fingerprint: str | None) -> None:
-    """Compares the header of a state that is read with who reads it; `fingerprint` None: with the layouts only.
+def check_header(header: Mapping[str, Any], layout: int, fingerprint: str | None) -> None:
+    """Compares the header of a state that is read with who reads it; `fingerprint` None: with the layout only.
 
     Raises:
         CheckpointMismatch: it has another layout, or another operator wrote it.
     """
-    if header["layout"] not in layouts:
+    if header["layout"] != layout:
         raise CheckpointMismatch(
-            f"the state has layout {header['layout']}, this version of seriatim reads {' and '.join(map(str, layouts))}",
+            f"the state has layout {header['layout']}, this version of seriatim reads {layout}",
             remedy="run the version that wrote it, or start with a new checkpoint",
         )
     if fingerprint is not None and header["fingerprint"] != fingerprint:

@@ -59,6 +59,6 @@ class Counters:
             CheckpointMismatch: they have another layout, or another operator wrote them.
         """
         reader = pa.ipc.open_stream(value)
-        check_header(json.loads(reader.schema.metadata[b"seriatim"]), (LAYOUT,), fingerprint)
+        check_header(json.loads(reader.schema.metadata[b"seriatim"]), LAYOUT, fingerprint)
         table = reader.read_all()
         return cls(table.column("location").combine_chunks(), table.column("following").to_numpy().copy())

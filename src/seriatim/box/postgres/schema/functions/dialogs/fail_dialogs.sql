@@ -29,7 +29,7 @@ BEGIN
         WHERE one.entry_id = ANY (gone) AND stored.arrival_id = ANY (ARRAY[one.arrival_id])
             AND stored.position = ANY (ARRAY[one.position]) AND stored.message_id = own.its_message;
         set_aside := set_aside || gone;
-        PERFORM {schema}.happen(own.handle, 'invalid comes', NULL, -2, own.why);
+        PERFORM {schema}.happen(own.handle, 'invalid comes', NULL, {INVALID_CODE}, own.why);
         CONTINUE WHEN own.is_monolog;
         DELETE FROM {schema}.transmission AS one USING {schema}.endpoints AS known
         WHERE one.handle = known.handle AND known.conversation_id = own.conversation_id;
@@ -37,7 +37,7 @@ BEGIN
             SELECT known.handle FROM {schema}.endpoints AS known
             WHERE known.conversation_id = own.conversation_id AND known.is_initiator <> own.is_initiator
         LOOP
-            PERFORM {schema}.happen(far.handle, 'error comes', NULL, -2, own.why);
+            PERFORM {schema}.happen(far.handle, 'error comes', NULL, {INVALID_CODE}, own.why);
         END LOOP;
     END LOOP;
     RETURN set_aside;

@@ -41,7 +41,7 @@ BEGIN
                     side.handle, ARRAY[]::text[], 'the lifetime of its dialog has ended'
                 );
                 PERFORM {schema}.happen(
-                    side.handle, 'lifetime ends', NULL, -1, 'the lifetime of the dialog has ended'
+                    side.handle, 'lifetime ends', NULL, {LIFETIME_CODE}, 'the lifetime of the dialog has ended'
                 );
             END LOOP;
             done := done + 1;

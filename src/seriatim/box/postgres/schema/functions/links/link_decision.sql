@@ -1,6 +1,6 @@
--- What a sender does after an answer: `answered` of kernel/streams.py, for one stream. `side`: which box seems to have
--- gone back. `above`: of a stream that ends, above which number the receiver lacks something, `unproven` above which it
--- may.
+-- Decide what a sender does after an answer, by the rules of `kernel/streams.py`. The model is `answered` in
+-- `tests/models/streams.py`. `side`: which box seems to have gone back. `above`: of a stream that ends, above which number
+-- the receiver lacks something, `unproven` above which it may.
 -- is: immutable
 CREATE OR REPLACE FUNCTION {schema}.link_decision(
     acked bigint, sent bigint, kept bigint, status integer, answer integer, received bigint, is_equal boolean,

@@ -1,6 +1,7 @@
 """Numbers of streams: which of them are over, for ever, and where a sender goes on.
 
 The box that opens streams with a peer counts them. Numbers that are over are kept as ranges, which grow together, since in the end every number is over.
+A box keeps them as multiranges of PostgreSQL.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seriatim.kernel import chain, streams
-from seriatim.kernel.stream_numbers import NONE, following, was_restored
 from seriatim.kernel.streams import Answer, Decision, Kind, Side, Status
+from tests.models import chain, streams
+from tests.models.stream_numbers import NONE, following, was_restored
 
 
 def _received(received=5, *, over=False, allowed=True, busy=False, room=100, **batch):
@@ -158,17 +158,6 @@ def test_a_stream_is_idle_when_all_is_acknowledged_and_nothing_came():
     )
     idle = streams.is_idle(senders, np.array([0, 0, 0, 1]), now=10, stream_idle=10)
     assert idle.tolist() == [True, False, False, False]
-
-
-def test_a_round_takes_what_fits():
-    small, large = np.full(2_000, 100), np.full(10, 3 * 1024 * 1024)
-    assert streams.fitting(small) == streams.WINDOW
-    assert streams.fitting(small, ahead=999, ahead_bytes=99_900) == 1
-    assert streams.fitting(small, ahead=1_000, ahead_bytes=100_000) == 0
-    assert streams.fitting(large) == 1
-    assert streams.fitting(large, most_bytes=1) == 1
-    assert streams.fitting(large, ahead=1, ahead_bytes=streams.WINDOW_BYTES) == 0
-    assert streams.fitting(small[:0]) == 0
 
 
 # ---- numbers

@@ -1,7 +1,7 @@
-"""The transitions between the states of a group: the effect of each action and event on the four facts behind the state.
+"""The transitions between the states of a group: the effect of each action and event on the facts behind the state.
 
-The table of ``states.py`` has the actions that each state allows; this table has their possible results. A page of
-the documentation is made from both, and tests compare the kernel and the box with them.
+The table in `kernel/states.py` has the actions that each state allows; this one has their possible results. It describes what the
+kernel and the box do, and tests compare both with it. `scripts/states_page.py` draws a page of the documentation from the two tables.
 """
 
 from __future__ import annotations

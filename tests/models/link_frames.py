@@ -1,19 +1,28 @@
-"""A batch: messages of several streams on their way to the other box, as a value and as bytes."""
+"""What two boxes say to each other, as values and as bytes: another implementation of `docs/reference/link-protocol.md`.
+
+The schema's functions write and read frames; tests compare what they say with this.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
 
 import numpy as np
 
 from seriatim.box.links import layout
-from seriatim.box.links.frame import Frame, Head, Rows, check, distinct, frame_of, heap_parts
+from seriatim.box.links.answers import AnswerSet, Refusal
+from seriatim.box.links.frame import Frame, Head, Rows, check, check_ranges, distinct, heap_parts, is_text
 from seriatim.box.links.layout import FrameKind
-from seriatim.errors import LinkProtocolError, shown
-from seriatim.kernel import chain
+from seriatim.box.links.message_trace import MessageSteps
+from seriatim.errors import shown
 from seriatim.kernel.streams import WINDOW, Kind
+from tests.models import chain
 
-__all__ = ["Batch", "check_ranges", "is_text"]
+__all__ = ["Batch", "Fetch", "TraceQuestion", "read", "written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ class Batch:
             heap += (destination.encode(), key)
         for message_id, header, part in zip(self.message_ids, self.headers, self.parts, strict=True):
             heap += (message_id.encode(), header, part)
-        return frame_of(self.head, FrameKind.BATCH, (self.over, self.streams, self.messages), heap)
+        return _frame_of(self.head, FrameKind.BATCH, (self.over, self.streams, self.messages), heap)
 
     @classmethod
     def read(cls, frame: Frame) -> Batch:
@@ -71,26 +80,6 @@ class Batch:
         headers, parts = [bytes(header) for header in contents[1::3]], contents[2::3]
         _check_digests(messages, message_ids, headers, parts)
         return cls(frame.head, over, streams, destinations, keys, messages, message_ids, headers, parts)
-
-
-def is_text(piece: memoryview, what: str) -> str:
-    """A piece of the heap as text."""
-    try:
-        return str(piece, "utf-8")
-    except UnicodeDecodeError as error:
-        raise LinkProtocolError(
-            f"{what} is no UTF-8", where="link", remedy="look at the other box and its version"
-        ) from error
-
-
-def check_ranges(ranges: Rows) -> None:
-    """Refuse ranges that aren't: each from a number to one that isn't lower, ascending, with a gap between any two."""
-    incarnation, first, last = (ranges[name].astype(np.int64) for name in layout.RANGE.names or ())
-    in_limits = (incarnation > 0) & (first > 0) & (first <= last) & (last <= layout.LARGEST_NUMBER)
-    check(in_limits.all(), "a range of streams has numbers that no stream can have")
-    later = np.diff(incarnation)
-    ascends = (later > 0) | ((later == 0) & (first[1:] > last[:-1] + 1))
-    check(ascends.all(), "ranges of streams overlap, or aren't in order")
 
 
 def _check_streams(streams: Rows, messages: Rows) -> None:
@@ -156,3 +145,130 @@ def _by_row(rows: Rows, *names: str) -> list[int]:
     """Columns as one list, a row after another."""
     lengths: list[int] = np.stack([rows[name] for name in names], axis=1).ravel().tolist()
     return lengths
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """A request for what waits at the other box: at most so many bytes, 0 for all that a frame holds."""
+
+    head: Head
+    most_bytes: int = 0
+
+    def to_bytes(self) -> bytes:
+        """The request as a frame."""
+        return _frame_of(self.head, FrameKind.FETCH, most_bytes=self.most_bytes)
+
+    @classmethod
+    def read(cls, frame: Frame) -> Fetch:
+        """The request of a frame.
+
+        Raises:
+            LinkProtocolError: it is none.
+        """
+        check(frame.kind == FrameKind.FETCH, "a frame that should be a request is something else")
+        check(not any(frame.counts) and not frame.content, "a request has content")
+        return cls(frame.head, frame.most_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class TraceQuestion:
+    """The question what became of a message: the box into which it was published first, its id, and its id space there."""
+
+    head: Head
+    box: UUID
+    message_id: str
+    id_space: str = ""
+
+    def to_bytes(self) -> bytes:
+        """The question as a frame."""
+        texts = [self.message_id.encode(), self.id_space.encode()]
+        asked = _rows_of(layout.TRACED, [(self.box.bytes, *map(len, texts))])
+        return _frame_of(self.head, FrameKind.TRACE, (_rows_of(layout.RANGE, []), asked), texts)
+
+    @classmethod
+    def read(cls, frame: Frame) -> TraceQuestion:
+        """The question of a frame.
+
+        Raises:
+            LinkProtocolError: it is none.
+        """
+        check(frame.kind == FrameKind.TRACE, "a frame that should ask for a trace is something else")
+        check(frame.counts == (0, 1, 0) and not frame.most_bytes, "a question has other records than one")
+        (_, asked, _), heap = frame.tables(layout.RANGE, layout.TRACED, layout.HIGHEST)
+        lengths = [int(asked[name][0]) for name in ("id_length", "space_length")]
+        check(
+            1 <= lengths[0] <= layout.LONGEST_ID and lengths[1] <= layout.LONGEST_SPACE,
+            "an id or an id space has a length that none can have",
+        )
+        message_id, id_space = (is_text(piece, "an id") for piece in heap_parts(heap, lengths))
+        return cls(frame.head, UUID(bytes=asked["box"][0].tobytes()), message_id, id_space)
+
+
+#: Every value that a frame can be.
+Said = Batch | AnswerSet | Fetch | Refusal | TraceQuestion | MessageSteps
+_READERS: dict[FrameKind, Any] = {
+    FrameKind.BATCH: Batch,
+    FrameKind.ANSWERS: AnswerSet,
+    FrameKind.FETCH: Fetch,
+    FrameKind.REFUSAL: Refusal,
+    FrameKind.TRACE: TraceQuestion,
+    FrameKind.STEPS: MessageSteps,
+}
+
+
+def read(data: bytes) -> Said:
+    """The value of a frame.
+
+    Raises:
+        LinkProtocolError: it is none.
+    """
+    frame = Frame.read(data)
+    said: Said = _READERS[frame.kind].read(frame)
+    return said
+
+
+def written(said: Said) -> bytes:
+    """A value as a frame.
+
+    Raises:
+        LinkProtocolError: it breaks a limit.
+    """
+    match said:
+        case AnswerSet():
+            tables = (said.lost, said.answers, said.highest)
+            return _frame_of(said.head, FrameKind.ANSWERS, tables, list(map(str.encode, said.reasons)))
+        case Refusal():
+            text = said.reason.encode()[: layout.LONGEST_TEXT].decode(errors="ignore")
+            return _frame_of(said.head, FrameKind.REFUSAL, heap=[text.encode()])
+        case MessageSteps():
+            return _frame_of(said.head, FrameKind.STEPS, heap=[said.content])
+    return said.to_bytes()
+
+
+def _frame_of(
+    head: Head,
+    kind: FrameKind,
+    tables: Sequence[Rows] = (),
+    heap: Sequence[bytes | memoryview] = (),
+    most_bytes: int = 0,
+) -> bytes:
+    """The bytes of a frame.
+
+    Raises:
+        LinkProtocolError: they are more than a frame may have.
+    """
+    content = [*(table.tobytes() for table in tables), *heap]
+    length = layout.HEAD.itemsize + sum(map(len, content)) + layout.TRAILER
+    check(length <= layout.LARGEST_FRAME, f"a frame of {length:,} bytes is larger than 16 MiB")
+    counts = (*map(len, tables), 0, 0, 0)[:3]
+    boxes = (head.sender.bytes, head.receiver.bytes)
+    first = np.array(
+        (layout.VERSION, kind, *head.versions, length, *boxes, head.incarnation, *counts, most_bytes), layout.HEAD
+    )
+    joined = b"".join([first.tobytes(), *content])
+    return joined + sha256(joined).digest()
+
+
+def _rows_of(kind: np.dtype[Any], rows: Sequence[tuple[Any, ...]]) -> Rows:
+    """Records from tuples, in the order of their fields."""
+    return np.array(list(rows), kind)
