@@ -41,11 +41,10 @@ from seriatim.runtime.pipelines.progress import (
 )
 from seriatim.runtime.pipelines.progress_events import ProgressEvents, has_run
 from seriatim.runtime.pipelines.tally import PUT_BACK, Standing, Tally
+from seriatim.runtime.pipelines.unread_files import InputFiles, UnreadFile, UnreadFiles
 from seriatim.runtime.stop_signal import PATIENCE_S, Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
-from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.pace import Pace
-from seriatim.spark.control.pipeline_place import log_position
 from seriatim.spark.deliver.abandoned import set_aside_waiting
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequency, merged
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
@@ -75,6 +74,9 @@ _LOOK_S = 0.1
 # How often ports that fail are looked after, and a batch that takes long is told of.
 _CARE_S = 0.5
 _TELL_S = 1.0
+# How often input files are looked at that were read before; less often where a look takes long.
+_FILES_S = 60.0
+_FILES_SHARE = 0.01
 # A connection to Spark's process breaks so long before its end is seen, at most.
 _SEEN_S = 1.0
 
@@ -122,7 +124,7 @@ def run(
     with stop.listening(), checkpoint.held() as lock:
         checkpoint.stop_request.unlink(missing_ok=True)  # it was for a run before this one
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}), abandon=abandon)
-        ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
+        checkpoint.check_logs(identity)
         fence = checkpoint.take_over()
         tally = Tally(checkpoint.tally)
         tally.begin(begun=checkpoint.last_begun(), committed=checkpoint.last_committed())
@@ -236,7 +238,7 @@ def _query(
 ) -> _Query:
     incarnations = {name: number - 1 for name, number in identity.history.incarnations.items()}
     deliver = partial(
-        Sink, session, pipeline, identity.id, _folders(pipeline, checkpoint), keeping(checkpoint, tally.add), fence=fence,
+        Sink, session, pipeline, identity.id, _folders(pipeline, checkpoint), keeping(checkpoint, identity.id, tally.add), fence=fence,
         incarnations=incarnations, departed=identity.departed, lease=lease,
     )  # fmt: skip
     begin = partial(
@@ -415,6 +417,9 @@ class _Watch:
         #: The lease of the pipeline, where two runs share it.
         self.lease: PipelineLease | None = None
         self._lease_told: tuple[str, str | None, str | None] | None = None
+        self._files = InputFiles(pipeline, checkpoint.query)
+        self._files_told: frozenset[UnreadFile] = frozenset()
+        self._files_next = self._began + _FILES_S
         self._pace = Pace(since=time.time())
         self._pace.keep(checkpoint.root)
 
@@ -495,10 +500,24 @@ class _Watch:
                 self._stop.request()
             sink.carry()
             self._tell_ports(sink)
+        if now >= self._files_next:
+            self._look_at_files()
+            self._files_next = time.monotonic() + max(_FILES_S, (time.monotonic() - now) / _FILES_SHARE)
         hand = sink.in_hand()
         if hand is not None and hand.seconds >= _TELL_S and now - self._timed >= _TELL_S and self._tell is not None:
             self._timed = now
             self._tell(Running(hand.batch, round(hand.seconds, 1), next(iter(calls_in(self._checkpoint.calls)), None)))
+
+    def _look_at_files(self) -> None:
+        """Log input files that aren't read, each once."""
+        found = self._files.look()
+        for one in found.first:
+            if one not in self._files_told:
+                _LOG.warning(
+                    "pipeline %s: %s", self._pipeline.name, one,
+                    extra=fields("input_file_not_read", pipeline=self._pipeline.name, file=one.path, why=one.why),
+                )  # fmt: skip
+        self._files_told |= frozenset(found.first)
 
     def _tell_lease(self) -> None:
         if self.lease is None:
@@ -610,6 +629,7 @@ class _Watch:
             by_frequency(self._reasons.values()),
             self._skipped,
             now.suspected(),
+            UnreadFiles() if self._stop.at_once else self._files.look(),
         )
         if not self._tally.is_lost:
             summary.check()
