@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seriatim.errors import EnvironmentProblem, SeriatimError
+from seriatim.errors import EnvironmentProblem, QueryFailed, SeriatimError
 from seriatim.pipeline.declared.pipeline import Destination, Pipeline
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.log_fields import fields
@@ -40,6 +40,7 @@ from seriatim.runtime.pipelines.progress import (
     Waiting,
 )
 from seriatim.runtime.pipelines.progress_events import ProgressEvents, has_run
+from seriatim.runtime.pipelines.state_files import state_failure
 from seriatim.runtime.pipelines.tally import PUT_BACK, Standing, Tally
 from seriatim.runtime.pipelines.unread_files import InputFiles, UnreadFile, UnreadFiles
 from seriatim.runtime.stop_signal import PATIENCE_S, Stop
@@ -205,6 +206,7 @@ def pipeline_session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: 
 
     Raises:
         EnvironmentProblem: Spark doesn't start, or its process has ended.
+        CheckpointMismatch: the query failed because a file of its state is damaged; names the file.
     """
     shared = is_running()
     session = open_session(settings, log=None if verbose else checkpoint.log, inherit=(lock,))
@@ -217,6 +219,10 @@ def pipeline_session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: 
                 where=str(checkpoint.log),
                 remedy="the next run goes on where this one stopped",
             ) from error
+        if isinstance(error, QueryFailed):
+            damage = state_failure(checkpoint.query, f"{error.what} {error.__cause__}")
+            if damage is not None:
+                raise damage from error.__cause__
         raise
     finally:
         if not shared and not has_ended(session):
