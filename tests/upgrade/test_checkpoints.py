@@ -74,8 +74,8 @@ def test_a_start_on_an_older_layout_is_refused_and_changes_nothing(form, tmp_pat
 
 
 #: A stored form and to how many buckets it is moved; it has 2. The small suite takes each form once, and each kind of move.
-MOVES = [("2", 1), ("3", 2), ("3-by-key", 5)]
-MOVES += [("2", 2), ("3-by-key", 2), ("3", 5)] if full() else []
+MOVES = [("2", 1), ("3", 2), ("3-by-key", 5), ("3-checked-log", 1)]
+MOVES += [("2", 2), ("3-by-key", 2), ("3", 5), ("3-checked-log", 2)] if full() else []
 
 
 def test_each_stored_form_is_gone_on_from():

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import psycopg
 
@@ -238,7 +238,8 @@ class Regions(Closing):
         fresh = distinct(listed(messages))
         if connection is not None:
             return self._publish_in(fresh, connection)
-        believed_away = [one for one in (*self._boxes.values(), self._journal) if one.is_away]
+        parties: tuple[Party[Any], ...] = (*self._boxes.values(), self._journal)
+        believed_away = [one for one in parties if one.is_away]
         try:
             found = self._publish(fresh)
         except Unavailable:

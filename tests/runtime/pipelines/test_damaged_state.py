@@ -11,8 +11,11 @@ from seriatim.errors import CheckpointMismatch, QueryFailed
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.run import run
 from seriatim.runtime.pipelines.state_files import state_failure
-from tests.upgrade.checkpoint import PRESENT, STORED, unpack
+from tests.upgrade.checkpoint import stored as stored_form
+from tests.upgrade.checkpoint import unpack
 
+#: A checkpoint whose state has a snapshot, and changes after it.
+STORED = stored_form("3-by-key")
 LOADING = "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred during loading state.  SQLSTATE: 58030"
 
 
@@ -48,7 +51,7 @@ CASES = [
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     folder = tmp_path_factory.mktemp("stored")
-    unpack(STORED / f"{PRESENT}.tar.xz", folder)
+    unpack(STORED, folder)
     return folder
 
 
@@ -74,7 +77,7 @@ def test_another_failure_is_none_of_the_state(stored):
 
 @pytest.mark.parametrize("file", ["0/_metadata/v2/1", "1/0/1.zip"])
 def test_a_run_names_the_damaged_file(spark, tmp_path, file):
-    unpack(STORED / f"{PRESENT}.tar.xz", tmp_path)
+    unpack(STORED, tmp_path)
     damaged = tmp_path / "checkpoint" / "query" / "state" / file
     truncate(damaged)
     (tmp_path / "shop" / "3.json").write_text(json.dumps({"kind": "standard", "customer": "zz", "version": 1}))

@@ -170,7 +170,7 @@ def test_files_that_are_written_again_appended_to_or_hidden_are_told(tmp_path):
         os.utime(path, (1_700_000_000 + second, 1_700_000_000 + second))
 
     write(inbox / "latest [1].csv", "account,seq\nA,1\nA,2\n", 1)
-    write(inbox / "log.csv", "account,seq\nB,1\n", 2)
+    write(inbox / "log.csv", "account,seq\nB,1\n", 2.25)
     write(inbox / "gone.csv", "account,seq\nC,1\n", 3)
     write(deep / "b" / "0.json", json.dumps({"account": "D", "seq": 1}), 4)
     # Nobody means these as input.
@@ -198,7 +198,7 @@ def test_files_that_are_written_again_appended_to_or_hidden_are_told(tmp_path):
     assert not second.is_whole
     assert sum(account.released for account in second.accounts) == 1
 
-    # With an empty file in its place there is nothing that isn't read; what was restored as it was hasn't changed.
+    # With an empty file in its place there is nothing that isn't read; what was restored as it was hasn't changed, also from an archive with whole seconds.
     write(inbox / "latest [1].csv", "", 9)
     write(inbox / "log.csv", "account,seq\nB,1\n", 2)
     assert InputFiles(pipeline, tmp_path / "checkpoint" / "query").look().first == wanted[2:]

@@ -110,7 +110,7 @@ class InputFiles:
         for noted in self._written.values():
             for uri, written in noted.items():
                 path = path_of(uri)
-                if _written(Path(path)) not in (None, written):
+                if _is_changed(_written(Path(path)), written):
                     yield path
 
     def _hidden(self) -> Iterator[str]:
@@ -132,6 +132,11 @@ def _written(path: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return status.st_mtime_ns // 1_000_000 if status.st_size else None
+
+
+def _is_changed(found: int | None, noted: int) -> bool:
+    """Whether a file has another time than the noted one; a copy may have whole seconds only, as `tar` makes them."""
+    return found is not None and found != noted and found != noted // 1000 * 1000
 
 
 def _candidates(entry: Receive) -> Iterator[Path]:
