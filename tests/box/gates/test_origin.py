@@ -439,5 +439,7 @@ def test_a_role_carries_the_origin_of_queues_that_it_works_on(gated):
             if name == "works":  # as its sessions do
                 publisher.publish(tx.transaction)
                 continue
-            with pytest.raises(psycopg.errors.InvalidParameterValue, match="and those of an origin or a link can't be given"):
+            with pytest.raises(
+                psycopg.errors.InvalidParameterValue, match="and those of an origin or a link can't be given"
+            ):
                 publisher.publish(tx.transaction)

@@ -192,7 +192,16 @@ def test_what_a_role_may_call_looks_by_itself_whether_it_may(team):
     # What whoever routes has to know: the definitions. What one process at a time does is the same for all. `unregister`: a waiter of one's own.
     # What is about a dialog looks for its queue, and here there is no such dialog. Time is nobody's.
     # `activations`, `failed_messages`: of the queues that it may receive from.
-    known = {"schema_version", "applied_migrations", "applied_functions", "version", "definitions", "is_unrouted", "settled", "unregister"}
+    known = {
+        "schema_version",
+        "applied_migrations",
+        "applied_functions",
+        "version",
+        "definitions",
+        "is_unrouted",
+        "settled",
+        "unregister",
+    }
     # `sees`: the queues of its own rights; `call_all_waiters`, `beat`: here of no queue; `forget_process`: of its own.
     known |= {"activations", "failed_messages", "claim_chore", "sees", "call_all_waiters", "beat", "forget_process"}
     known |= {"open_places", "open_places_of"}  # of gates that it sees

@@ -242,3 +242,15 @@ def test_a_long_run_tells_of_a_file_once(tmp_path, caplog, monkeypatch):
     summary = run(load(tmp_path / "pipeline.yaml"), progress=progress, looked=looked, stop=stop)
     assert summary.unread.first == (UnreadFile(str(inbox / "0.csv"), "changed"),)
     assert told() == [str(inbox / "0.csv")]
+
+
+def test_of_many_files_the_first_are_named(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "pipeline.yaml").write_text(LATEST.format(folder=tmp_path))
+    for number in range(12):
+        (tmp_path / "in" / f"_{number:02}.csv").write_text("x")
+    files = InputFiles(load(tmp_path / "pipeline.yaml"), tmp_path / "no query yet")
+    found = files.look()
+    assert (found.changed, found.hidden, len(files.unread())) == (0, 12, 12)
+    assert [one.path for one in found.first] == [str(tmp_path / "in" / f"_{number:02}.csv") for number in range(10)]

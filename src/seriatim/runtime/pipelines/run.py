@@ -42,7 +42,7 @@ from seriatim.runtime.pipelines.progress import (
 from seriatim.runtime.pipelines.progress_events import ProgressEvents, has_run
 from seriatim.runtime.pipelines.state_files import state_failure
 from seriatim.runtime.pipelines.tally import PUT_BACK, Standing, Tally
-from seriatim.runtime.pipelines.unread_files import InputFiles, UnreadFile, UnreadFiles
+from seriatim.runtime.pipelines.unread_files import MOST_NAMED, InputFiles, UnreadFile, UnreadFiles
 from seriatim.runtime.stop_signal import PATIENCE_S, Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
 from seriatim.spark.control.pace import Pace
@@ -424,7 +424,7 @@ class _Watch:
         self.lease: PipelineLease | None = None
         self._lease_told: tuple[str, str | None, str | None] | None = None
         self._files = InputFiles(pipeline, checkpoint.query)
-        self._files_told: frozenset[UnreadFile] = frozenset()
+        self._files_told: set[UnreadFile] = set()
         self._files_next = self._began + _FILES_S
         self._pace = Pace(since=time.time())
         self._pace.keep(checkpoint.root)
@@ -515,15 +515,13 @@ class _Watch:
             self._tell(Running(hand.batch, round(hand.seconds, 1), next(iter(calls_in(self._checkpoint.calls)), None)))
 
     def _look_at_files(self) -> None:
-        """Log input files that aren't read, each once."""
-        found = self._files.look()
-        for one in found.first:
-            if one not in self._files_told:
-                _LOG.warning(
-                    "pipeline %s: %s", self._pipeline.name, one,
-                    extra=fields("input_file_not_read", pipeline=self._pipeline.name, file=one.path, why=one.why),
-                )  # fmt: skip
-        self._files_told |= frozenset(found.first)
+        """Log input files that aren't read, each once, and not many at once."""
+        for one in [one for one in self._files.unread() if one not in self._files_told][:MOST_NAMED]:
+            self._files_told.add(one)
+            _LOG.warning(
+                "pipeline %s: %s", self._pipeline.name, one,
+                extra=fields("input_file_not_read", pipeline=self._pipeline.name, file=one.path, why=one.why),
+            )  # fmt: skip
 
     def _tell_lease(self) -> None:
         if self.lease is None:

@@ -7,18 +7,18 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from itertools import islice
 from pathlib import Path
 from typing import Literal
 
 from seriatim.pipeline.declared.pipeline import Pipeline, Receive
 from seriatim.pipeline.files.source import OPTIONS
 
-__all__ = ["MOST_NOTED", "InputFiles", "UnreadFile", "UnreadFiles"]
+__all__ = ["MOST_NAMED", "MOST_NOTED", "InputFiles", "UnreadFile", "UnreadFiles"]
 
 #: A file is looked at until so many later ones of its location were read.
 MOST_NOTED = 100_000
-_MOST_NAMED = 10
+#: So many are named.
+MOST_NAMED = 10
 _TOLD = {
     "changed": "has changed since it was read, and what is new in it isn't read: write new messages into a file with a new name",
     "hidden": "isn't read, because its name begins with _ or .: give it another name",
@@ -86,10 +86,15 @@ class InputFiles:
         self._written: dict[int, dict[str, int]] = {}
 
     def look(self) -> UnreadFiles:
-        """What isn't read now. A file that is empty, or can't be looked at, counts as none."""
+        """What isn't read now, in numbers, and the first of it."""
+        found = self.unread()
+        changed = sum(one.why == "changed" for one in found)
+        return UnreadFiles(changed, len(found) - changed, tuple(found[:MOST_NAMED]))
+
+    def unread(self) -> list[UnreadFile]:
+        """What isn't read now, first what has changed. A file that is empty, or can't be looked at, counts as none."""
         changed = [UnreadFile(path, "changed") for path in sorted(set(self._changed()))]
-        hidden = [UnreadFile(path, "hidden") for path in sorted(set(self._hidden()))]
-        return UnreadFiles(len(changed), len(hidden), tuple(islice([*changed, *hidden], _MOST_NAMED)))
+        return [*changed, *(UnreadFile(path, "hidden") for path in sorted(set(self._hidden())))]
 
     def _changed(self) -> Iterator[str]:
         if not self._query.exists():
@@ -105,8 +110,8 @@ class InputFiles:
                     noted[one.uri] = one.written
                 while len(noted) > MOST_NOTED:
                     del noted[next(iter(noted))]
-        except FileNotFoundError:  # Spark is putting its log together: the next look sees it
-            pass
+        except (OSError, ValueError, KeyError, TypeError):
+            pass  # Spark is putting its log together, and the next look sees it; or it is damaged, which the start of a run tells
         for noted in self._written.values():
             for uri, written in noted.items():
                 path = path_of(uri)
