@@ -20,6 +20,7 @@ class Cutting:
         left: so many more bytes of answers are passed on, then all connections break; None: they don't.
         instead: what comes in place of the rest.
         passed: how many bytes of answers have been passed on.
+        taken: how many connections have been taken.
     """
 
     def __init__(self, dsn: str) -> None:
@@ -32,6 +33,8 @@ class Cutting:
         self.left: int | None = None
         self.instead = b""
         self.passed = 0
+        self.taken = 0
+        self._forgotten = 0
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -42,19 +45,30 @@ class Cutting:
         self._listening.close()
         self._break()
 
+    def forget(self) -> None:
+        """Swallow what comes by the present connections from now on, and leave them open, as a firewall that has forgotten them."""
+        self._forgotten = self.taken
+
+    def cut(self) -> None:
+        """Break the present connections."""
+        self._break()
+
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
+                self.taken += 1
                 server = socket.socket(socket.AF_UNIX)
                 server.connect(self._server)
                 self._open += [client, server]
-                threading.Thread(target=self._ask, args=(client, server), daemon=True).start()
+                threading.Thread(target=self._ask, args=(client, server, self.taken), daemon=True).start()
                 threading.Thread(target=self._answer, args=(server, client), daemon=True).start()
 
-    def _ask(self, client: socket.socket, server: socket.socket) -> None:
+    def _ask(self, client: socket.socket, server: socket.socket, number: int) -> None:
         with suppress(OSError):
             while asked := client.recv(65536):
+                if number <= self._forgotten:
+                    continue
                 server.sendall(asked)
             server.shutdown(socket.SHUT_RDWR)
 

@@ -9,7 +9,10 @@ from psycopg import sql
 
 import seriatim as sq
 from seriatim.endpoints import TablePort
+from tests.box.cutting import Cutting
 from tests.box.shop import define, left, publish, rows
+from tests.dropping import LOSSES, asked_at_once  # noqa: F401 -- a fixture
+from tests.endpoints.handed import hand, message
 from tests.runtime.workers.test_worker import work
 
 COLUMNS = {"who": "customer", "n": "version", "place": "ordinal", "said": "body_text", 'odd "name"; --': "type"}
@@ -128,3 +131,17 @@ def test_a_port_tells_in_words_of_its_own_that_its_server_is_away(box):
 def test_what_cannot_be_is_refused(given, told):
     with pytest.raises(sq.UsageError, match=told):
         TablePort(**{"table": "t", "columns": {"a": "x"}} | given)
+
+
+@pytest.mark.usefixtures("asked_at_once")
+@pytest.mark.parametrize("loss", LOSSES)
+def test_an_idle_connection_that_was_dropped_costs_no_attempt(box, loss):
+    table = f"{box.schema}_rows"
+    rows(box, f"CREATE TABLE {table} (message_id text PRIMARY KEY)")
+    columns = {"message_id": "message_id"}
+    with Cutting(box.dsn) as road, closing(TablePort(table, columns, dsn=road.dsn)) as port:
+        for ordinal in (1, 2, 3):
+            assert hand(port, message(ordinal)) is None
+            LOSSES[loss](road)
+    assert [row.message_id for row in rows(box, f"SELECT message_id FROM {table} ORDER BY 1")] == ["m1", "m2", "m3"]
+    rows(box, f"DROP TABLE {table}")

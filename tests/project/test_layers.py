@@ -11,7 +11,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "seriatim"
 #: From the bottom up; those of one line don't know each other.
 LAYERS = [
     {"errors"},
-    {"extras", "network"},
+    {"extras", "network", "rested"},
     {"kernel"},
     {"pipeline"},
     {"spark", "box", "endpoints"},
@@ -25,7 +25,7 @@ LAYERS = [
 ONLY_UNDER = {
     "pyspark": {"spark"},
     "pandas": {"spark"},
-    "psycopg": {"box", "endpoints", "regions", "testing"},
+    "psycopg": {"box", "endpoints", "regions", "rested", "testing"},
     "click": {"cli"},
     "rich": {"cli"},
     "prometheus_client": {"metrics"},

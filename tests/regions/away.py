@@ -15,7 +15,7 @@ __all__ = ["away"]
 def away(two: Two, *parties: str) -> Iterator[None]:
     """These parties can't be reached: ``a``, ``b`` or ``journal``."""
     found = [two.regions._journal if one == "journal" else two.regions._boxes[one] for one in parties]
-    opened = [one._open for one in found]
+    opened = [(one._open, one._resource) for one in found]
 
     def fails() -> None:
         raise Unavailable("cut off")
@@ -23,5 +23,5 @@ def away(two: Two, *parties: str) -> Iterator[None]:
     for one in found:
         one._resource, one._open = None, fails
     yield
-    for one, open_ in zip(found, opened, strict=True):
-        one._open, one._away_until = open_, 0.0
+    for one, (open_, resource) in zip(found, opened, strict=True):
+        one._open, one._resource, one._away_until = open_, resource, 0.0

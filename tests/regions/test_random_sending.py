@@ -28,10 +28,10 @@ class Wire:
         self.chance, self.lost = chance, 0.0
         call = Party.call
 
-        def lossy(party: Party[Any], work: Callable[[Any], Any], *, patience_s: float | None = None) -> Any:
+        def lossy(party: Party[Any], work: Callable[[Any], Any], **options: Any) -> Any:
             if self.chance.random() < self.lost:
                 raise Unavailable(f"{party.name} is away")
-            found = call(party, work, patience_s=patience_s)
+            found = call(party, work, **options)
             if self.chance.random() < self.lost:
                 raise Unavailable(f"the answer of {party.name} is lost")
             return found

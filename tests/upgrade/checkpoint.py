@@ -23,8 +23,8 @@ from seriatim.runtime.pipelines.run import run
 from seriatim.spark.session.builder import open_session
 
 STORED = Path(__file__).parent / "checkpoints"
-#: The present form: groups are spread by their keys, and those that rest lie in runs.
-PRESENT = f"{LAYOUT}-by-key"
+#: The present form: groups are spread by their keys, those that rest lie in runs, and the files of the operator log say what they are.
+PRESENT = f"{LAYOUT}-checked-log"
 
 #: Every policy, a location with tickets and one without, an event clock where time is a matter of the messages.
 DECLARED = """

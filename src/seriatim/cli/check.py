@@ -70,7 +70,8 @@ def check(context: click.Context, file_: Path, *, json_: bool) -> None:
     """Validate a pipeline file.
 
     Reports all faults of FILE at once, each with its line, and starts nothing. Exits with 2 if there are faults. Warns of
-    folders that can't be written now, because messages for them would wait, and of durations without a unit. Where the
+    folders that can't be written now, because messages for them would wait, of durations without a unit, and of input files
+    that have changed since they were read, or are hidden. Where the
     message box can be reached, queues that a pipeline can't read are faults. If the pipeline has a checkpoint, what a start
     would change is listed, and a change that it would refuse is a fault.
     """
@@ -164,12 +165,24 @@ def _describe(path: Path, pipeline: Pipeline) -> None:
 def _warnings(pipeline: Pipeline) -> Iterator[str]:
     """The warnings: remarks on the file, and the folders to deliver to that can't be written now."""
     yield from pipeline.remarks
+    yield from _unread(pipeline)
     ports = [(f"destination {port['destination']}", port["obstacle"]) for port in _ports(pipeline)]
     folders = (("set_aside", pipeline.set_aside), ("unrouted", pipeline.unrouted))
     ports += [(name, obstacle(folder)) for name, folder in folders if folder is not None]
     for name, found in ports:
         if found:
             yield f"{name}: {found}; until that is mended, its messages wait in the checkpoint"
+
+
+def _unread(pipeline: Pipeline) -> Iterator[str]:
+    """The input files that a run wouldn't read, or not as they are now."""
+    from seriatim.runtime.pipelines.unread_files import InputFiles  # noqa: PLC0415 -- what needs Spark, when it is needed
+
+    found = InputFiles(pipeline, pipeline.checkpoint.absolute() / "query").look()
+    yield from map(str, found.first)
+    more = found.changed + found.hidden - len(found.first)
+    if more:
+        yield f"{counted(more, 'more input file')} of these kinds"
 
 
 def _named(kind: str | None, end: Source | Deliver) -> str:

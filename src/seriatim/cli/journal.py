@@ -379,5 +379,5 @@ def _known(path: Path) -> dict[str, dict[str, int]]:
 def _parsed(line: str) -> object:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

@@ -23,6 +23,7 @@ from seriatim.cli.show import (
     SKIPPED_HOLES,
     SUSPECTED,
     SUSPECTED_RESTARTS,
+    UNREAD,
     WAITING,
     Display,
     accounts_table,
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         Spread,
         Tell,
     )
+    from seriatim.runtime.pipelines.unread_files import UnreadFiles
     from seriatim.spark.calls.register import Call
 
 __all__ = ["SUMMARY", "run"]
@@ -120,6 +122,7 @@ SUMMARY: Table[RunSummary] = Table(
     Column("reasons", None, rows=REASONS),
     Column("skipped", None, rows=SKIPPED),
     Column("suspected", None, rows=SUSPECTED),
+    Column("unread", None, rows=UNREAD),
     row="seriatim.runtime.pipelines.progress:RunSummary",
 )
 _END = SUMMARY.extended(
@@ -145,7 +148,7 @@ _UNDELIVERED = 3
 @click.option(
     "--strict",
     is_flag=True,
-    help="Exit with 1 if a message was set aside or unrouted, or waits, or a hole was skipped.",
+    help="Exit with 1 if a message was set aside or unrouted, or waits, a hole was skipped, or an input file isn't read.",
 )
 @click.option(
     "--abandon",
@@ -192,7 +195,7 @@ def run(
     \b
     Exit codes:
       0  done; or stopped by a signal
-      1  with --strict: a message was set aside or unrouted, or waits, or a hole was skipped
+      1  with --strict: a message was set aside or unrouted, or waits, a hole was skipped, or an input file isn't read
       2  the pipeline file or an option is wrong
       3  messages wait for a port; or the query, the machine or the checkpoint failed
       4  a bug in seriatim
@@ -342,6 +345,7 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         click.echo(f"\n{holes} skipped, of {counted(skipped.numbers, 'missing number')}:")
         _indented(SKIPPED_HOLES, skipped.first)
         _more(skipped.holes, len(skipped.first), "hole")
+    _tell_unread(summary.unread)
     suspected = summary.suspected
     if suspected.groups:
         producers = counted(suspected.groups, "producer seems", "producers seem")
@@ -354,6 +358,15 @@ def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
         _indented(HELD_GROUPS, summary.longest)
         _more(summary.held_groups, len(summary.longest), "group")
         click.echo(f"  all of them: {own_name()} groups --pipeline {_word(file_)}")
+
+
+def _tell_unread(unread: UnreadFiles) -> None:
+    if unread:
+        files = counted(unread.changed + unread.hidden, "input file isn't read", "input files aren't read")
+        click.echo(f"\n{files}, or not as {'it is' if unread.changed + unread.hidden == 1 else 'they are'} now:")
+        for one in unread.first:
+            click.echo(f"  {one}")
+        _more(unread.changed + unread.hidden, len(unread.first), "file")
 
 
 def _indented(table: Table[Any], rows: Sequence[Any]) -> None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         SuspectedRestarts,
         Waiting,
     )
+    from seriatim.runtime.pipelines.unread_files import UnreadFile, UnreadFiles
 
 __all__ = [
     "ACCOUNTS",
@@ -41,6 +42,7 @@ __all__ = [
     "SKIPPED_HOLES",
     "SUSPECTED",
     "SUSPECTED_RESTARTS",
+    "UNREAD",
     "WAITING",
     "Display",
     "accounts_table",
@@ -132,6 +134,17 @@ SUSPECTED: Table[SuspectedRestarts] = Table(
     *json_only("groups"),
     Column("first", None, rows=SUSPECTED_RESTARTS),
     row="seriatim.runtime.pipelines.progress:SuspectedRestarts",
+)
+UNREAD_FILES: Table[UnreadFile] = Table(
+    "An input file that isn't read",
+    *columns("path", "why"),
+    row="seriatim.runtime.pipelines.unread_files:UnreadFile",
+)
+UNREAD: Table[UnreadFiles] = Table(
+    "The input files that aren't read",
+    *json_only("changed", "hidden"),
+    Column("first", None, rows=UNREAD_FILES),
+    row="seriatim.runtime.pipelines.unread_files:UnreadFiles",
 )
 REASONS: Table[SetAsideReason] = Table(
     "A reason for which messages were set aside",

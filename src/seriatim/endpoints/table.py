@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from seriatim.endpoints.delivery import Delivered, Transaction, given_messages, 
 from seriatim.errors import Business, Transient, UsageError
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Received
+from seriatim.rested import RestedConnection, Restedness
 
 __all__ = ["TablePort"]
 
@@ -21,7 +23,7 @@ _MOST_CONNECTIONS = 32
 _PATIENCE_S = 10.0
 _SETTINGS: dict[str, Any] = {
     "application_name": "seriatim port", "connect_timeout": 10,
-    "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
+    "keepalives": 1, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4, "tcp_user_timeout": 30_000,
 }  # fmt: skip
 
 
@@ -87,14 +89,15 @@ class TablePort:
         self._statement = _upsert(names, list(columns), list(key))
         self._columns = dict(columns)
         self._dsn = dsn
-        self._pool: ConnectionPool | None = None
+        self._restedness = Restedness()
+        self._pool: ConnectionPool[RestedConnection] | None = None
         #: Which other PostgreSQL, without what may be secret, for errors.
         self.place = ""
         if dsn is not None:
             self.place = _place(dsn)
             self._pool = ConnectionPool(
                 dsn, kwargs=_SETTINGS, min_size=0, max_size=_MOST_CONNECTIONS, open=False, timeout=_PATIENCE_S,
-                name="seriatim-port", check=ConnectionPool.check_connection,
+                name="seriatim-port", connection_class=RestedConnection,
             )  # fmt: skip
 
     def __call__(self, given: Received | Delivered, tx: Transaction) -> None:
@@ -112,8 +115,13 @@ class TablePort:
             return
         try:
             self._pool.open()
-            with self._pool.connection() as connection:
-                self._write(connection, rows)
+            connection = self._taken(self._pool)
+            try:
+                with connection:
+                    self._write(connection, rows)
+            finally:
+                connection.used_at = time.monotonic()
+                self._pool.putconn(connection)
         except PoolClosed:
             raise UsageError("the port is closed", remedy="create another TablePort") from None
         except PoolTimeout:
@@ -123,6 +131,16 @@ class TablePort:
             ) from None
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise Transient(" ".join(str(error).split()), where=self.place) from error
+
+    def _taken(self, pool: ConnectionPool[RestedConnection]) -> RestedConnection:
+        while True:
+            connection = pool.getconn()
+            try:
+                self._restedness.check(connection)
+            except psycopg.Error:
+                pool.putconn(connection)
+            else:
+                return connection
 
     def close(self) -> None:
         """Close the connections to another PostgreSQL."""

@@ -6,29 +6,35 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 from seriatim.box.connection.interruption import Interruption
-from seriatim.errors import DeploymentError, SchemaMismatch, Unavailable, UsageError
+from seriatim.errors import DeploymentError, SchemaMismatch, SeriatimError, Unavailable, UsageError
+from seriatim.rested import asked_within
 
 __all__ = ["Party", "Resource"]
 
 Resource = TypeVar("Resource")
 _Result = TypeVar("_Result")
+#: A party that wasn't asked for so many seconds is asked, so that its connection stays open.
+_WARM_S = 5.0
 
 
 class _Call:
     """One call: what is to be done, and what came of it."""
 
-    def __init__(self, work: Callable[[], object]) -> None:
+    def __init__(self, work: Callable[[], object], patience_s: float) -> None:
         self.work = work
+        self._patience_s = patience_s
         self.done = threading.Event()
         self.result: object = None
         self.error: BaseException | None = None
 
     def run(self, interruption: Interruption) -> None:
         try:
-            with interruption.calling(self):
+            # An idle connection that was dropped leaves time for another one.
+            with interruption.calling(self), asked_within(self._patience_s / 3):
                 self.result = self.work()
         except BaseException as error:  # noqa: BLE001 -- raised where the call was made
             self.error = error
@@ -73,6 +79,7 @@ class Party(Generic[Resource]):
         self._away_until = 0.0
         self._why = ""
         self._idle: list[_Thread] = []
+        self._asked_at = 0.0
         self._is_closed = False
 
     @property
@@ -94,21 +101,41 @@ class Party(Generic[Resource]):
         """Whether it isn't asked now, because it didn't answer a moment ago."""
         return time.monotonic() < self._away_until
 
-    def call(self, work: Callable[[Resource], _Result], *, patience_s: float | None = None) -> _Result:
+    def ask_again(self) -> None:
+        """Ask it at the next call, also if it didn't answer a moment ago."""
+        self._away_until = 0.0
+
+    def keep_warm(self, touch: Callable[[Resource], object]) -> None:
+        """Call `touch` with it, without waiting, if it wasn't asked for a while: so it is open, and its connection works, when it is needed."""
+        with self._lock:
+            if self.is_away or self._is_closed or time.monotonic() - self._asked_at < _WARM_S:
+                return
+            self._asked_at = time.monotonic()
+        threading.Thread(target=self._warm, args=[touch], name=f"seriatim {self.name}", daemon=True).start()
+
+    def _warm(self, touch: Callable[[Resource], object]) -> None:
+        with suppress(SeriatimError):  # whoever needs it is told
+            self.call(touch)
+
+    def call(
+        self, work: Callable[[Resource], _Result], *, patience_s: float | None = None, anyway: bool = False
+    ) -> _Result:
         """Do something with it, for a while at most.
 
         Args:
             work: gets the box or the journal.
             patience_s: seconds, in place of the usual ones.
+            anyway: ask it also where it didn't answer a moment ago: nobody else can.
 
         Raises:
             Unavailable: it is away, or doesn't answer in time; whether `work` was done isn't known.
         """
-        if self.is_away:
+        if self.is_away and not anyway:
             raise Unavailable(f"{self.name} is away: {self._why}", remedy="repeat it later")
         patience_s = self._patience_s if patience_s is None else patience_s
         thread = self._taken()
-        call = _Call(lambda: work(self.resource))
+        call = _Call(lambda: work(self.resource), patience_s)
+        self._asked_at = time.monotonic()
         thread.calls.put(call)
         if not call.done.wait(patience_s):
             thread.interruption.ask(call)
@@ -122,6 +149,7 @@ class Party(Generic[Resource]):
             raise self._away(str(call.error)) from call.error
         if call.error is not None:
             raise call.error
+        self._away_until = 0.0
         return call.result  # type: ignore[return-value]
 
     def close(self) -> None:

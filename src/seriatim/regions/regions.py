@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import psycopg
 
@@ -157,7 +157,7 @@ class Regions(Closing):
         is_unsure = False
         for region, party in self._boxes.items():
             try:
-                if party.call(lambda one: one.id) == box.id:
+                if party.call(lambda one: one.id, anyway=True) == box.id:
                     return region
             except Unavailable:
                 is_unsure = True
@@ -175,7 +175,7 @@ class Regions(Closing):
             UsageError: the journal doesn't know it.
             Unavailable: the journal is away.
         """
-        return self._journal.call(lambda journal: journal.rules(self._name, queue))
+        return self._journal.call(lambda journal: journal.rules(self._name, queue), anyway=True)
 
     def define(self, *things: object) -> dict[str, list[Change]]:
         """Define the same in both boxes, and the rules of queues in the journal. A repeated call changes nothing. All three have to be there.
@@ -199,12 +199,13 @@ class Regions(Closing):
                 journal.define(self._name, queue, rules)
             return {one.region: one.incarnation for one in journal.regions(self._name)}
 
-        known = self._journal.call(in_journal, patience_s=_DEFINING_S)
+        known = self._journal.call(in_journal, patience_s=_DEFINING_S, anyway=True)
         found = {}
         for region, party in self._boxes.items():
             changes, incarnation = party.call(
                 partial(self._define_in, region, declared.definitions, list(declared.rules), known.get(region, 0)),
                 patience_s=_DEFINING_S,
+                anyway=True,
             )
             found[region] = changes
             if region not in known:
@@ -237,11 +238,25 @@ class Regions(Closing):
         fresh = distinct(listed(messages))
         if connection is not None:
             return self._publish_in(fresh, connection)
+        parties: tuple[Party[Any], ...] = (*self._boxes.values(), self._journal)
+        believed_away = [one for one in parties if one.is_away]
         try:
-            return self._sending().send(fresh)
+            found = self._publish(fresh)
+        except Unavailable:
+            if not believed_away:
+                raise
+            for one in believed_away:  # they may be back; and messages are known by their ids, so none is sent twice
+                one.ask_again()
+            found = self._publish(fresh)
+        self._journal.keep_warm(Journal.touch)
+        return found
+
+    def _publish(self, messages: Sequence[Message]) -> list[Sent]:
+        try:
+            return self._sending().send(messages)
         except LedElsewhere:
             self._pair.routing(anew=True)  # defined otherwise since this process looked
-            return self._sending().send(fresh)
+            return self._sending().send(messages)
 
     def _publish_in(self, messages: Sequence[Message], connection: psycopg.Connection) -> list[Sent]:
         """Publish in the caller's transaction."""
@@ -261,7 +276,7 @@ class Regions(Closing):
         whys = []
         for region, party in self._boxes.items():
             try:
-                access = party.call(lambda box: box.access)
+                access = party.call(lambda box: box.access, anyway=True)
                 access.identity.check(connection, access.connect)
             except (UsageError, Unavailable) as error:
                 whys.append(str(error))
@@ -389,7 +404,8 @@ class Regions(Closing):
             UsageError: they are.
         """
         first, second = (
-            party.call(lambda box: (box.id, box.access.place), patience_s=_DEFINING_S) for party in self._boxes.values()
+            party.call(lambda box: (box.id, box.access.place), patience_s=_DEFINING_S, anyway=True)
+            for party in self._boxes.values()
         )
         if first[0] == second[0]:
             raise UsageError(

@@ -17,7 +17,9 @@ import seriatim as sq
 from seriatim.box.links.carrier import Carrier
 from seriatim.operations import links
 from tests.box import roles
+from tests.box.cutting import Cutting
 from tests.box.links.pairs import Pair, carried, paired
+from tests.dropping import LOSSES, asked_at_once  # noqa: F401 -- a fixture
 from tests.faults.wire import Wire
 
 _DEADLINE_S = 60.0
@@ -146,6 +148,15 @@ def test_a_transmitter_that_is_killed_at_any_moment_is_replaced(pair: Pair, unti
     for box in (pair.near, pair.far):
         (link,) = links.status(box)
         assert (link.unacknowledged, link.waiting, link.restored) == (0, 0, 0)
+
+
+@pytest.mark.usefixtures("asked_at_once")
+@pytest.mark.parametrize("loss", LOSSES)
+def test_an_idle_connection_that_was_dropped_costs_no_round(pair: Pair, loss: str):
+    with Cutting(pair.link().dsn) as road, Carrier(replace(pair.link(), dsn=road.dsn)) as carrier:
+        for _ in range(3):
+            assert carrier.push(b"") != b""
+            LOSSES[loss](road)
 
 
 def test_a_way_that_swallows_everything_is_given_up(pair: Pair):

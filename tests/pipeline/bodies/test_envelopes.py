@@ -1,16 +1,19 @@
-"""Envelopes: what Debezium, Canal, Maxwell and CloudEvents write, and what is promoted from it."""
+"""Envelopes: what Debezium, Canal, Maxwell, wal2json and CloudEvents write, and what is promoted from it."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.bodies.envelopes.moves import moves_of
 from seriatim.pipeline.bodies.envelopes.registry import ENVELOPES, OPERATIONS, lookup_of
 from seriatim.pipeline.bodies.json_paths import JsonPaths
-from seriatim.pipeline.declared.pipeline import Promotion
+from seriatim.pipeline.bodies.property_values import Unreadable
+from seriatim.pipeline.declared.pipeline import Promotion, Receive, Source, Split
 
 MOMENT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 MILLIS = int(MOMENT.timestamp() * 1000)
@@ -298,3 +301,139 @@ def test_an_envelope_that_is_not_there_is_refused():
             lookup_of(envelope, what)
     with pytest.raises(UsageError):
         JsonPaths((Promotion("a", "op", told_by="oggadapter"),)).reader()
+
+
+WAL = {
+    "action": "U",
+    "xid": 571,
+    "timestamp": "2024-05-01 12:00:00.000000+00",
+    "lsn": "0/16E8F58",
+    "schema": "public",
+    "table": "orders",
+}
+COLUMNS = [{"name": "id", "type": "integer", "value": 2}, {"name": "total", "type": "numeric", "value": 7.50}]
+IDENTITY = [{"name": "id", "type": "integer", "value": 1}]
+
+
+@pytest.mark.parametrize(
+    ("action", "word"),
+    [
+        *(("I", "insert"), ("U", "update"), ("D", "delete"), ("T", "truncate"), ("M", "message")),
+        *(("B", "marker"), ("C", "marker")),
+    ],
+)
+def test_changes_of_wal2json(action, word):
+    orders = {"schema": "public", "table": "orders", "happened_at": MOMENT, "transaction": "571"}
+    place = {"position": 24_022_872, "position_text": "0/16E8F58"}
+    assert told("wal2json", WAL | {"action": action}) == {"op": word, "snapshot": False, **orders, **place}
+
+
+def test_of_wal2json_a_position_may_lack_and_the_former_format_is_refused():
+    found = told("wal2json", {"action": "I", "schema": "public", "table": "orders"})
+    assert found == {"op": "insert", "snapshot": False, "schema": "public", "table": "orders"}
+    assert "position" not in told("wal2json", WAL | {"lsn": "FFFFFFFF/0"})
+    _, problem = told("wal2json", {"kind": "insert", "schema": "public", "table": "orders", "columnvalues": [1]})
+    assert problem == "op: there is no action, so this is no change of wal2json's format-version 2"
+
+
+def taken_apart(envelope, document, *paths, split=None):
+    """The messages that an update becomes, where messages are grouped by the first value of `paths`."""
+    entry = Receive("log", Source("json"), (Promotion("row", paths),), split=split, envelope=envelope)
+    moves = moves_of(entry, {"row"})
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    parts = moves.reader()(body)
+    return None if parts == [body] else [json.loads(part) for part in parts]
+
+
+MAXWELL = {"type": "update", "database": "d", "table": "t", "data": {"id": 2, "total": 7.50}, "old": {"id": 1}}
+
+
+def test_an_update_that_changes_the_group_is_taken_apart_and_others_stay_as_they_are():
+    bare = {"database": "d", "table": "t"}
+    delete, insert = (
+        bare | {"type": kind, "data": {"id": key, "total": 7.5}} for kind, key in (("delete", 1), ("insert", 2))
+    )
+    assert taken_apart("maxwell", MAXWELL, "$.data.id") == [delete, insert]
+    assert taken_apart("maxwell", {"payload": MAXWELL}, "$.payload.data.id") == [
+        {"payload": delete},
+        {"payload": insert},
+    ]
+    assert taken_apart("maxwell", {"key": {"id": 2}, "value": MAXWELL}, "$.value.data.id", "$.key.id") == [
+        {"key": {"id": 2}, "value": one} for one in (delete, insert)
+    ]
+    for same in (
+        MAXWELL | {"old": {"total": 1}},
+        MAXWELL | {"old": None},
+        MAXWELL | {"old": {"id": 2}},
+        MAXWELL | {"type": "insert"},
+        MAXWELL | {"data": []},
+        b'{"type": "update", "old": {"id": 1}, "data": ',
+        b'["old"]',
+        b'"old"',
+    ):
+        assert taken_apart("maxwell", same, "$.data.id") is None
+    assert taken_apart("maxwell", MAXWELL, "$.data.total") is None
+    change = postgresql("u") | {"before": {"id": 1}, "after": {"id": 2}}
+    assert taken_apart("debezium", change, "$.after.id", "$.before.id") == [
+        change | {"op": "d", "after": None},
+        change | {"op": "c", "before": None},
+    ]
+    assert taken_apart("debezium", postgresql("u"), "$.after.id", "$.before.id") is None
+    assert taken_apart("debezium", change | {"before": None}, "$.after.id", "$.before.id") is None
+    wal = WAL | {"columns": COLUMNS, "identity": IDENTITY}
+    assert taken_apart("wal2json", wal, "$.columns[0].value", "$.identity[0].value") == [
+        WAL | {"action": "D", "identity": IDENTITY},
+        WAL | {"action": "I", "columns": COLUMNS},
+    ]
+
+
+def test_rows_of_one_message_are_taken_apart_in_their_order():
+    same, moved = ({"id": 1}, {"n": 1}), ({"id": 3}, {"id": 2})
+    change = {"type": "UPDATE", "database": "d", "data": [same[0], moved[0]], "old": [same[1], moved[1]]}
+    base = {"database": "d", "old": None}
+    split = Split("$.data")
+    assert taken_apart("canal", change, "$.id", split=split) == [
+        change | {"data": [same[0]], "old": [same[1]]},
+        base | {"type": "DELETE", "data": [{"id": 2}]},
+        base | {"type": "INSERT", "data": [{"id": 3}]},
+    ]
+    assert taken_apart("canal", change, "$.data[0].id") is not None
+    assert taken_apart("canal", change | {"old": [same[1], {"n": 5}]}, "$.id", split=split) is None
+    assert taken_apart("canal", change | {"old": [same[1]]}, "$.id", split=split) is None
+    assert taken_apart("canal", change | {"old": [None, None]}, "$.id", split=split) is None
+
+
+def test_the_values_of_a_message_that_is_taken_apart_stay_as_they_are():
+    rest = rb'"a": 1.50, "b": 1E+400, "c": "\ud800\u00fc"'
+    body = b'{"type": "update", "database": "d", "data": {"id": 12345678901234567890, ' + rest + b'}, "old": {"id": 1}}'
+    entry = Receive("log", Source("json"), (Promotion("row", "$.data.id"),), envelope="maxwell")
+    delete, insert = moves_of(entry, {"row"}).reader()(body)
+    assert delete == b'{"type": "delete", "database": "d", "data": {"id": 1, ' + rest + b"}}"
+    assert insert == b'{"type": "insert", "database": "d", "data": {"id": 12345678901234567890, ' + rest + b"}}"
+
+
+def test_an_update_that_is_nested_too_deeply_to_be_taken_apart_is_told():
+    # As deep as the reader of JSON goes, which on newer Pythons is deeper than Python itself.
+    deep = next(depth for depth in (9_000, 900, 450) if _can_be_read(b"[" * depth + b"]" * depth))
+    body = b'{"type": "update", "database": "d", "data": {"id": 2, "deep": %b}, "old": {"id": 1}}'
+    entry = Receive("log", Source("json"), (Promotion("row", "$.data.id"),), envelope="maxwell")
+    with pytest.raises(Unreadable, match="nested too deeply to be taken apart"):
+        moves_of(entry, {"row"}).reader()(body % (b"[" * deep + b"]" * deep))
+
+
+def _can_be_read(body):
+    try:
+        json.loads(body)
+    except RecursionError:
+        return False
+    return True
+
+
+def test_updates_are_taken_apart_by_properties_that_are_read_from_the_body():
+    entry = Receive("log", Source("json"), (Promotion("row", "$.data.id"),), envelope="maxwell")
+    assert moves_of(entry, {"row"}) is not None
+    assert moves_of(entry, {"customer"}) is None
+    assert moves_of(replace(entry, envelope="cloudevents"), {"row"}) is None
+    assert moves_of(replace(entry, envelope=None), {"row"}) is None
+    assert moves_of(replace(entry, promote=(Promotion("row", "key:$.id"),)), {"row"}) is None
+    assert moves_of(replace(entry, split=Split(function="m:f")), {"row"}) is None

@@ -363,3 +363,15 @@ def test_a_function_needs_its_returns(code):
 def test_split_has_a_path_or_a_function(code):
     for both in (f"{{path: $.l, function: '{code}:parts'}}", "{}"):
         assert fault(*JSON, f"split: {both}", KEY).endswith("receive[0].split needs either a path or a function")
+
+
+@pytest.mark.parametrize(("envelope", "remarked"), [("maxwell", 1), ("canal", 1), ("wal2json", 1), ("debezium", 0)])
+def test_a_group_in_a_column_is_remarked_where_an_update_may_change_it(envelope, remarked):
+    def remarks(path):
+        source = "source: {format: kafka, options: {subscribe: t}, id: [topic, partition, offset], body: value}"
+        file = written("location: log", source, f"promote: {{envelope: {envelope}, key: {path}}}")
+        return pipeline_file.load(file).remarks
+
+    assert [one.split(": ", 1)[0] for one in remarks("key")] == ["pipeline.yaml:8:5"] * remarked
+    assert all("reads key from a column" in one for one in remarks("'key:$.id'"))
+    assert remarks("[$.data.id, 'key:$.id']") == ()

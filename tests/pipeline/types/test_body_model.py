@@ -32,9 +32,20 @@ class Item(msgspec.Struct):
     price: float
 
 
+class Box(msgspec.Struct):
+    inner: Box | None = None
+
+
+class Nested(pydantic.BaseModel):
+    inner: Nested | None = None
+
+
 class Basket(msgspec.Struct):
     number: int
     lines: list[Item] = []
+
+
+DEEP = b'{"inner": ' * 10_000 + b"null" + b"}" * 10_000
 
 
 def message(body):
@@ -63,6 +74,8 @@ def test_it_is_an_object_of_the_class():
         (Basket, {"number": 7, "lines": [{"article": "a", "price": "secret"}]}, "$.lines[0].price: Expected `float`, got `str`"),
         (Basket, {}, "$: Object missing required field `number`"),
         (Basket, b"\xff", "$: "),
+        pytest.param(Box, DEEP, "$: it is nested too deeply", id="a deep struct"),
+        pytest.param(Nested, DEEP, "$: Invalid JSON: recursion limit exceeded", id="a deep model"),
     ],
 )  # fmt: skip
 def test_a_body_that_does_not_fit_is_a_business_failure(model, body, told):

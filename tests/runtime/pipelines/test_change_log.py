@@ -205,3 +205,122 @@ def test_what_is_wrong_is_set_aside_with_all_else_that_is_known_of_it(outcome):
     assert (aside["kafka/orders:8"].fields["row"], aside["kafka/orders:8"].fields["offset"]) == (4, 8)
     assert (aside["files/0.json:4"].fields["op"], aside["files/0.json:4"].fields["total"]) == ("insert", None)
     assert summary.invalid == 4
+
+
+MOVED = """
+name: moved
+checkpoint: {folder}/checkpoint
+buckets: 2
+trigger: 0s
+receive:
+  - location: maxwell
+    source: {{format: json, path: {folder}/maxwell}}
+    promote: {{envelope: maxwell, row: $.data.id, shop: $.data.shop}}
+  - location: canal
+    source: {{format: json, path: {folder}/canal}}
+    split: {{path: $.data, otherwise: whole}}
+    promote: {{envelope: canal, row: $.id, shop: $.shop}}
+  - location: list
+    source: {{format: json, path: {folder}/list}}
+    split: $
+    promote: {{envelope: maxwell, row: $.data.id, shop: $.data.shop}}
+  - location: wal2json
+    source: {{format: json, path: {folder}/wal2json}}
+    promote: {{envelope: wal2json, row: ["$.columns[0].value", "$.identity[0].value"], shop: ["$.columns[1].value"]}}
+  - location: kafka
+    source: {{format: orc, path: {folder}/kafka, id: [topic, offset], body: value}}
+    stamp: {{order_by: [offset]}}
+    promote: {{envelope: debezium, row: [$.after.id, $.before.id], shop: [$.after.shop, $.before.shop], offset: {{path: offset, type: long}}}}
+route:
+  - to: rows
+    where: "op <> 'marker'"
+    resequence: {{policy: fifo, group: row}}
+    deliver: {{format: json, path: {folder}/out/rows}}
+  - to: shops
+    where: "op <> 'marker' AND location = 'maxwell'"
+    resequence: {{policy: fifo, group: shop}}
+    deliver: {{format: json, path: {folder}/out/shops}}
+  - to: not-wanted
+    where: "op = 'marker'"
+    deliver: drop
+"""
+
+
+def wal2json(action, *, columns=None, identity=None):
+    known = {"columns": columns, "identity": identity}
+    told = {name: [{"name": "id", "type": "integer", "value": value}] for name, value in known.items() if value}
+    return {"action": action, "schema": "public", "table": "t", **told}
+
+
+def test_an_update_that_changes_the_key_is_a_delete_of_the_old_row_and_an_insert_of_the_new_one(spark, tmp_path):
+    for name in ("maxwell", "canal", "list", "wal2json", "kafka"):
+        (tmp_path / name).mkdir()
+    maxwell = {"database": "d", "table": "t", "ts": 1}
+    changes = [
+        {**maxwell, "type": "insert", "data": {"id": "m1", "shop": "a", "price": 1.50}},
+        {**maxwell, "type": "update", "data": {"id": "m1", "shop": "a", "price": 2}, "old": {"price": 1.50}},
+        {**maxwell, "type": "update", "data": {"id": "m2", "shop": "a", "price": 2}, "old": {"id": "m1"}},
+        {**maxwell, "type": "update", "data": {"id": "m2", "shop": "b", "price": 2}, "old": {"shop": "a"}},
+        {**maxwell, "type": "insert", "data": {"id": "m1", "shop": "a", "price": 3}},
+    ]
+    lines(tmp_path / "maxwell", *changes)
+    (tmp_path / "list" / "0.json").write_text(json.dumps([{**one, "data": one["data"] | {"id": one["data"]["id"] + "l"},
+        **({"old": one["old"] | {"id": one["old"]["id"] + "l"}} if "id" in one.get("old", {}) else {})} for one in changes[:3]]))  # fmt: skip
+    canal = {"database": "d", "table": "t", "es": 1, "pkNames": ["id"]}
+    lines(
+        tmp_path / "canal",
+        {**canal, "type": "INSERT", "data": [{"id": "c1"}, {"id": "c2"}, {"id": "c3"}], "old": None},
+        {
+            **canal,
+            "type": "UPDATE",
+            "data": [{"id": "c9"}, {"id": "c2", "n": 1}, {"id": "c1"}],
+            "old": [{"id": "c1"}, {"n": 0}, {"id": "c3"}],
+        },
+    )
+    lines(
+        tmp_path / "wal2json",
+        {"action": "B"},
+        wal2json("I", columns="w1"),
+        wal2json("U", columns="w1", identity="w1"),
+        wal2json("U", columns="w2", identity="w1"),
+        {"action": "C"},
+    )
+    moved = debezium("u", "k2", 20) | {"before": {"id": "k1"}}
+    topic(tmp_path / "kafka", ({"id": 1}, debezium("c", "k1", 10)), ({"id": 1}, {"schema": {}, "payload": moved}))
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(MOVED.format(folder=tmp_path).replace("$.after.id, $.before.id", "$.after.id, $.before.id, $.payload.after.id, $.payload.before.id"))  # fmt: skip
+    summary = run(load(file), once=True)
+    assert summary.invalid == 0
+    rows = {group: [row["op"] for row in some] for group, some in rows_of(tmp_path, "rows").items()}
+    assert rows == {
+        "m1": ["insert", "update", "delete", "insert"],
+        "m2": ["insert", "delete", "insert"],
+        "m1l": ["insert", "update", "delete"],
+        "m2l": ["insert"],
+        "c1": ["insert", "delete", "insert"],
+        "c2": ["insert", "update"],
+        "c3": ["insert", "delete"],
+        "c9": ["insert"],
+        "w1": ["insert", "update", "delete"],
+        "w2": ["insert"],
+        "k1": ["insert", "delete"],
+        "k2": ["insert"],
+    }
+    shops = {group: [(row["op"], row["row"]) for row in some] for group, some in rows_of(tmp_path, "shops").items()}
+    assert shops == {
+        "a": [
+            ("insert", "m1"),
+            ("update", "m1"),
+            ("delete", "m1"),
+            ("insert", "m2"),
+            ("delete", "m2"),
+            ("insert", "m1"),
+        ],
+        "b": [("insert", "m2")],
+    }
+    left, came = (rows_of(tmp_path, "rows")[group][place] for group, place in (("m1", 2), ("m2", 0)))
+    assert json.loads(left["body"]) == {**maxwell, "type": "delete", "data": {"id": "m1", "shop": "a", "price": 2}}
+    assert json.loads(came["body"]) == {**maxwell, "type": "insert", "data": {"id": "m2", "shop": "a", "price": 2}}
+    assert [(one["message_id"], one["parent_id"], one["part"], one["parts"]) for one in (left, came)] == [
+        (f"maxwell/0.json:3.{part}", "maxwell/0.json:3", part, 2) for part in (1, 2)
+    ]

@@ -16,7 +16,7 @@ from seriatim.runtime.pipelines.checkpoint import Checkpoint
 from seriatim.runtime.pipelines.tally import Tally
 from seriatim.spark.control.commands import Command
 from seriatim.spark.control.log import ControlLog
-from seriatim.spark.control.pipeline_place import log_position
+from seriatim.spark.control.operator_log import EVENT, OperatorLog
 from seriatim.spark.deliver.stage import Delivered
 from tests.upgrade.checkpoint import PRESENT, STORED, unpack
 
@@ -32,6 +32,9 @@ def stored(tmp_path_factory):
         control.append([Command("suspend", "standard", key, "ada", "a test").entry()])
     last = checkpoint.query / "offsets" / "1"
     last.write_text(last.read_text().replace('"log": 0', '"log": 1'))
+    log = OperatorLog(checkpoint.operator_log, checkpoint.identify(load(folder / "pipeline.yaml"), {}).id)
+    for batch in (0, 1):
+        log.keep(batch, [{"kind": EVENT, "event": "hole_skipped"}])
     tally = Tally(checkpoint.tally)
     tally.add(Delivered(1, {}))
     found = json.loads(checkpoint.tally.read_text())
@@ -45,7 +48,7 @@ def start(folder):
     checkpoint = Checkpoint(pipeline.checkpoint.absolute())
     with checkpoint.held():
         identity = checkpoint.identify(pipeline, {})
-        ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
+        checkpoint.check_logs(identity)
         checkpoint.take_over()
         tally = Tally(checkpoint.tally)
         tally.begin(begun=checkpoint.last_begun(), committed=checkpoint.last_committed())
@@ -86,6 +89,22 @@ FILES = [
     ),
     # The command in it was obeyed, so nobody reads the file any more.
     ("control/0000000001", None, {truncate: GOES_ON, empty: GOES_ON, remove: GOES_ON}),
+    (
+        "operator-log/0000000001",
+        "operator-log/0000000000",
+        {
+            truncate: "damaged",
+            empty: "damaged",
+            swap: "the file is that of batch 0",
+            remove: "the operator log was cut",
+        },
+    ),
+    (
+        "operator-log/0000000000",
+        None,
+        {truncate: "damaged", empty: "damaged", remove: "comes before 0000000001"},
+    ),
+    ("operator-log.json", None, {truncate: "damaged", empty: "damaged", remove: GOES_ON}),
     ("query/metadata", None, {truncate: "damaged", empty: "damaged", remove: GOES_ON}),
     (
         "query/offsets/1",

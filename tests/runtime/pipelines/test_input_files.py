@@ -1,4 +1,4 @@
-"""An input file is read once, whatever its name is; deleted afterwards it is no loss, and before it stops the run by name."""
+"""An input file is read once, whatever its name is; deleted afterwards it is no loss, before it stops the run by name, and changed it is told."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import shutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+from seriatim.cli.main import main
 from seriatim.errors import EnvironmentProblem, SeriatimError
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.run import run
+from seriatim.runtime.pipelines.unread_files import InputFiles, UnreadFile
+from seriatim.runtime.stop_signal import Stop
 from tests.delivered import table_of
 
 FILE = """
@@ -132,3 +136,121 @@ def test_files_whose_names_look_like_patterns_are_read_once(tmp_path):
         assert (account.released, account.missing) == (3 * len(NAMES), 0)
         rows = table_of(tmp_path / "out" / account.destination, "json").to_pylist()
         assert sorted(int(row["version"]) for row in rows) == sorted(3 * [*range(len(NAMES))])
+
+
+LATEST = """
+name: latest
+checkpoint: {folder}/checkpoint
+buckets: 2
+trigger: 0s
+receive:
+  - location: bank
+    source: {{format: csv, path: {folder}/in}}
+    promote: {{account: account, seq: {{path: seq, type: long}}}}
+  - location: deep
+    source: {{format: json, path: "{folder}/deep/*", options: {{recursiveFileLookup: "true", pathGlobFilter: "*.json"}}}}
+    promote: {{account: $.account, seq: {{path: $.seq, type: long}}}}
+route:
+  - to: ordered
+    resequence: {{policy: standard, group: account, sequence: seq}}
+    deliver: {{format: json, path: {folder}/out}}
+"""
+
+
+def test_files_that_are_written_again_appended_to_or_hidden_are_told(tmp_path):
+    inbox, deep = tmp_path / "in", tmp_path / "deep" / "a"
+    inbox.mkdir()
+    (deep / "b").mkdir(parents=True)
+    (deep / "_tmp").mkdir()
+    (tmp_path / "pipeline.yaml").write_text(LATEST.format(folder=tmp_path))
+    pipeline = load(tmp_path / "pipeline.yaml")
+
+    def write(path, text, second):
+        path.write_text(text)
+        os.utime(path, (1_700_000_000 + second, 1_700_000_000 + second))
+
+    write(inbox / "latest [1].csv", "account,seq\nA,1\nA,2\n", 1)
+    write(inbox / "log.csv", "account,seq\nB,1\n", 2.25)
+    write(inbox / "gone.csv", "account,seq\nC,1\n", 3)
+    write(deep / "b" / "0.json", json.dumps({"account": "D", "seq": 1}), 4)
+    # Nobody means these as input.
+    for name in ("_SUCCESS", ".0.json.crc", "_empty.csv"):
+        write(inbox / name, "" if name == "_empty.csv" else "x", 4)
+    write(deep / "_tmp" / "1.json", "{}", 5)
+    write(deep / "_other.txt", "x", 5)
+    first = run(pipeline, once=True, conf=CONF)
+    assert first.is_whole
+    assert not first.unread
+
+    write(inbox / "latest [1].csv", "account,seq\nA,3\nA,4\n", 6)
+    with (inbox / "log.csv").open("a") as file:
+        file.write("B,2\n")
+    (inbox / "gone.csv").unlink()
+    write(inbox / "_hidden.csv", "account,seq\nA,3\n", 7)
+    write(deep / "b" / ".hidden.json", "{}", 7)
+    write(inbox / "new.csv", "account,seq\nC,2\n", 8)
+    wanted = (
+        *(UnreadFile(str(inbox / name), "changed") for name in ("latest [1].csv", "log.csv")),
+        *(UnreadFile(str(path), "hidden") for path in (deep / "b" / ".hidden.json", inbox / "_hidden.csv")),
+    )
+    second = run(pipeline, once=True, conf=CONF)
+    assert (second.unread.changed, second.unread.hidden, second.unread.first) == (2, 2, wanted)
+    assert not second.is_whole
+    assert sum(account.released for account in second.accounts) == 1
+
+    # With an empty file in its place there is nothing that isn't read; what was restored as it was hasn't changed, also from an archive with whole seconds.
+    write(inbox / "latest [1].csv", "", 9)
+    write(inbox / "log.csv", "account,seq\nB,1\n", 2)
+    assert InputFiles(pipeline, tmp_path / "checkpoint" / "query").look().first == wanted[2:]
+
+    result = CliRunner().invoke(main, ["run", str(tmp_path / "pipeline.yaml"), "--once", "--strict"])
+    assert result.exit_code == 1
+    *_, head, one, other = result.stdout.splitlines()
+    assert head == "2 input files aren't read, or not as they are now:"
+    assert [one, other] == [
+        f"  {file.path} isn't read, because its name begins with _ or .: give it another name" for file in wanted[2:]
+    ]
+    result = CliRunner().invoke(main, ["check", str(tmp_path / "pipeline.yaml")])
+    assert result.exit_code == 0
+    assert [line for line in result.stderr.splitlines() if "isn't read" in line] == [
+        f"warning: {file.path} isn't read, because its name begins with _ or .: give it another name"
+        for file in wanted[2:]
+    ]
+
+
+def test_a_long_run_tells_of_a_file_once(tmp_path, caplog, monkeypatch):
+    inbox = tmp_path / "in"
+    inbox.mkdir()
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "pipeline.yaml").write_text(LATEST.format(folder=tmp_path))
+    (inbox / "0.csv").write_text("account,seq\nA,1\n")
+    monkeypatch.setattr("seriatim.runtime.pipelines.run._FILES_S", 0.0)
+    stop = Stop()
+
+    def told():
+        return [one.file for one in caplog.records if getattr(one, "event", "") == "input_file_not_read"]
+
+    def progress(_):
+        with (inbox / "0.csv").open("a") as file:
+            file.write("A,2\n")
+        os.utime(inbox / "0.csv", (1_700_000_000, 1_700_000_000))
+
+    def looked():
+        if told():
+            stop.request()
+
+    summary = run(load(tmp_path / "pipeline.yaml"), progress=progress, looked=looked, stop=stop)
+    assert summary.unread.first == (UnreadFile(str(inbox / "0.csv"), "changed"),)
+    assert told() == [str(inbox / "0.csv")]
+
+
+def test_of_many_files_the_first_are_named(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "pipeline.yaml").write_text(LATEST.format(folder=tmp_path))
+    for number in range(12):
+        (tmp_path / "in" / f"_{number:02}.csv").write_text("x")
+    files = InputFiles(load(tmp_path / "pipeline.yaml"), tmp_path / "no query yet")
+    found = files.look()
+    assert (found.changed, found.hidden, len(files.unread())) == (0, 12, 12)
+    assert [one.path for one in found.first] == [str(tmp_path / "in" / f"_{number:02}.csv") for number in range(10)]

@@ -36,6 +36,7 @@ from seriatim.box.postgres.translate import is_out_of_step, reached, translated,
 from seriatim.box.server.embedded import EmbeddedServer, peer_of
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
+from seriatim.rested import Restedness
 
 __all__ = [
     "DEFAULT_SCHEMA",
@@ -75,6 +76,7 @@ _SETTINGS: dict[str, Any] = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
     "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
 }
 
 
@@ -282,12 +284,12 @@ class Connections(Closing):
             Unavailable: there is no connection, or the transaction has to be repeated.
         """
         self._check_open()
-        return _Transaction(self._shared.pool, self.place, self._limit_ms)
+        return _Transaction(self._shared, self.place, self._limit_ms)
 
     def transaction_soon(self) -> AbstractContextManager[OwnConnection]:
         """Begin a transaction as `transaction` does, without a long wait for a connection: its caller tries again."""
         self._check_open()
-        return _Transaction(self._shared.pool, self.place, self._limit_ms, _SOON_S)
+        return _Transaction(self._shared, self.place, self._limit_ms, _SOON_S)
 
     @contextmanager
     def spare(self) -> Iterator[OwnConnection | None]:
@@ -302,7 +304,7 @@ class Connections(Closing):
         with ExitStack() as around:
             connection = None
             with suppress(Unavailable):
-                connection = around.enter_context(_Transaction(self._shared.pool, self.place, self._limit_ms, _SPARE_S))
+                connection = around.enter_context(_Transaction(self._shared, self.place, self._limit_ms, _SPARE_S))
             yield connection
 
     def close(self) -> None:
@@ -336,6 +338,7 @@ class SharedPool:
 
     Attributes:
         process: the process that made the pool.
+        restedness: which of its connections are asked before they are used.
     """
 
     def __init__(
@@ -355,7 +358,9 @@ class SharedPool:
         # Asked for each new connection, since the embedded server may have to be found again.
         where: str | Callable[[], str] = dsn if server is None else server.found_again
         set_up = partial(_set_up, identity, reach, is_pooled, limits.reads_only)
-        self.pool = _pool(where, _settings(dsn) | _limiting(dsn, limits), most, reach.pool_name(), set_up)
+        self.restedness = Restedness()
+        settings = _settings(dsn) | _limiting(dsn, limits)
+        self.pool = _pool(where, settings, most, reach.pool_name(), set_up)
         if limits.wait_s is not None:
             self.pool.timeout = limits.wait_s
         self.is_pooled = is_pooled
@@ -408,12 +413,10 @@ class SharedPool:
 class _Transaction:
     """One transaction, on a connection of a pool."""
 
-    __slots__ = ("_connection", "_interruption", "_limit_ms", "_place", "_pool", "_process", "_wait_s")
+    __slots__ = ("_connection", "_interruption", "_limit_ms", "_place", "_pool", "_process", "_restedness", "_wait_s")
 
-    def __init__(
-        self, pool: ConnectionPool[OwnConnection], place: str, limit_ms: int | None, wait_s: float | None = None
-    ) -> None:
-        self._pool = pool
+    def __init__(self, shared: SharedPool, place: str, limit_ms: int | None, wait_s: float | None = None) -> None:
+        self._pool, self._restedness = shared.pool, shared.restedness
         self._place = place
         self._limit_ms = limit_ms
         self._wait_s = wait_s
@@ -425,6 +428,7 @@ class _Transaction:
             while True:
                 self._connection = connection = self._pool.getconn(self._wait_s)
                 try:
+                    self._restedness.check(connection)
                     connection.begin_anew(self._limit_ms)
                 except BaseException as error:
                     connection.close()
@@ -464,8 +468,8 @@ class _Transaction:
         finally:
             broken = connection.closed
             self._pool.putconn(connection)
-            if broken:  # the server was restarted: the others are broken, too, and the next session shall not get one
-                self._pool.check()
+            if broken:
+                self._restedness.broke()
 
 
 @contextmanager

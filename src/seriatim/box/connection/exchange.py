@@ -21,6 +21,8 @@ from psycopg.pq import ConnStatus, ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.waiting import Ready, Wait
 
+from seriatim.rested import RestedConnection
+
 __all__ = [
     "Asked",
     "PreparingConnection",
@@ -44,7 +46,7 @@ _PROCESS = secrets.token_hex(4).encode()
 _NUMBERS = itertools.count(1)
 
 
-class PreparingConnection(psycopg.Connection[Any]):
+class PreparingConnection(RestedConnection):
     """A connection that knows which statements it has prepared.
 
     Attributes:

@@ -1,7 +1,7 @@
 """Log the loss of a server once, and its return once, in place of psycopg's repeated warnings.
 
 A psycopg pool logs a warning for every failed attempt, about once a second. These warnings of our own pools, known by
-their names, are filtered out; all other log records, and other pools, are left alone.
+their names, are filtered out, and those of connections that are closed; all other log records, and other pools, are left alone.
 """
 
 from __future__ import annotations
@@ -12,10 +12,13 @@ from threading import Lock
 from weakref import WeakValueDictionary
 
 from seriatim.pipeline.text.log_fields import fields
+from seriatim.rested import RestedConnection
 
 __all__ = ["Reach"]
 
 _LOG = logging.getLogger("seriatim.box")
+#: What a pool says of a connection of ours that is closed: it was lost, which its user is told, or closed because it couldn't be used again.
+_CLOSED = "discarding closed connection: %s"
 #: A pool's warnings after one failed attempt, and after several. Warnings with other words aren't removed from the log.
 _TRY, _TRIES = "error connecting in %r: %s", "reconnection attempt in pool %r failed after %s sec"
 _NUMBERS = count(1)
@@ -64,7 +67,11 @@ class _Ours(logging.Filter):
     """A log filter: removes the warnings of our pools, and logs our own in their place."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if record.msg not in (_TRY, _TRIES) or not isinstance(record.args, tuple):
+        if not isinstance(record.args, tuple) or not record.args:
+            return True
+        if record.msg == _CLOSED:
+            return not isinstance(record.args[0], RestedConnection)
+        if record.msg not in (_TRY, _TRIES):
             return True
         reach = _REACHES.get(str(record.args[0]))
         if reach is not None and record.msg == _TRY:

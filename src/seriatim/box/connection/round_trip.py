@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -162,6 +163,7 @@ class OwnConnection(PreparingConnection):
     def given_back(self) -> None:
         """Note that no session uses the connection any more."""
         self._is_lent = False
+        self.used_at = time.monotonic()
 
     def cursor(self, *args: Any, **options: Any) -> Any:
         """A cursor of the connection's class; the connection sees its statements first."""

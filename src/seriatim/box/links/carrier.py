@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,6 +14,7 @@ from seriatim.box.connection.dsn import place_of
 from seriatim.box.links.transport import carrier_dsn
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
 from seriatim.pipeline.declared.link import Link
+from seriatim.rested import RestedConnection, Restedness
 
 __all__ = ["Carrier"]
 
@@ -23,13 +25,13 @@ _ANSWER_S = 120.0
 _SETTINGS = "-c statement_timeout=110s -c idle_in_transaction_session_timeout=60s"
 
 
-class _Patient(psycopg.Connection[Any]):
+class _Patient(RestedConnection):
     """A connection that waits for an answer for a while only: a way that swallows what passes, and is still open, breaks nothing else."""
 
     most_s = 0.0
 
     def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
-        return super().wait(gen, *args, **{**options, "timeout": self.most_s or None})
+        return super().wait(gen, *args, **{"timeout": self.most_s or None, **options})
 
 
 class Carrier:
@@ -52,10 +54,14 @@ class Carrier:
         dsn = carrier_dsn(str(link.dsn), insecure=link.insecure)
         self._to = place_of(dsn, link.schema)
         self._schema = link.schema
+        self._dsn, self._answer_s, self._connect_s = dsn, answer_s, connect_s
+        self._connection = self._connected()
+
+    def _connected(self) -> _Patient:
         try:
-            self._connection = _Patient.connect(
-                dsn, autocommit=True, connect_timeout=connect_s, options=_SETTINGS, application_name="seriatim link",
-                keepalives_idle=10, keepalives_interval=5, keepalives_count=3, prepare_threshold=None,
+            connection = _Patient.connect(
+                self._dsn, autocommit=True, connect_timeout=self._connect_s, options=_SETTINGS, application_name="seriatim link",
+                keepalives_idle=10, keepalives_interval=5, keepalives_count=3, tcp_user_timeout=30_000, prepare_threshold=None,
             )  # fmt: skip
         except psycopg.Error as error:
             raise Unavailable(
@@ -63,7 +69,8 @@ class Carrier:
                 where=f"{self._place}, {self._to}",
                 remedy="it is tried again",
             ) from error
-        self._connection.most_s = answer_s
+        connection.most_s = self._answer_s
+        return connection
 
     def push(self, frame: bytes) -> bytes:
         """Give a batch or answers to the other box; returns what it answers. The errors are the same as for the class."""
@@ -90,6 +97,10 @@ class Carrier:
         self.close()
 
     def _call(self, function: str, frame: bytes) -> bytes:
+        try:
+            Restedness().check(self._connection)
+        except psycopg.Error:
+            self._connection = self._connected()
         call = sql.SQL("SELECT {}(%b::bytea)").format(sql.Identifier(self._schema, function))
         try:
             with self._connection.cursor(binary=True) as cursor:
@@ -108,4 +119,5 @@ class Carrier:
             raise Unavailable(
                 f"the other box can't be asked: {error}", where=f"{self._place}, {self._to}", remedy="it is tried again"
             ) from error
+        self._connection.used_at = time.monotonic()
         return b"" if row is None or row[0] is None else bytes(row[0])

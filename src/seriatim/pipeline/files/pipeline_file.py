@@ -11,6 +11,8 @@ from typing import Literal
 
 from seriatim.errors import DeclarationError, UsageError
 from seriatim.kernel.policy import with_regions
+from seriatim.pipeline.bodies.envelopes.moves import is_in_column
+from seriatim.pipeline.bodies.envelopes.registry import ONE_UPDATE
 from seriatim.pipeline.declared.function import search_folders
 from seriatim.pipeline.declared.pipeline import DROP, MOST_BUCKETS, Destination, Pipeline, Receive
 from seriatim.pipeline.files.box_place import in_place, read_place
@@ -91,6 +93,7 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
     step = process(section, functions, properties)
     properties = returning(properties, step)
     routed = route(section, properties, paths, functions)
+    _remark_groups_in_columns(section, received, routed)
     set_aside, unrouted = paths.port(section, "set_aside"), paths.port(section, "unrouted")
     trigger_s = section.duration_s("trigger")
     clock = _clock(section, properties)
@@ -188,6 +191,22 @@ def _merging(
             except UsageError as error:
                 place.fault("resequence", f"destination {one.queue.name!r}: {error.what}", error.remedy)
     return horizon_s
+
+
+def _remark_groups_in_columns(section: Section, received: Sequence[Receive], routed: Sequence[Destination]) -> None:
+    """Remark on groups of rows whose end isn't seen where an update moves the row, because they aren't read from the body."""
+    if isinstance(section.tree("route"), Scalar):
+        return
+    groups = {one.queue.name: one.queue.group for one in routed}
+    for place in section.sections("route"):
+        group = groups.get(str(place.plain("to")))
+        for entry in received:
+            if entry.envelope is not None and entry.envelope in ONE_UPDATE and is_in_column(entry, group):
+                what = (
+                    f"location {entry.title!r} reads {group} from a column, so an update that changes the key of its row is told "
+                    "to the group of the new row only; read it from the body to have a delete in the group of the old one"
+                )
+                section.problems.remark(place.key_place("resequence"), what)
 
 
 def _spark(section: Section) -> Mapping[str, str]:

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.bodies.envelopes.moves import is_of_whole
 from seriatim.pipeline.bodies.envelopes.registry import ENVELOPES
-from seriatim.pipeline.bodies.json_paths import path_steps
 from seriatim.pipeline.bodies.xpath import compiled
 from seriatim.pipeline.declared.function import load_function
 from seriatim.pipeline.declared.pipeline import Promotion, Source, Split
@@ -74,7 +74,7 @@ def promote(
         reader = _Paths(source, split, namespaces, envelope)
         promotions = [reader.promotion(section, name) for name in names]
         if envelope is not None:  # what has the name of something that the envelope tells is there instead of it
-            told = ENVELOPES[envelope].promotions(envelope, whole=_is_of_whole(envelope, split))
+            told = ENVELOPES[envelope].promotions(envelope, whole=is_of_whole(envelope, split))
             given = {name.casefold() for name in names}
             promotions = [*(one for one in told if one.name not in given), *promotions]
     _compare(section, [one for one in promotions if one is not None], types)
@@ -101,14 +101,6 @@ def _envelope(section: Section, source: Source | None) -> str | None:
         section.fault("envelope", what, "receive it as json")
         return None
     return name
-
-
-def _is_of_whole(envelope: str, split: Split | None) -> bool:
-    """Whether a location splits the list of an envelope, so that the whole message is the envelope; else parts are."""
-    rows = ENVELOPES[envelope].rows
-    if split is None or rows is None:
-        return False
-    return split.path is None or (split.path.startswith("$") and rows in path_steps(split.path))
 
 
 def _is_function(section: Section, source: Source | None) -> bool:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from seriatim.kernel.copies import REGIONS
 from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.pipeline.bodies.envelopes.registry import has_parts
 from seriatim.pipeline.bodies.xpath import is_prefix
 from seriatim.pipeline.declared.pipeline import BOX, REGION, Promotion, Receive, Source, Split, Stamp
 from seriatim.pipeline.files.box_place import box_source, own_place, with_dialog, with_type
@@ -47,7 +48,7 @@ def receive(pipeline: Section, paths: Paths, functions: Sequence[Path] = ()) -> 
     own = {REGION: "string"} if any(entry.region is not None for entry in received) else {}
     by_location = {entry.title: {one.name: one.type for one in entry.promote} | own for entry in received}
     unstamped = tuple(entry.location for entry in received if entry.stamp is None)
-    return tuple(received), Properties(by_location, whole and bool(received), splits, unstamped)
+    return tuple(received), Properties(by_location, whole and bool(received), splits or has_parts(received), unstamped)
 
 
 def _check_regions(pipeline: Section, received: Sequence[Receive]) -> None:

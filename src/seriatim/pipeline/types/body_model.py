@@ -53,6 +53,8 @@ def _of_msgspec(model: Any, message: Message) -> Any:
     msgspec = importlib.import_module("msgspec")
     try:
         return msgspec.json.decode(message.body, type=model)
+    except RecursionError:
+        raise _refused(model, message, ["$: it is nested too deeply"]) from None
     except msgspec.MsgspecError as error:
         text, _, path = str(error).partition(" - at `")
         raise _refused(model, message, [f"{path.removesuffix('`') or '$'}: {text}"]) from None

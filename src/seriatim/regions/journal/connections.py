@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
@@ -19,6 +20,7 @@ from seriatim.box.postgres.template import checked_schema
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError
 from seriatim.regions.journal.statements import JournalStatements
+from seriatim.rested import Restedness, asked_within
 
 __all__ = ["COLLISIONS", "Connections", "JournalConnection"]
 
@@ -129,6 +131,7 @@ class Connections:
         self._lock = threading.Lock()
         self._idle: list[JournalConnection] = []
         self._is_closed = False
+        self._restedness = Restedness()
         self._made_in = os.getpid()
 
     def again(self, work: Callable[[JournalStatements], _Result]) -> _Result:
@@ -197,16 +200,31 @@ class Connections:
                 if self._made_in != os.getpid():  # those of the process that this one was forked from are its own
                     self._made_in, self._idle = os.getpid(), []
                 found = self._idle.pop() if self._idle else None
-            return self._connected() if found is None else found
+            if found is not None and self._is_there(found):
+                return found
+            return self._connected()
         except BaseException:
             self._room.release()
             raise
+
+    def _is_there(self, connection: JournalConnection) -> bool:
+        """Ask a connection that was idle; if it is lost, all are closed that weren't used since."""
+        try:
+            with asked_within(self.patience / 3):
+                self._restedness.check(connection)
+        except psycopg.Error:
+            with self._lock:
+                gone, self._idle = self._idle, []
+            for one in gone:
+                one.close()
+            return False
+        return True
 
     def _connected(self) -> JournalConnection:
         try:
             return JournalConnection.connect(
                 self._dsn, connect_timeout=max(2, round(self.patience)), application_name="seriatim journal",
-                keepalives_idle=10, keepalives_interval=5, keepalives_count=3,
+                keepalives_idle=10, keepalives_interval=5, keepalives_count=3, tcp_user_timeout=30_000,
             )  # fmt: skip
         except psycopg.Error as error:
             raise Unavailable(
@@ -215,6 +233,7 @@ class Connections:
 
     def _given_back(self, connection: JournalConnection) -> None:
         connection.patience, connection.is_lent = self.patience, False
+        connection.used_at = time.monotonic()
         try:
             if not connection.closed and not connection.is_idle:
                 with suppress(psycopg.Error):

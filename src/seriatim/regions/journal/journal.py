@@ -205,6 +205,15 @@ class Journal:
 
         self._connections.again(define)
 
+    def touch(self) -> None:
+        """Ask whether it is there.
+
+        Raises:
+            Unavailable: it can't be reached.
+        """
+        with self._connections.transaction():
+            pass
+
     def rules(self, name: str, queue: str) -> QueueRules:
         """What holds for a queue.
 

@@ -15,14 +15,14 @@ from seriatim.spark.deliver.stage import Delivered
 __all__ = ["keeping"]
 
 
-def keeping(checkpoint: Checkpoint, then: Callable[[Delivered], None]) -> Callable[[Delivered], None]:
+def keeping(checkpoint: Checkpoint, id_: str, then: Callable[[Delivered], None]) -> Callable[[Delivered], None]:
     """A function for a sink: keeps what a batch has answered and what happened in it, then calls `then`, and deletes what of the
     control log can't be needed again: in its first batch what former runs have left, and then where commands were answered, which
     are all that comes in the middle of a run.
 
     The batch isn't committed yet: if it runs again, it tells the same, which takes the place of this.
     """
-    log, control = OperatorLog(checkpoint.operator_log), ControlLog(checkpoint.control)
+    log, control = OperatorLog(checkpoint.operator_log, id_), ControlLog(checkpoint.control)
     is_first = True
 
     def take(delivered: Delivered) -> None:

@@ -10,7 +10,7 @@
     ├── pace.json         how fast the run is, for people who look
     ├── resubmit.lock     held while somebody puts messages back
     ├── control/          the control log: commands to the operator, in the order in which it obeys them
-    ├── operator-log/     answers to commands, by batch
+    ├── operator-log/     answers to commands, and events, by batch; beside it operator-log.json, how far it goes
     ├── query/            Spark's own: offsets, commits, state
     ├── set-aside/        messages that were not released, unless the pipeline names a folder
     ├── unrouted/         messages that matched no destination, unless the pipeline names a folder
@@ -54,6 +54,8 @@ from seriatim.runtime.pipelines.start_changes import (
     ordering_changes,
 )
 from seriatim.runtime.pipelines.tally import Tally
+from seriatim.spark.control.log import ControlLog
+from seriatim.spark.control.operator_log import OperatorLog
 from seriatim.spark.control.pipeline_place import LAYOUT, check_layout, log_position
 from seriatim.spark.deliver.layout import DepartedQueue
 from seriatim.spark.deliver.outbox import folder_name, kept_in
@@ -137,6 +139,15 @@ class Checkpoint:
     def operator_log(self) -> Path:
         """The operator log."""
         return self.root / "operator-log"
+
+    def check_logs(self, identity: Identity) -> None:
+        """Check that the control log and the operator log are whole, and this checkpoint's.
+
+        Raises:
+            CheckpointMismatch: names the file that was lost, changed or comes from elsewhere.
+        """
+        ControlLog(self.control, identity.id).check(log_position(self.query, done=True))
+        OperatorLog(self.operator_log, identity.id).check()
 
     @property
     def set_aside(self) -> Path:

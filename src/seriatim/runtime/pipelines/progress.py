@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any, Literal, Self
 
 from seriatim.errors import InvariantBroken
 from seriatim.kernel.held_groups import missing_numbers
+from seriatim.runtime.pipelines.unread_files import UnreadFiles
 from seriatim.spark.calls.register import Call
 from seriatim.spark.control.lease_state import LeaseState
 from seriatim.spark.deliver.outgoing import Waiting
@@ -317,6 +318,7 @@ class RunSummary:
         reasons: why messages were set aside during the run, the most frequent reason first.
         skipped: the holes that were skipped during the run.
         suspected: the groups whose producer seems to have begun anew.
+        unread: the input files that aren't read, or not as they are now.
     """
 
     pipeline: str
@@ -332,6 +334,7 @@ class RunSummary:
     reasons: tuple[SetAsideReason, ...] = ()
     skipped: SkippedHoles = SkippedHoles()
     suspected: SuspectedRestarts = SuspectedRestarts()
+    unread: UnreadFiles = field(default_factory=UnreadFiles)
 
     @property
     def invalid(self) -> int:
@@ -350,8 +353,9 @@ class RunSummary:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every message was released and delivered: none was set aside, unrouted or skipped as missing, and none waits."""
-        return not (self.set_aside or self.routing.unrouted or self.held or self.undelivered or self.skipped.holes)
+        """Whether every message was released and delivered: none was set aside, unrouted, skipped as missing or left in its file, and none waits."""
+        aside = self.set_aside or self.routing.unrouted or self.skipped.holes
+        return not (aside or self.held or self.undelivered or self.unread.first)
 
     @property
     def undelivered(self) -> int:

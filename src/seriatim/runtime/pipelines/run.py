@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from seriatim.errors import EnvironmentProblem, SeriatimError
+from seriatim.errors import EnvironmentProblem, QueryFailed, SeriatimError
 from seriatim.pipeline.declared.pipeline import Destination, Pipeline
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.log_fields import fields
@@ -40,12 +40,12 @@ from seriatim.runtime.pipelines.progress import (
     Waiting,
 )
 from seriatim.runtime.pipelines.progress_events import ProgressEvents, has_run
+from seriatim.runtime.pipelines.state_files import state_failure
 from seriatim.runtime.pipelines.tally import PUT_BACK, Standing, Tally
+from seriatim.runtime.pipelines.unread_files import MOST_NAMED, InputFiles, UnreadFile, UnreadFiles
 from seriatim.runtime.stop_signal import PATIENCE_S, Stop
 from seriatim.spark.calls.register import Calling, calls_in, forget_calls, forget_fatal, left_calls
-from seriatim.spark.control.log import ControlLog
 from seriatim.spark.control.pace import Pace
-from seriatim.spark.control.pipeline_place import log_position
 from seriatim.spark.deliver.abandoned import set_aside_waiting
 from seriatim.spark.deliver.set_aside_reasons import SetAsideReason, by_frequency, merged
 from seriatim.spark.deliver.stage import Folders, Sink, StreamingQuery, start
@@ -75,6 +75,9 @@ _LOOK_S = 0.1
 # How often ports that fail are looked after, and a batch that takes long is told of.
 _CARE_S = 0.5
 _TELL_S = 1.0
+# How often input files are looked at that were read before; less often where a look takes long.
+_FILES_S = 60.0
+_FILES_SHARE = 0.01
 # A connection to Spark's process breaks so long before its end is seen, at most.
 _SEEN_S = 1.0
 
@@ -122,7 +125,7 @@ def run(
     with stop.listening(), checkpoint.held() as lock:
         checkpoint.stop_request.unlink(missing_ok=True)  # it was for a run before this one
         identity = checkpoint.identify(pipeline, _chosen(SPLITTING, pipeline.spark, conf or {}), abandon=abandon)
-        ControlLog(checkpoint.control, identity.id).check(log_position(checkpoint.query, done=True))
+        checkpoint.check_logs(identity)
         fence = checkpoint.take_over()
         tally = Tally(checkpoint.tally)
         tally.begin(begun=checkpoint.last_begun(), committed=checkpoint.last_committed())
@@ -203,6 +206,7 @@ def pipeline_session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: 
 
     Raises:
         EnvironmentProblem: Spark doesn't start, or its process has ended.
+        CheckpointMismatch: the query failed because a file of its state is damaged; names the file.
     """
     shared = is_running()
     session = open_session(settings, log=None if verbose else checkpoint.log, inherit=(lock,))
@@ -215,6 +219,10 @@ def pipeline_session(settings: Mapping[str, str], checkpoint: Checkpoint, lock: 
                 where=str(checkpoint.log),
                 remedy="the next run goes on where this one stopped",
             ) from error
+        if isinstance(error, QueryFailed):
+            damage = state_failure(checkpoint.query, f"{error.what} {error.__cause__}")
+            if damage is not None:
+                raise damage from error.__cause__
         raise
     finally:
         if not shared and not has_ended(session):
@@ -236,7 +244,7 @@ def _query(
 ) -> _Query:
     incarnations = {name: number - 1 for name, number in identity.history.incarnations.items()}
     deliver = partial(
-        Sink, session, pipeline, identity.id, _folders(pipeline, checkpoint), keeping(checkpoint, tally.add), fence=fence,
+        Sink, session, pipeline, identity.id, _folders(pipeline, checkpoint), keeping(checkpoint, identity.id, tally.add), fence=fence,
         incarnations=incarnations, departed=identity.departed, lease=lease,
     )  # fmt: skip
     begin = partial(
@@ -417,6 +425,9 @@ class _Watch:
         #: The lease of the pipeline, where two runs share it.
         self.lease: PipelineLease | None = None
         self._lease_told: tuple[str, str | None, str | None] | None = None
+        self._files = InputFiles(pipeline, checkpoint.query)
+        self._files_told: set[UnreadFile] = set()
+        self._files_next = self._began + _FILES_S
         self._pace = Pace(since=time.time())
         self._pace.keep(checkpoint.root)
 
@@ -497,10 +508,22 @@ class _Watch:
                 self._stop.request()
             sink.carry()
             self._tell_ports(sink)
+        if now >= self._files_next:
+            self._look_at_files()
+            self._files_next = time.monotonic() + max(_FILES_S, (time.monotonic() - now) / _FILES_SHARE)
         hand = sink.in_hand()
         if hand is not None and hand.seconds >= _TELL_S and now - self._timed >= _TELL_S and self._tell is not None:
             self._timed = now
             self._tell(Running(hand.batch, round(hand.seconds, 1), next(iter(calls_in(self._checkpoint.calls)), None)))
+
+    def _look_at_files(self) -> None:
+        """Log input files that aren't read, each once, and not many at once."""
+        for one in [one for one in self._files.unread() if one not in self._files_told][:MOST_NAMED]:
+            self._files_told.add(one)
+            _LOG.warning(
+                "pipeline %s: %s", self._pipeline.name, one,
+                extra=fields("input_file_not_read", pipeline=self._pipeline.name, file=one.path, why=one.why),
+            )  # fmt: skip
 
     def _tell_lease(self) -> None:
         if self.lease is None:
@@ -612,6 +635,7 @@ class _Watch:
             by_frequency(self._reasons.values()),
             self._skipped,
             now.suspected(),
+            UnreadFiles() if self._stop.at_once else self._files.look(),
         )
         if not self._tally.is_lost:
             summary.check()

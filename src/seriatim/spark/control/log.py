@@ -21,7 +21,7 @@ from typing import Any
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 
-__all__ = ["COMMAND", "FINISH", "KINDS", "WAKE", "ControlLog"]
+__all__ = ["COMMAND", "FINISH", "KINDS", "WAKE", "ControlLog", "hash_of"]
 
 #: The kind of an entry that lets time run out in all buckets.
 FINISH = "finish"
@@ -122,7 +122,7 @@ class ControlLog:
         return self._folder / f"{number:010d}"
 
     def _place(self, hidden: Path, number: int, lines: list[str]) -> bool:
-        head = {"of": self._owner, "file": number, "entries": len(lines), "hash": _hash(lines)}
+        head = {"of": self._owner, "file": number, "entries": len(lines), "hash": hash_of(lines)}
         with hidden.open("w", encoding="utf-8") as file:
             file.write("".join(f"{line}\n" for line in (json.dumps(head), *lines)))
             file.flush()
@@ -142,7 +142,7 @@ class ControlLog:
             found = [json.loads(line) for line in lines]
             head = found.pop(0)
             kinds = [entry["kind"] for entry in found]
-            whole = (len(found), _hash(lines[1:])) == (head["entries"], head["hash"])
+            whole = (len(found), hash_of(lines[1:])) == (head["entries"], head["hash"])
             place = (head["of"], head["file"])
         except OSError as error:
             what = f"the file of the control log can't be read: {error.strerror}"
@@ -166,5 +166,6 @@ class ControlLog:
         return found
 
 
-def _hash(lines: Iterable[str]) -> str:
+def hash_of(lines: Iterable[str]) -> str:
+    """The hash of lines of a log."""
     return blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()

@@ -2,22 +2,28 @@
 
     operator-log/
     ├── 0000000000-0000000511     the entries of former batches, in one file
-    ├── 0000000517                those of one batch, a line of JSON each
+    ├── 0000000517                a line of JSON about the file, and then a line for each entry of one batch
     └── 0000000520
+    operator-log.json             the last batch that has entries
 
-A batch that runs again replaces its file. A batch without entries has none.
+A batch that runs again replaces its file. A batch without entries has none. The first line says which checkpoint the file belongs to, its
+batches, the last batch before them that has entries, and the hash of its entries. So a file that was edited, moved, copied from elsewhere or lost
+is noticed.
 """
 
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from seriatim.errors import CheckpointMismatch, EnvironmentProblem
 from seriatim.spark.control.commands import LOOK, Answer
+from seriatim.spark.control.log import hash_of
 from seriatim.spark.state.synced_files import write_synced
 
 __all__ = ["ANSWER", "EVENT", "OperatorLog"]
@@ -26,14 +32,32 @@ __all__ = ["ANSWER", "EVENT", "OperatorLog"]
 ANSWER, EVENT = "answer", "event"
 #: So many files of batches are put together as one, when there are twice as many.
 _TOGETHER = 512
+_RESTORE = "restore the checkpoint from a backup; or, to go on without these entries, move the folder operator-log and the file operator-log.json away"
+
+
+class _File(NamedTuple):
+    """A file of the log: its first and its last batch, and the last batch before them that has entries (-1: there is none)."""
+
+    first: int
+    last: int
+    path: Path
+    before: int = -1
 
 
 class OperatorLog:
-    """The log in a folder; made by the first entry."""
+    """The log in a folder; made by the first entry.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        folder: the folder.
+        owner: the id of the checkpoint to which it belongs; "": unknown, and not compared.
+    """
+
+    def __init__(self, folder: Path, owner: str = "") -> None:
         self._folder = folder
+        self._owner = owner
+        self._end = folder.with_name(f"{folder.name}.json")
         self._singles: list[int] | None = None
+        self._together = -1
 
     def keep(self, batch: int, entries: Sequence[Mapping[str, Any]]) -> None:
         """Write the entries of a batch, in place of those that it had.
@@ -46,20 +70,26 @@ class OperatorLog:
             EnvironmentProblem: the folder can't be written.
         """
         if self._singles is None:
-            self._singles = [first for first, last, _ in self._files() if first == last]
+            files = self._files()
+            self._singles = [one.first for one in files if one.first == one.last]
+            self._together = max((one.last for one in files if one.first != one.last), default=-1)
+        before = self._singles[: bisect_left(self._singles, batch)]
+        last = before[-1] if before else self._together
         file = self._folder / f"{batch:010d}"
         try:
             if not entries:
                 if batch in self._singles:
+                    self._note_end(last)
                     file.unlink(missing_ok=True)
                     self._singles.remove(batch)
                 return
             self._folder.mkdir(exist_ok=True)
-            write_synced(file, "".join(json.dumps({**one, "batch": batch}) + "\n" for one in entries).encode())
+            self._write(_File(batch, batch, file, last), [{**one, "batch": batch} for one in entries])
             if batch not in self._singles:
-                self._singles.append(batch)
+                self._singles = [*before, batch]
+            self._note_end(batch)
             if len(self._singles) >= 2 * _TOGETHER:
-                self._put_together(sorted(self._singles)[:_TOGETHER])
+                self._put_together(self._singles[:_TOGETHER])
         except OSError as error:
             what = f"the operator log can't be written: {error.strerror}"
             raise EnvironmentProblem(what, where=str(self._folder)) from error
@@ -76,13 +106,13 @@ class OperatorLog:
             kind: only those; each has its `place` among those of its batch, from 1.
 
         Raises:
-            CheckpointMismatch: a file is damaged.
+            CheckpointMismatch: a file is damaged, missing, or not of this log.
         """
         while True:
-            files = [one for one in self._files() if one[1] > after and (through is None or one[0] <= through)]
-            for first, last, file in reversed(files) if newest_first else files:
+            files = [one for one in self._whole() if one.last > after and (through is None or one.first <= through)]
+            for file in reversed(files) if newest_first else files:
                 try:
-                    found = [one for one in _read(file) if kind in (None, one["kind"])]
+                    found = [one for one in self._read(file) if kind in (None, one["kind"])]
                 except FileNotFoundError:
                     break  # put together with others meanwhile: go on in a new list, behind what was read
                 if kind is not None:
@@ -90,9 +120,9 @@ class OperatorLog:
                 mine = [one for one in found if one["batch"] > after and (through is None or one["batch"] <= through)]
                 yield from reversed(mine) if newest_first else mine
                 if newest_first:
-                    through = first - 1
+                    through = file.first - 1
                 else:
-                    after = last
+                    after = file.last
             else:
                 return
 
@@ -103,10 +133,29 @@ class OperatorLog:
 
     def last_batch(self) -> int:
         """The last batch with entries; -1: there is none."""
-        return max((last for _, last, _ in self._files()), default=-1)
+        return max((one.last for one in self._files()), default=-1)
 
-    def _files(self) -> list[tuple[int, int, Path]]:
-        """The files with their first and last batches, in order, without those that are in another one."""
+    def check(self) -> None:
+        """Check that nothing is missing, and that all of it is of this log.
+
+        Raises:
+            CheckpointMismatch: names the file.
+        """
+        for file in self._whole():
+            self._read(file)
+
+    def _whole(self) -> list[_File]:
+        """The files of the log. Raises `CheckpointMismatch` if the last ones are missing."""
+        end = self._noted_end()  # before the list, which may have more by then
+        files = self._files()
+        last = files[-1].last if files else -1
+        if last < end:
+            what = f"the operator log was cut: this file is missing, and its last one is {files[-1].path.name if files else 'none'}"
+            raise CheckpointMismatch(what, where=str(self._folder / f"{end:010d}"), remedy=_RESTORE)
+        return files
+
+    def _files(self) -> list[_File]:
+        """The files in order, without those that are in another one."""
         if not self._folder.exists():
             return []
         found = []
@@ -114,19 +163,77 @@ class OperatorLog:
         for file in {*self._folder.iterdir(), *self._folder.iterdir()}:
             first, _, last = file.name.partition("-")
             if first.isdecimal() and (not last or last.isdecimal()):
-                found.append((int(first), int(last or first), file))
-        wide = [(first, last) for first, last, _ in found if first != last]
-        return sorted(one for one in found if one[0] != one[1] or not any(a <= one[0] <= b for a, b in wide))
+                found.append(_File(int(first), int(last or first), file))
+        wide = [one for one in found if one.first != one.last]
+        kept = sorted(one for one in found if one in wide or not any(a.first <= one.first <= a.last for a in wide))
+        return [*kept[:1], *(one._replace(before=former.last) for former, one in pairwise(kept))]
 
     def _put_together(self, batches: list[int]) -> None:
         """Make one file of several, without looks, which changed nothing; whoever reads meanwhile finds each entry once."""
-        files = [self._folder / f"{batch:010d}" for batch in batches]
-        entries = (one for file in files for one in _read(file) if one.get("verb") != LOOK)
-        whole = "".join(json.dumps(one) + "\n" for one in entries).encode()
-        write_synced(self._folder / f"{batches[0]:010d}-{batches[-1]:010d}", whole)
+        ends = pairwise([self._together, *batches])
+        files = [_File(batch, batch, self._folder / f"{batch:010d}", before) for before, batch in ends]
+        entries = [one for file in files for one in self._read(file) if one.get("verb") != LOOK]
+        name = f"{batches[0]:010d}-{batches[-1]:010d}"
+        self._write(_File(batches[0], batches[-1], self._folder / name, self._together), entries)
         for file in files:
-            file.unlink()
+            file.path.unlink()
         self._singles = [one for one in self._singles or () if one not in batches]
+        self._together = batches[-1]
+
+    def _write(self, file: _File, entries: Sequence[Mapping[str, Any]]) -> None:
+        lines = [json.dumps(one) for one in entries]
+        head = {"of": self._owner, "batches": [file.first, file.last], "before": file.before, "entries": len(lines)}
+        head |= {"hash": hash_of(lines)}
+        write_synced(file.path, "".join(f"{line}\n" for line in (json.dumps(head), *lines)).encode())
+
+    def _note_end(self, batch: int) -> None:
+        write_synced(self._end, json.dumps({"of": self._owner, "last": batch}).encode())
+
+    def _noted_end(self) -> int:
+        """The last batch that has entries; -1 where that isn't known."""
+        try:
+            return int(json.loads(self._end.read_bytes())["last"])
+        except FileNotFoundError:
+            return -1
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            what = "the file that says how far the operator log goes is damaged"
+            raise CheckpointMismatch(what, where=str(self._end), remedy=_RESTORE) from error
+
+    def _read(self, file: _File) -> list[dict[str, Any]]:
+        """The entries of a file. The first files of layout 3 had no line about the file.
+
+        Raises:
+            FileNotFoundError: it is gone.
+            CheckpointMismatch: it is damaged, was changed, or isn't of this log; or the one before it is missing.
+        """
+        try:
+            lines = file.path.read_text(encoding="utf-8").splitlines()
+            found = [json.loads(line) for line in lines]
+            head = found.pop(0) if "kind" not in found[0] else None
+            kinds = [(one["batch"], one["kind"]) for one in found]
+            whole = head is None or (len(kinds), hash_of(lines[1:])) == (head["entries"], head["hash"])
+            place = None if head is None else (head["of"], tuple(head["batches"]), head["before"])
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+            what = "the file of the operator log is damaged"
+            raise CheckpointMismatch(what, where=str(file.path), remedy=_RESTORE) from error
+        if not whole:
+            raise CheckpointMismatch("the file of the operator log was changed", where=str(file.path), remedy=_RESTORE)
+        if place is None:
+            return found
+        owner, batches, before = place
+        is_foreign = bool(self._owner) and owner not in ("", self._owner)
+        if is_foreign or batches != (file.first, file.last):
+            of = "-".join(str(batch) for batch in dict.fromkeys(batches))
+            what = f"the file is that of batch {of} of the operator log" + (
+                " of another checkpoint" if is_foreign else ""
+            )
+            raise CheckpointMismatch(what, where=str(file.path), remedy=_RESTORE)
+        if before != file.before:
+            what = f"the file of the operator log is missing (or one of several batches, the last of which it is), which comes before {file.path.name}"
+            raise CheckpointMismatch(what, where=str(self._folder / f"{before:010d}"), remedy=_RESTORE)
+        return found
 
 
 def _place(entries: Iterable[dict[str, Any]]) -> None:
@@ -135,16 +242,3 @@ def _place(entries: Iterable[dict[str, Any]]) -> None:
     for one in entries:
         seen[one["batch"]] += 1
         one["place"] = seen[one["batch"]]
-
-
-def _read(file: Path) -> Iterable[dict[str, Any]]:
-    """The entries of a file. Raises `FileNotFoundError` if it is gone, and `CheckpointMismatch` if it is damaged."""
-    try:
-        found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        if all(isinstance(one, dict) and {"batch", "kind"} <= one.keys() for one in found):
-            return found
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError) as error:
-        raise CheckpointMismatch("the file of the operator log is damaged", where=str(file)) from error
-    raise CheckpointMismatch("the file of the operator log is damaged", where=str(file))

@@ -75,7 +75,7 @@ class PipelinePlace:
     @property
     def operator_log(self) -> OperatorLog:
         """Its operator log."""
-        return OperatorLog(self.root / "operator-log")
+        return OperatorLog(self.root / "operator-log", self.id)
 
     def is_running(self) -> bool:
         """Whether a run has the checkpoint."""

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from seriatim.pipeline.bodies.envelopes.registry import has_parts
 from seriatim.pipeline.declared.pipeline import DROP, TABLE, Pipeline
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.deliver.set_aside_reasons import without_place
@@ -219,7 +220,7 @@ def flat_columns(pipeline: Pipeline) -> dict[str, str]:
     """The columns of a delivered row in a format that has no structs, with their Spark types. Destinations that were added again have one more."""
     ticket = {"ticket": "string"} if any(one.stamp is not None for one in pipeline.receive) else {}
     parts = {"parent_id": "string", "part": "bigint", "parts": "bigint"}
-    parts = parts if any(one.split is not None for one in pipeline.receive) else {}
+    parts = parts if has_parts(pipeline.receive) else {}
     first = {"message_id": "string", "type": "string", "location": "string"}
     order = {"group": "string", "sequence": "bigint", "ordinal": "bigint", "late": "boolean"}
     return {**first, **ticket, **parts, **order, **properties(pipeline), "body": "binary"}

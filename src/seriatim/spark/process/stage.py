@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.bodies.envelopes.registry import has_parts
 from seriatim.pipeline.declared.function import Function, search_folders
 from seriatim.pipeline.declared.pipeline import REGION, Pipeline, Process
 from seriatim.spark.calls.register import Calling
@@ -105,7 +106,7 @@ def process_here(
     if pipeline.merges:
         kinds[REGION] = pa.string()
     own = {**_MESSAGE, **{name: kind for name, kind in kinds.items() if name != "type"}, **_PLACE}
-    if any(entry.split is not None for entry in pipeline.receive):
+    if has_parts(pipeline.receive):
         own |= {"parent_id": pa.string(), "part": pa.int64(), "parts": pa.int64()}
     if destination is not None:
         own["destination"] = pa.string()

@@ -14,6 +14,7 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 
+from seriatim.pipeline.bodies.envelopes.moves import Apart, Moves
 from seriatim.pipeline.bodies.property_values import Promoted, Unreadable
 from seriatim.pipeline.declared.pipeline import Promotion
 from seriatim.spark.calls.child_process import Ended, ends
@@ -49,6 +50,7 @@ class Reading:
         split: how messages are split; None: they aren't.
         otherwise: the treatment of a message without parts.
         calling: how the user's code is called in it; None: there is none.
+        moves: how updates that move a row to another group are taken apart; None: they aren't.
     """
 
     location: str
@@ -57,11 +59,17 @@ class Reading:
     split: Splitter | None = None
     otherwise: Literal["invalid", "whole"] = "invalid"
     calling: Calling | None = None
+    moves: Moves | None = None
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether one message may become several."""
+        return self.split is not None or self.moves is not None
 
     def schema(self) -> str:
         """The columns that reading adds to the columns of a body, as DDL."""
         promoted = [f"`{item.name}` {ddl_of(item.type)}" for item in self.promote]
-        parts = [f"{name} {kind}" for name, kind in PARTS.items()] if self.split else []
+        parts = [f"{name} {kind}" for name, kind in PARTS.items()] if self.has_parts else []
         return "".join(f", {column}" for column in (*promoted, *parts))
 
     def check(self) -> None:
@@ -94,15 +102,15 @@ class Found:
 
     def columns(self, bodies: pa.Array) -> dict[str, pa.Array]:
         """The columns of these messages; `bodies` are the bodies of all rows."""
-        split = self._reading.split is not None
+        has_parts = self._reading.has_parts
         promoted = zip(self.values, self._reading.promote, strict=True)
         columns = {
             "message_id": pa.array(self.ids, pa.string()),
-            "body": pa.array(self.bodies, pa.binary()) if split else bodies.take(pa.array(self.kept, pa.int64())),
+            "body": pa.array(self.bodies, pa.binary()) if has_parts else bodies.take(pa.array(self.kept, pa.int64())),
             "_invalid": pa.array(self.reasons, pa.string()),
             **{item.name: pa.array(column, arrow_type(item.type)) for column, item in promoted},
         }
-        if split:
+        if has_parts:
             places = enumerate(_ARROW.items())
             columns |= {name: pa.array([one[n] for one in self.parts], kind) for n, (name, kind) in places}
         return columns
@@ -131,6 +139,9 @@ class Reader:
         self._whole: ReadRow
         self._calling = reading.calling.here() if reading.calling is not None else None
         self._split: Split | None = reading.split.splitter() if reading.split is not None else None
+        moves = reading.moves
+        self._apart: Apart | None = moves.reader() if moves is not None and not moves.of_parts else None
+        self._part_apart: Apart | None = moves.reader() if moves is not None and moves.of_parts else None
         self._of_whole = [place for place, item in enumerate(reading.promote) if item.envelope]
         self._of_part = [place for place, item in enumerate(reading.promote) if not item.envelope]
         self._none_of_part: list[Any] = [None] * len(self._of_part)
@@ -195,8 +206,8 @@ class Reader:
                 self._one(row)
             else:
                 self._several(row, self._split)
-                if self._found.size > _MOST_BYTES:
-                    yield self.taken()
+            if self._found.size > _MOST_BYTES:
+                yield self.taken()
 
     def _pass_header(self, row: _RowAt) -> None:
         """Handle a row that can't be read and may be the header of the others."""
@@ -252,7 +263,24 @@ class Reader:
             values, problem = read
         except Unreadable as error:
             values, problem = self._nothing, str(error)
-        self._found.add(row.place, self._prefix + row.name, values, _reason(row, problem))
+        if self._reading.moves is None:
+            self._found.add(row.place, self._prefix + row.name, values, _reason(row, problem))
+            return
+        bodies = [row.body]
+        if problem is None and row.refused is None:
+            try:
+                bodies = self._taken_apart(row.body)
+            except Unreadable as error:
+                problem = str(error)
+        if len(bodies) == 1:
+            self._add(row, row.name, values, _reason(row, problem), row.body)
+            return
+        for number, body in enumerate(bodies, 1):
+            self._add_part(row, number, len(bodies), body, [])
+
+    def _taken_apart(self, body: bytes | None) -> list[bytes | None]:
+        """The bodies that a message is taken apart into because it moves rows to another group; else its own. Raises `Unreadable`."""
+        return [body] if body is None or self._apart is None else [*self._apart(body)]
 
     def _several(self, row: _RowAt, split: Split) -> None:
         try:
@@ -264,10 +292,10 @@ class Reader:
             self._add(row, row.name, self._nothing, _reason(row, str(error)), row.body)
             return
         reason = _reason(row, problem)
-        parts: list[bytes] = []
+        parts: list[tuple[bytes, list[Any]]] = []
         if reason is None:
             try:
-                parts = _cut(row.body, split)
+                parts = self._parts(row, split, whole)
             except NothingToSplit as error:
                 if self._reading.otherwise == "whole":
                     self._add(row, row.name, *self._part(row.body, row, whole), row.body)
@@ -278,10 +306,25 @@ class Reader:
         if reason is not None:
             self._add(row, row.name, self._together(whole, None), reason, row.body)
             return
-        parent = self._prefix + row.name
-        for number, part in enumerate(parts, 1):
-            name = f"{row.name}.{number}"
-            self._add(row, name, *self._part(part, row, whole, name), part, (parent, number, len(parts)))
+        for number, (part, its_whole) in enumerate(parts, 1):
+            self._add_part(row, number, len(parts), part, its_whole)
+
+    def _parts(self, row: _RowAt, split: Split, whole: list[Any]) -> list[tuple[bytes, list[Any]]]:
+        """The parts of a message, each with the values of its whole. Raises `NothingToSplit` or `Unreadable`."""
+        bodies = self._taken_apart(row.body)
+        if len(bodies) == 1:
+            cut = _cut(row.body, split)
+            apart = self._part_apart
+            return [(one, whole) for part in cut for one in ([part] if apart is None else apart(part))]
+        found: list[tuple[bytes, list[Any]]] = []
+        for body in bodies:
+            values, _ = self._whole(body, row.columns) or (whole, None)
+            found += [(part, values) for part in _cut(body, split)]
+        return found
+
+    def _add_part(self, row: _RowAt, number: int, parts: int, body: bytes | None, whole: list[Any]) -> None:
+        name = f"{row.name}.{number}"
+        self._add(row, name, *self._part(body, row, whole, name), body, (self._prefix + row.name, number, parts))
 
     def _entered_by(self, row: _RowAt) -> Promoted | None:
         """The values that are read in the whole message; None for a row that is no message."""

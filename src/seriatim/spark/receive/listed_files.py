@@ -9,19 +9,19 @@ that Spark would read several times are read once (`repeated_files.py`).
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
 from seriatim.errors import EnvironmentProblem
+from seriatim.spark.receive.noted_files import noted_files, path_of
 from seriatim.spark.receive.repeated_files import is_like_pattern, read_once
 
-__all__ = ["check_files", "execution_of", "noted_files", "relations"]
+__all__ = ["check_files", "execution_of", "relations"]
 
 _MOST_NAMED = 3
 _QUERY_ID = "sql.streaming.queryId"
@@ -38,7 +38,7 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
     Raises:
         EnvironmentProblem: files are gone; names them.
     """
-    noted = Counter(noted_files(query, batch))
+    noted = Counter(one.uri for one in noted_files(query, batch))
     if not noted:
         return
     execution = execution_of(session)
@@ -50,7 +50,7 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
         return
     # Across the bridge to the JVM each name costs a call: they are fetched only where some may be missing.
     found = Counter(name for listing in listings for name in {str(name) for name in listing.inputFiles()})
-    gone = sorted(_plain(name) for name in noted - found)
+    gone = sorted(path_of(name) for name in noted - found)
     if gone:
         more = f" and {len(gone) - _MOST_NAMED:,} more" if len(gone) > _MOST_NAMED else ""
         files = "an input file is" if len(gone) == 1 else f"{len(gone):,} input files are"
@@ -58,33 +58,6 @@ def check_files(session: SparkSession, query: Path, batch: int) -> None:
             f"{files} gone since batch {batch} was begun, and not read: {', '.join(gone[:_MOST_NAMED])}{more}",
             remedy="restore the files and start again; to give a file up, put an empty file in its place",
         )
-
-
-def noted_files(query: Path, batch: int) -> Iterator[str]:
-    """The files of a micro-batch, as URIs, from the logs of all file sources."""
-    before, after = _offsets(query, batch - 1), _offsets(query, batch)
-    for place, last in after.items():
-        yield from _logged(query / "sources" / str(place), before.get(place, -1), last)
-
-
-def _offsets(query: Path, batch: int) -> dict[int, int]:
-    """The ends of a micro-batch in the logs of the file sources, by place."""
-    try:
-        _version, _metadata, *lines = (query / "offsets" / str(batch)).read_text("utf-8").splitlines()
-    except FileNotFoundError:
-        return {}
-    offsets = (json.loads(line) if line.startswith("{") else None for line in lines)
-    return {place: one["logOffset"] for place, one in enumerate(offsets) if one is not None and "logOffset" in one}
-
-
-def _logged(log: Path, after: int, last: int) -> Iterator[str]:
-    """The files in a source's log, from its entries after `after` up to `last`; every tenth entry contains all earlier ones, too."""
-    for number in range(after + 1, last + 1):
-        file = log / str(number)
-        file = file if file.exists() else log / f"{number}.compact"
-        _version, *lines = file.read_text("utf-8").splitlines()
-        entries = (json.loads(line) for line in lines if line)
-        yield from (entry["path"] for entry in entries if entry["batchId"] == number)
 
 
 def execution_of(session: SparkSession) -> Any:
@@ -101,9 +74,3 @@ def relations(execution: Any) -> Iterator[Any]:
         leaf = leaves.apply(place)
         if leaf.isStreaming() and leaf.getClass().getSimpleName() == "LogicalRelation":
             yield leaf.relation()
-
-
-def _plain(uri: str) -> str:
-    """A file's URI as people write it: a path, if it is on this machine."""
-    parts = urlsplit(uri)
-    return unquote(parts.path) if parts.scheme == "file" else uri

@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 from seriatim.errors import EnvironmentProblem
 from seriatim.pipeline.files.source import MAX_ROW_BYTES
 from seriatim.spark.receive.gz_files import NEW_LINE, ZIPPED
-from seriatim.spark.receive.listed_files import execution_of, noted_files, relations
+from seriatim.spark.receive.listed_files import execution_of, relations
+from seriatim.spark.receive.noted_files import noted_files
 
 __all__ = ["check_row_sizes"]
 
@@ -63,7 +64,7 @@ def check_row_sizes(session: SparkSession, query: Path, batch: int) -> None:
     Raises:
         EnvironmentProblem: a row is too large; names its file, the limit, and the remedy.
     """
-    compressed = any(_is_compressed(name) for name in noted_files(query, batch))
+    compressed = any(_is_compressed(one.uri) for one in noted_files(query, batch))
     for file in _large_files(session, compressed=compressed):
         size = _expanded(session, file) if _is_compressed(file.path.getName()) else file.size
         if size <= file.most:

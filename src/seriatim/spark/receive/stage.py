@@ -23,7 +23,8 @@ part           long       1, 2, 3 …: the number of the part
 parts          long       the number of parts
 =============  =========  ================================================================================
 
-The last three exist if any location of the pipeline splits messages; they are null for a message that isn't split.
+The last three exist if a message of any location may become several: by `split`, or because an update moves its row to
+another group (`envelopes/moves.py`). They are null for a message that stays one.
 
 `arrival` names the columns that order all rows of a micro-batch: files by time of writing and then by name, rows by
 place, parts as they stand in their message. Between micro-batches Spark takes files by time of writing, and files of
@@ -44,6 +45,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.bodies.envelopes.moves import Moves, moves_of
+from seriatim.pipeline.bodies.envelopes.registry import has_parts
 from seriatim.pipeline.declared.function import search_folders
 from seriatim.pipeline.declared.pipeline import REGION, Pipeline, Receive
 from seriatim.spark.calls.register import Calling
@@ -74,15 +77,19 @@ def receive(spark: SparkSession, pipeline: Pipeline, *, static: bool = False, ca
             schema, or Spark can't open a source.
     """
     folders = search_folders(pipeline.source_file)
-    names = {**promoted(pipeline.receive), **(PARTS if _splits(pipeline) else {})}
-    frames = [_location(spark, entry, names, folders, calling, static=static) for entry in pipeline.receive]
+    names = {**promoted(pipeline.receive), **(PARTS if has_parts(pipeline.receive) else {})}
+    groups = {one.queue.group for one in pipeline.route if one.queue.group is not None}
+    frames = [
+        _location(spark, entry, names, folders, calling, moves_of(entry, groups), static=static)
+        for entry in pipeline.receive
+    ]
     return reduce(DataFrame.unionByName, frames)
 
 
 def arrival(pipeline: Pipeline) -> tuple[str, ...]:
     """The columns of the order of arrival within a micro-batch of this pipeline; a total order."""
     regions = (REGION,) if pipeline.merges else ()
-    return (*ARRIVAL, *regions, *(("part",) if _splits(pipeline) else ()))
+    return (*ARRIVAL, *regions, *(("part",) if has_parts(pipeline.receive) else ()))
 
 
 def identity(pipeline: Pipeline) -> Column:
@@ -92,7 +99,7 @@ def identity(pipeline: Pipeline) -> Column:
         named = quoted(entry.message_id or "message_id").cast("string")
         here = (F.col("location") == entry.location) & (F.col(REGION) == entry.region)
         found = F.when(here, named).otherwise(found)
-    if not _splits(pipeline):
+    if not has_parts(pipeline.receive):
         return found
     return F.when(F.col("part").isNull(), found).otherwise(F.concat(found, F.lit("."), F.col("part").cast("string")))
 
@@ -113,27 +120,24 @@ def promoted(received: Collection[Receive]) -> dict[str, str]:
     return found
 
 
-def _splits(pipeline: Pipeline) -> bool:
-    return any(entry.split is not None for entry in pipeline.receive)
-
-
 def _location(
     spark: SparkSession,
     entry: Receive,
     names: Mapping[str, str],
     folders: tuple[str, ...],
     calling: Calling,
+    moves: Moves | None,
     *,
     static: bool,
 ) -> DataFrame:
     location, entry = entry.location, replace(entry, location=entry.title)
     match entry.source.format:
         case "json" | "csv" | "text" | "xml":
-            frame = read_files(spark, entry, folders, calling, static=static)
+            frame = read_files(spark, entry, folders, calling, moves, static=static)
         case "parquet":
-            frame = read_parquet(spark, entry, folders, calling, static=static)
+            frame = read_parquet(spark, entry, folders, calling, moves, static=static)
         case _:
-            frame = read_source(spark, entry, folders, calling, static=static)
+            frame = read_source(spark, entry, folders, calling, moves, static=static)
     for name in ("type", *names):
         if name not in frame.columns:
             frame = frame.withColumn(name, F.lit(None).cast(names.get(name, "string")))

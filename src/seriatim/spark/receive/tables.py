@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
+from seriatim.pipeline.bodies.envelopes.moves import Moves
 from seriatim.pipeline.declared.function import Function
 from seriatim.pipeline.declared.pipeline import BOX, Promotion, Receive
 from seriatim.pipeline.files.source import column_of, in_body
@@ -50,7 +51,13 @@ _LOOKED_AT = "_looked_at_"
 
 
 def read_parquet(
-    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, *, static: bool
+    spark: SparkSession,
+    entry: Receive,
+    folders: tuple[str, ...],
+    calling: Calling,
+    moves: Moves | None,
+    *,
+    static: bool,
 ) -> DataFrame:
     """The messages of a location of Parquet files.
 
@@ -59,6 +66,7 @@ def read_parquet(
         entry: the location.
         folders: the folders in which functions are looked for.
         calling: how they are called.
+        moves: how updates that move a row to another group are taken apart.
         static: the present data as a batch frame, instead of a stream.
 
     Raises:
@@ -82,12 +90,19 @@ def read_parquet(
     frame = frame.withColumn("_file", file)
     named = F.concat(F.col("_file"), F.lit(":"), (F.col("_position") + 1).cast("string"))
     return _messages(
-        frame.withColumn("_name", named), entry, schema, folders, _body(entry, schema), absent=[], calling=calling
-    )
+        frame.withColumn("_name", named), entry, schema, folders, _body(entry, schema),
+        absent=[], calling=calling, moves=moves,
+    )  # fmt: skip
 
 
 def read_source(
-    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, *, static: bool
+    spark: SparkSession,
+    entry: Receive,
+    folders: tuple[str, ...],
+    calling: Calling,
+    moves: Moves | None,
+    *,
+    static: bool,
 ) -> DataFrame:
     """The messages of a location of any other format that Spark knows.
 
@@ -96,6 +111,7 @@ def read_source(
         entry: the location.
         folders: the folders in which functions are looked for.
         calling: how they are called.
+        moves: how updates that move a row to another group are taken apart.
         static: the present data as a batch frame, instead of a stream.
 
     Raises:
@@ -124,7 +140,7 @@ def read_source(
     if entry.source.format == BOX:
         frame = frame.withColumn("_name", F.col("_row.message_id"))
     absent = [F.when(one.shown.isNull(), F.lit(f"{one.name}, which names the row, is null")) for one in ids]
-    messages = _messages(frame, entry, schema, folders, body, absent=absent, calling=calling)
+    messages = _messages(frame, entry, schema, folders, body, absent=absent, calling=calling, moves=moves)
     if entry.source.format != BOX:
         return messages
     # A message of a box keeps the id that it has there.
@@ -245,6 +261,7 @@ def _messages(
     *,
     absent: Sequence[Column],
     calling: Calling,
+    moves: Moves | None,
 ) -> DataFrame:
     """Convert (_row, _name, _file, _position, received_at) to messages; a property is a column or found in the body."""
     inside = [item for item in entry.promote if entry.function or not _is_column(entry, item)]
@@ -268,7 +285,7 @@ def _messages(
         return messages
     splitter = splitter_of(entry, folders)
     reading = Reading(
-        entry.location, tuple(inside), documents, splitter, otherwise_of(entry), calling_of(entry, calling)
+        entry.location, tuple(inside), documents, splitter, otherwise_of(entry), calling_of(entry, calling), moves
     )
     try:
         reading.check()

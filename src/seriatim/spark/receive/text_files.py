@@ -12,6 +12,7 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from seriatim.errors import UsageError
+from seriatim.pipeline.bodies.envelopes.moves import Moves
 from seriatim.pipeline.bodies.json_paths import JsonPaths
 from seriatim.pipeline.bodies.xml_paths import XmlPaths
 from seriatim.pipeline.declared.function import Function
@@ -42,7 +43,13 @@ _MAX_FILE_AGE = "36500d"
 
 
 def read_files(
-    spark: SparkSession, entry: Receive, folders: tuple[str, ...], calling: Calling, *, static: bool
+    spark: SparkSession,
+    entry: Receive,
+    folders: tuple[str, ...],
+    calling: Calling,
+    moves: Moves | None,
+    *,
+    static: bool,
 ) -> DataFrame:
     """The messages of a location of text files.
 
@@ -51,6 +58,7 @@ def read_files(
         entry: the location.
         folders: the folders in which functions are looked for.
         calling: how they are called.
+        moves: how updates that move a row to another group are taken apart.
         static: the present data as a batch frame, instead of a stream.
 
     Raises:
@@ -74,7 +82,7 @@ def read_files(
     )
     rows = _rows(spark, entry, options, folders)
     splitter, calls = splitter_of(entry, folders), calling_of(entry, calling)
-    reading = Reading(entry.location, entry.promote, rows, splitter, otherwise_of(entry), calls)
+    reading = Reading(entry.location, entry.promote, rows, splitter, otherwise_of(entry), calls, moves)
     reading.check()
     return lines.mapInArrow(Lines(reading, str(folder), shape).__call__, OWN_COLUMNS + reading.schema())
 

@@ -180,11 +180,11 @@ def _order_of(df: DataFrame, how: Stamp, *, merged: bool) -> tuple[str, ...]:
 
     Of two regions' messages each is there twice, so that the region is one of them; `merged`: there are two.
     """
-    regions = (REGION,) if merged else ()
-    if how.order_by:
-        return (*how.order_by, *regions)
-    place = [name for name in ARRIVAL if name != "location"]
-    return (*place, *regions, *(["part"] if "part" in df.columns else []))
+    order = how.order_by or tuple(name for name in ARRIVAL if name != "location")
+    own = [REGION] if merged else []
+    if "part" in df.columns and "part" not in order:
+        own.append("part")
+    return (*order, *own)
 
 
 def _without_place(df: DataFrame, stamps: Mapping[str, Stamp], invalid: str) -> DataFrame:

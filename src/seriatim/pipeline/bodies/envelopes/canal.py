@@ -5,6 +5,7 @@ from __future__ import annotations
 from seriatim.pipeline.bodies.envelopes.envelope import (
     Document,
     Envelope,
+    Update,
     first,
     is_read,
     named,
@@ -43,6 +44,22 @@ def _position(change: Document) -> Value:
     return whole(tidb.get("commitTs")) if isinstance(tidb, dict) else None
 
 
+def _updates(change: Document) -> list[Update]:
+    rows, before = change.get("data"), change.get("old")
+    if str(change.get("type")).upper() != "UPDATE" or not isinstance(rows, list) or not isinstance(before, list):
+        return []
+    if len(rows) != len(before) or not all(isinstance(row, dict) for row in rows):
+        return []
+    return [
+        Update(
+            {**change, "data": [row], "old": [old]},
+            {**change, "type": "DELETE", "data": [row | old if isinstance(old, dict) else row], "old": None},
+            {**change, "type": "INSERT", "data": [row], "old": None},
+        )
+        for row, old in zip(rows, before, strict=True)
+    ]
+
+
 #: What is promoted from it.
 CANAL = Envelope(
     "Canal",
@@ -58,4 +75,6 @@ CANAL = Envelope(
     },
     frozenset({"type", "database", "isDdl"}),
     rows="data",
+    updates=_updates,
+    hint='"old"',
 )

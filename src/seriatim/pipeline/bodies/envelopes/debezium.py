@@ -6,6 +6,7 @@ from seriatim.pipeline.bodies.envelopes.envelope import (
     Document,
     Envelope,
     Read,
+    Update,
     first,
     log_position,
     moment,
@@ -94,6 +95,13 @@ def _source(change: Document) -> Document:
     return source if isinstance(source, dict) else {}
 
 
+def _updates(change: Document) -> list[Update]:
+    before, after = change.get("before"), change.get("after")
+    if change.get("op") != "u" or not isinstance(before, dict) or not isinstance(after, dict):
+        return []
+    return [Update(change, {**change, "op": "d", "after": None}, {**change, "op": "c", "before": None})]
+
+
 #: What is promoted from it.
 DEBEZIUM = Envelope(
     "Debezium",
@@ -109,4 +117,6 @@ DEBEZIUM = Envelope(
         "happened_at": ("timestamp", _moment),
     },
     frozenset({"op", "source", "ddl", "status"}),
+    updates=_updates,
+    hint='"u"',
 )

@@ -18,6 +18,7 @@ __all__ = [
     "Document",
     "Envelope",
     "Read",
+    "Update",
     "first",
     "is_read",
     "log_position",
@@ -33,6 +34,16 @@ __all__ = [
 Document = Mapping[str, Any]
 #: What finds something in a document; None: it is not there. Raises `Unreadable`.
 Read = Callable[[Document], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """An update of one row, told in three ways: the update itself, the delete of the old row, and the insert of the new one."""
+
+    update: Document
+    delete: Document
+    insert: Document
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # Up to here a number of seconds is one of this era, and above it one of milliseconds.
@@ -51,12 +62,16 @@ class Envelope:
         properties: its properties, by name: the type, and the function that finds the value in a document.
         marks: names of which a document in this form has at least one.
         rows: the name under which a document may have a list of rows; None: it has one row.
+        updates: a function that finds the updates in a document, if it tells what the rows were before. None: the form never does.
+        hint: a text that the body of each update has.
     """
 
     title: str
     properties: Mapping[str, tuple[str, Read]]
     marks: frozenset[str]
     rows: str | None = None
+    updates: Callable[[Document], list[Update]] | None = None
+    hint: str = ""
 
     def promotions(self, name: str, *, whole: bool = False) -> tuple[Promotion, ...]:
         """The promotions of its properties.
@@ -70,16 +85,24 @@ class Envelope:
     def of(self, document: Any) -> Document | None:
         """The document itself, without wrappers; None: a tombstone. Raises `Unreadable`."""
         found = document
-        while isinstance(found, dict) and not self.marks & found.keys():
-            if "payload" in found:
-                found = found["payload"]
-            elif "value" in found and "key" in found:
-                found = found["value"]
-            else:
-                break
+        while (name := self._wrapper(found)) is not None:
+            found = found[name]
         if found is not None and not isinstance(found, dict):
             raise Unreadable(f"op: the body is {_kind(found)}, and {self.title} writes objects")
         return found
+
+    def within(self, document: Any, change: Document) -> Any:
+        """A document with another change in its wrappers."""
+        name = self._wrapper(document)
+        return change if name is None else {**document, name: self.within(document[name], change)}
+
+    def _wrapper(self, document: Any) -> str | None:
+        """The name under which a wrapper has what it wraps; None: it is no wrapper."""
+        if not isinstance(document, dict) or self.marks & document.keys():
+            return None
+        if "payload" in document:
+            return "payload"
+        return "value" if "value" in document and "key" in document else None
 
 
 def _kind(value: object) -> str:

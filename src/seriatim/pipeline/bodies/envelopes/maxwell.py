@@ -5,6 +5,7 @@ from __future__ import annotations
 from seriatim.pipeline.bodies.envelopes.envelope import (
     Document,
     Envelope,
+    Update,
     is_read,
     log_position,
     named,
@@ -40,6 +41,14 @@ def _position(change: Document) -> Value:
     return None if position is None else log_position(str(position))
 
 
+def _updates(change: Document) -> list[Update]:
+    row, old = change.get("data"), change.get("old")
+    if change.get("type") != "update" or not isinstance(row, dict) or not isinstance(old, dict):
+        return []
+    bare = {name: value for name, value in change.items() if name != "old"}
+    return [Update(change, bare | {"type": "delete", "data": row | old}, bare | {"type": "insert"})]
+
+
 #: What is promoted from it.
 MAXWELL = Envelope(
     "Maxwell",
@@ -54,4 +63,6 @@ MAXWELL = Envelope(
         "happened_at": ("timestamp", seconds_or_millis("ts")),
     },
     frozenset({"type", "database", "table"}),
+    updates=_updates,
+    hint='"old"',
 )

@@ -7,7 +7,7 @@ files. No document at all (an empty body, a null) is a tombstone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from seriatim.errors import UsageError
@@ -16,9 +16,11 @@ from seriatim.pipeline.bodies.envelopes.cloudevents import CLOUDEVENTS
 from seriatim.pipeline.bodies.envelopes.debezium import DEBEZIUM
 from seriatim.pipeline.bodies.envelopes.envelope import Envelope
 from seriatim.pipeline.bodies.envelopes.maxwell import MAXWELL
+from seriatim.pipeline.bodies.envelopes.wal2json import WAL2JSON
 from seriatim.pipeline.bodies.property_values import Find, Unreadable, Value
+from seriatim.pipeline.declared.pipeline import Receive
 
-__all__ = ["ENVELOPES", "OPERATIONS", "lookup_of"]
+__all__ = ["ENVELOPES", "ONE_UPDATE", "OPERATIONS", "has_parts", "lookup_of"]
 
 #: The words of `op`. ``read`` is a row of a snapshot, ``schema`` a change of tables, ``message`` what an application wrote
 #: into the log, ``marker`` what a tool tells of itself, ``event`` an event that is no change of a row.
@@ -41,9 +43,20 @@ ENVELOPES: Mapping[str, Envelope] = {
     "cloudevents": CLOUDEVENTS,
     "debezium": DEBEZIUM,
     "maxwell": MAXWELL,
+    "wal2json": WAL2JSON,
 }
+#: The envelopes in which an update that changes a row's key is one message. Debezium writes a delete and an insert.
+ONE_UPDATE = frozenset({"canal", "maxwell", "wal2json"})
 #: What is told where there is no document.
 _OF_TOMBSTONES: Mapping[str, Value] = {"op": "tombstone", "snapshot": False}
+
+
+def has_parts(received: Iterable[Receive]) -> bool:
+    """Whether one message of some location may become several: it is split, or an update that moves a row is taken apart."""
+    return any(
+        entry.split is not None or (entry.envelope is not None and ENVELOPES[entry.envelope].updates is not None)
+        for entry in received
+    )
 
 
 def lookup_of(envelope: str, what: str) -> Find:

@@ -1,0 +1,95 @@
+"""The files that Spark has noted in a checkpoint: those of a micro-batch, and those that were read lately."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
+
+__all__ = ["NotedFile", "noted_files", "noted_lately", "path_of"]
+
+
+class NotedFile(NamedTuple):
+    """A file in Spark's log of a source: its URI, and when it was written, in milliseconds since 1970, as Spark saw it."""
+
+    uri: str
+    written: int
+
+
+def noted_files(query: Path, batch: int) -> Iterator[NotedFile]:
+    """The files of a micro-batch, from the logs of all file sources.
+
+    Args:
+        query: Spark's checkpoint of the query.
+        batch: the micro-batch.
+    """
+    before, after = _offsets(query, batch - 1), _offsets(query, batch)
+    for place, last in after.items():
+        for number in range(before.get(place, -1) + 1, last + 1):
+            yield from _logged(query / "sources" / str(place), number)
+
+
+def noted_lately(query: Path, after: Mapping[int, int], most: int) -> Iterator[tuple[int, int, list[NotedFile]]]:
+    """The last files that the file sources have noted.
+
+    Args:
+        query: Spark's checkpoint of the query.
+        after: by source, the number of the entry in its log that was read last; none: nothing was read.
+        most: how many files of a source, at most.
+
+    Yields:
+        of each source that has noted more its place, the number of the last entry, and the files, the oldest first.
+    """
+    batches = [int(file.name) for file in _files(query / "offsets") if file.name.isdecimal()]
+    for place, last in _offsets(query, max(batches, default=-1)).items():
+        log, begin = query / "sources" / str(place), after.get(place, -1)
+        if last <= begin:
+            continue
+        found: deque[NotedFile] = deque(maxlen=most)
+        if begin < 0:  # the newest entry that contains all earlier ones
+            compact = [int(file.stem) for file in _files(log) if file.suffix == ".compact" and file.stem.isdecimal()]
+            begin = max((number for number in compact if number <= last), default=-1)
+            if begin >= 0:
+                found.extend(_read(log / f"{begin}.compact", None, most))
+        for number in range(begin + 1, last + 1):
+            found.extend(_logged(log, number))
+        yield place, last, list(found)
+
+
+def path_of(uri: str) -> str:
+    """A file's URI as people write it: a path, if it is on this machine."""
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme == "file" else uri
+
+
+def _files(folder: Path) -> list[Path]:
+    return list(folder.iterdir()) if folder.exists() else []
+
+
+def _offsets(query: Path, batch: int) -> dict[int, int]:
+    """The ends of a micro-batch in the logs of the file sources, by place."""
+    try:
+        _version, _metadata, *lines = (query / "offsets" / str(batch)).read_text("utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    offsets = (json.loads(line) if line.startswith("{") else None for line in lines)
+    return {place: one["logOffset"] for place, one in enumerate(offsets) if one is not None and "logOffset" in one}
+
+
+def _logged(log: Path, number: int) -> Iterator[NotedFile]:
+    """The files of an entry in a source's log; every tenth entry contains all earlier ones, too."""
+    file = log / str(number)
+    return _read(file if file.exists() else log / f"{number}.compact", number)
+
+
+def _read(file: Path, number: int | None, most: int | None = None) -> Iterator[NotedFile]:
+    """The files in a file of a log: those of one entry, or of all (None); of these the last `most`."""
+    with file.open(encoding="utf-8") as lines:
+        next(lines, None)  # the version
+        for line in deque(lines, maxlen=most):
+            entry = json.loads(line)
+            if number in (None, entry["batchId"]):
+                yield NotedFile(entry["path"], entry["timestamp"])
