@@ -5,10 +5,10 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-time quick soak check format bench docs clean
+.PHONY: help demo example test test-all test-rest test-time soak check format bench docs clean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
 
 demo:  ## set up, then show the whole story on a generated order feed
 	@scripts/set-up run
@@ -22,29 +22,35 @@ example:  ## set up, then run one of the examples and compare its outcome (NAME=
 	@$(BIN)/python -m examples.run $(NAME)
 
 # The tests start hundreds of Python processes, and each would compile all of seriatim again where nothing may be kept.
-test soak docs: export PYTHONDONTWRITEBYTECODE :=
-test soak docs: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
+test test-all test-rest soak docs: export PYTHONDONTWRITEBYTECODE :=
+test test-all test-rest soak docs: export PYTHONPYCACHEPREFIX := $(CURDIR)/.pytest_cache/bytecode
 
 WORKERS ?= 2
-test:  ## set up, then run the whole suite on WORKERS=2 (ARGS=… goes to pytest); says how long that takes
+test: export SERIATIM_SIZE ?= small
+test:  ## set up, then tell whether all of it works: every room, and a few of the tests that take long; says how long that takes
 	@scripts/set-up test
 	@scripts/java
-	$(if $(ARGS),,@$(MAKE) --no-print-directory test-time)
+	@$(MAKE) --no-print-directory test-time
+	@$(BIN)/python -m pytest -n $(WORKERS) -m "not dear or telling" $(ARGS)
+
+test-all:  ## the whole suite on WORKERS=2 (ARGS="tests/pipeline -x": all of a part)
+	@scripts/set-up test
+	@scripts/java
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
 
-test-time: # of the whole suite, and of what `make quick` runs, as tests/budget.toml has it
-	@awk -F ' = ' '/^"/ {all += $$2} /^"tests\/(faults|spark)"/ {long += $$2} \
-		END {printf "The whole suite takes up to %.0f minutes with $(WORKERS) workers on idle cores; ", all / $(WORKERS) / 60; \
-			printf "`make quick`, without tests that kill processes or run on Spark, up to %.0f.\n", (all - long) / $(WORKERS) / 60}' \
-		tests/budget.toml
+test-rest:  ## what `make test` leaves out of the whole suite
+	@$(MAKE) --no-print-directory test-all ARGS='-m "dear and not telling" $(ARGS)'
 
-quick:  ## the suite without the tests that kill processes, and without those on Spark
-	@$(MAKE) --no-print-directory test ARGS="-m 'not faults and not spark' $(ARGS)"
+test-time: # as tests/budget.toml has it
+	@awk -F ' = ' '/^test / {few = $$2} /^"/ {all += $$2} \
+		END {printf "`make test` takes up to %.0f minutes with $(WORKERS) workers on idle cores, and `make test-all` up to %.0f.\n", \
+			few / $(WORKERS) / 60, all / $(WORKERS) / 60}' \
+		tests/budget.toml
 
 soak:  ## the long tests at full size, one after another; their figures are the last lines
 	@scripts/set-up test
 	@scripts/java
-	@SERIATIM_SOAK=full $(BIN)/python -m pytest -m soak $(ARGS)
+	@SERIATIM_SIZE=full $(BIN)/python -m pytest -m soak $(ARGS)
 
 check:  ## format, lint, types, import layers; under a minute
 	@scripts/set-up dev

@@ -14,8 +14,9 @@ from hypothesis import HealthCheck, settings
 from tests.command import environment
 from tests.databases import Databases, fresh_box, in_memory, serving
 from tests.named import Named
+from tests.outcome import Outcome
 from tests.shares import Shares
-from tests.soak import seed
+from tests.soak import seed, size
 from tests.summary import FIGURES, Summary
 
 # How long an example takes is the machine's business, and that may have other work.
@@ -73,6 +74,9 @@ def figures(request: pytest.FixtureRequest) -> Callable[[str], None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--part", metavar="FILE", help="this run is a part: count what FILE tells of those before it, and add to it"
+    )
     parser.addoption("--named", metavar="FILE", help="fail if a test that FILE names didn't run and pass")
     parser.addoption("--budget", metavar="FILE", help="say where the time went, beside what FILE allows each folder")
 
@@ -81,11 +85,17 @@ def pytest_configure(config: pytest.Config) -> None:
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # A shell lets what runs in its background ignore it, and so would each process that a test starts and interrupts.
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        size()
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
     seed()  # the workers of a parallel run inherit it
     config.pluginmanager.register(Shares(Path(__file__).parent), "shares")
     if hasattr(config, "workerinput"):
         return
-    named, budget = (config.getoption(name) for name in ("--named", "--budget"))
-    config.pluginmanager.register(Summary(config.rootpath / budget if budget else None), "summary")
+    part, named, budget = (config.getoption(name) for name in ("--part", "--named", "--budget"))
+    outcome = Outcome(config.rootpath / part if part else None)
+    config.pluginmanager.register(outcome, "outcome")
+    config.pluginmanager.register(Summary(outcome, config.rootpath / budget if budget else None), "summary")
     if named:
-        config.pluginmanager.register(Named(config.rootpath / named), "named")
+        config.pluginmanager.register(Named(config.rootpath / named, outcome), "named")

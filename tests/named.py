@@ -8,23 +8,25 @@ from typing import Any
 
 import pytest
 
+from tests.outcome import Outcome
+
 __all__ = ["Named", "unmet"]
 
 
 class Named:
-    """Watches what becomes of every test; fails a run in which one that a file names didn't run and pass."""
+    """Fails a run in which a test that a file names didn't run and pass.
 
-    def __init__(self, path: Path) -> None:
-        self._named = path.read_text(encoding="utf-8")
-        self._passed: set[str] = set()
+    Args:
+        path: the file.
+        outcome: what became of every test.
+    """
+
+    def __init__(self, path: Path, outcome: Outcome) -> None:
+        self._named, self._outcome = path.read_text(encoding="utf-8"), outcome
         self._unmet: list[str] = []
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and report.passed and not hasattr(report, "wasxfail"):
-            self._passed.add(report.nodeid)
-
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        self._unmet = unmet(self._named, self._passed)
+        self._unmet = unmet(self._named, self._outcome.passed)
         if self._unmet and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

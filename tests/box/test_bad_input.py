@@ -400,6 +400,7 @@ def test_what_is_too_large_for_postgresql_is_the_callers_to_mend(queue):
         tx.connection.rollback()
 
 
+@pytest.mark.dear
 def test_a_context_above_the_limit_is_refused_before_it_is_sent(queue):
     with queue.session() as tx:
         with pytest.raises(sq.UsageError, match=r"context of message m has .* bytes \(at most 268,435,455"):
@@ -585,6 +586,7 @@ print(int(re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
 """
 
 
+@pytest.mark.dear
 @pytest.mark.soak
 @pytest.mark.skipif(sys.platform != "linux", reason="how much memory it took is read in /proc")
 def test_a_body_of_200_megabytes(queue):
@@ -642,6 +644,8 @@ class Load:
             return tx.connection.execute("SELECT customer, version FROM handled ORDER BY 1, 2").fetchall()
 
 
+@pytest.mark.proves("sessions of many threads get `Unavailable` when the server is killed, and lose nothing")
+@pytest.mark.dear
 def test_the_server_is_killed_under_load(tmp_path):
     """What is done in a session then raises `Unavailable`, or what psycopg raises where the application used it; the
     next sessions work, and nothing is lost or handled twice."""

@@ -17,6 +17,8 @@ from seriatim.errors import DeclarationError, EnvironmentProblem, InvariantBroke
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.checkpoint import Checkpoint
 
+pytestmark = pytest.mark.telling
+
 GOOD = """\
 name: small
 receive:

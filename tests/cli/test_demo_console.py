@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import httpx
+import pytest
 
 from seriatim.cli.demo_box import STILL_GROUP
 from tests.box.embedding import has_gone
@@ -27,6 +28,8 @@ console.print("that was all")
 """
 
 
+@pytest.mark.proves("`seriatim demo` in a terminal ends with a console on its box")
+@pytest.mark.dear
 def test_the_console_shows_the_demos_box_until_ctrl_c(tmp_path):
     environment = {name: one for name, one in os.environ.items() if name != "SERIATIM_DSN"}
     process = subprocess.Popen(

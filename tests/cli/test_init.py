@@ -72,6 +72,7 @@ def test_a_file_is_no_folder(tmp_path):
         assert "can't write the project" in told.stderr
 
 
+@pytest.mark.proves("a written project passes its own tests, in a process that knows nothing of ours")
 @pytest.mark.spark
 def test_the_tests_of_a_written_project_pass(tmp_path):
     folder = tmp_path / "shop"

@@ -36,6 +36,8 @@ from tests.endpoints.receiver import receiving
 from tests.faults.process import until
 from tests.night import command, leads
 
+pytestmark = pytest.mark.dear
+
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 120
 WHY = ["--reason", "mended"]
@@ -172,6 +174,7 @@ def test_nobody_is_at_work_on_a_queue_that_is_full(box):
     found(box, "at work", "ok")
 
 
+@pytest.mark.proves("doctor names workers that stand still together with their supervisor")
 def test_workers_that_are_frozen_together_with_their_supervisor(box, monkeypatch):
     """As on a machine that stands still. If the supervisor lives, it kills and replaces the process, and logs it."""
     define(box)
@@ -269,6 +272,7 @@ def test_ports_of_workers_that_are_refused_or_cannot_be_written(box, tmp_path):
     found(box, "faulted", "ok")
 
 
+@pytest.mark.telling
 def test_a_database_that_dies(box, tmp_path):
     define(box)
     given = conninfo_to_dict(box.dsn)
@@ -357,6 +361,7 @@ with Checkpoint(Path(sys.argv[1])).held():
 """
 
 
+@pytest.mark.proves("the page leads from a second run and from a lost checkpoint to what mends them")
 @pytest.mark.usefixtures("spark")
 def test_two_runs_at_once_and_a_lost_checkpoint(tmp_path):
     file, checkpoint, out = tmp_path / "pipeline.yaml", tmp_path / "checkpoint", tmp_path / "out"

@@ -40,6 +40,7 @@ def assert_refused(shop, monkeypatch, capfd):
     return run
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -96,6 +97,7 @@ def test_a_key_that_is_pressed_while_processes_begin_ends_them_in_peace(box):
     assert "Traceback" not in told
 
 
+@pytest.mark.dear
 def test_several_queues_and_types_and_processes(box):
     define(box)
     define(box, "other")
@@ -153,6 +155,7 @@ def test_what_the_database_refuses_at_the_commit_ends_no_process(box):
     assert [tuple(fault) for fault in faults] == [(1, "ForeignKeyViolation")] * 2
 
 
+@pytest.mark.dear
 def test_a_queue_that_is_dropped_ends_processes_that_have_worked(box):
     define(box)
     publish(box, 1)
@@ -202,6 +205,7 @@ def test_a_port(box, tmp_path):
     assert [path.name for path in sorted(tmp_path.rglob("*.txt"))] == [f"000000-{n:019d}.txt" for n in (1, 2, 3)]
 
 
+@pytest.mark.dear
 def test_what_is_set_counts_before_options_and_is_obeyed_by_processes_at_work(box):
     define(box)
     words = [

@@ -32,6 +32,7 @@ def test_step_by_step(case: Case) -> None:
     check(case, on_bucket.run(case, on_bucket.steps_of(case), by_step=True))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("case", CUT, ids=lambda case: case.name)
 def test_however_it_is_cut(case: Case) -> None:
     chance, count = Random(case.name), len(case.messages)
@@ -85,6 +86,7 @@ def by_chance(chance: Random) -> Case:
     return Case("by chance", "", policy, steps, opens=opens, closes=closes, unopened_timeout=timeout)
 
 
+@pytest.mark.dear
 def test_what_chance_brings_becomes_in_any_cut_what_it_becomes_in_memory() -> None:
     def fates(result: Result) -> dict[int, tuple[str, int | None, bool]]:
         return {fate.message: (fate.disposition, fate.ordinal, fate.late) for fate in result.fates}

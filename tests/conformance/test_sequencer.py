@@ -9,6 +9,8 @@ from tests.conformance.case import Case, Cutting, check
 from tests.conformance.cases import CASES
 from tests.conformance.in_memory import InMemory
 
+pytestmark = pytest.mark.telling
+
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_step_by_step(case: Case) -> None:

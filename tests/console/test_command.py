@@ -63,6 +63,7 @@ def test_a_user_is_written_into_the_file_with_a_mode_that_others_cannot_read(tmp
     assert len(file.read_text().splitlines()) == 2
 
 
+@pytest.mark.proves("`seriatim console` ends when it is told to though browsers hold streams open")
 def test_it_serves_until_it_is_told_to_stop_and_does_not_wait_for_open_streams(box):
     words = [
         "-m",

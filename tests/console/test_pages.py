@@ -20,6 +20,8 @@ from tests.box.console import define, failing, publish, rows
 from tests.console.conftest import NASTY, Client, fill
 from tests.databases import box_with
 
+pytestmark = pytest.mark.telling
+
 #: Pages only look.
 filled = box_with(fill, scope="module")
 

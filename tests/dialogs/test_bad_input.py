@@ -16,6 +16,7 @@ NOBODY = UUID(int=4711)
 LONG = "x" * 300
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("wrong", "error", "why"),
     [

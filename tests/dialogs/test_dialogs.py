@@ -16,6 +16,8 @@ from tests.box.given_up import given_up
 from tests.box.shop import rows
 from tests.dialogs.talking import begun, far_of, let_expire, states, taken
 
+pytestmark = pytest.mark.telling
+
 
 def test_from_begin_to_end(talk):
     handle = begun(talk, b"1", b"2")

@@ -27,6 +27,7 @@ import seriatim as sq
 from seriatim.kernel.dialog import RULES, DialogState, Verb
 from seriatim.operations import invariants
 from tests.dialogs.talking import states
+from tests.soak import sized
 
 SIDES = ("initiator", "target")
 TYPES = {"initiator": "AddItem", "target": "ItemAdded"}
@@ -219,10 +220,11 @@ class Talking(RuleBasedStateMachine):
             tx.connection.execute(f"SELECT {self.box.schema}.forget_closed('0')")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("steps", [60])
 def test_any_interleaving_is_as_the_model_says(talk, steps):
     # The model gives up transactions as often as it likes.
     talk.define(*(sq.Queue(name, group="conversation_group", rollbacks=None) for name in QUEUES.values()))
     machine = type("Machine", (Talking,), {"box": talk})
-    run = settings(max_examples=40, stateful_step_count=steps, deadline=None)
+    run = settings(max_examples=sized(1_000, 40, 8), stateful_step_count=steps, deadline=None)
     run_state_machine_as_test(machine, settings=run)

@@ -161,6 +161,8 @@ def test_ending_the_dialog_helps_too(talk):
         assert tx.connection.execute(f"SELECT FROM {talk.schema}.rollbacks").fetchall() == []
 
 
+@pytest.mark.proves("a message of a dialog that kills its process counts as rolled back")
+@pytest.mark.dear
 @pytest.mark.parametrize("role", ["application", "worker"])
 def test_who_is_killed_by_it_has_rolled_back(talk, role):
     limit_to(talk, 2)

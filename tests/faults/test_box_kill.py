@@ -224,6 +224,7 @@ def test_a_feed_has_all_numbers_scrambled_and_some_again():
     assert mine != sorted(mine)
 
 
+@pytest.mark.proves("receivers and publishers that are killed at random break no order by number")
 @pytest.mark.soak
 def test_receivers_killed_at_random_handle_all_once_and_in_order(box, tmp_path, figures):
     """200,000 messages at full size, 20,000 otherwise."""
@@ -232,6 +233,7 @@ def test_receivers_killed_at_random_handle_all_once_and_in_order(box, tmp_path, 
     )
 
 
+@pytest.mark.proves("receivers and publishers that are killed at random break no order of arrival")
 @pytest.mark.soak
 def test_receivers_killed_at_random_handle_messages_as_they_were_committed(box, tmp_path, figures):
     figures(kill_receivers(box, sq.Fifo(), Feed(seed(), groups=sized(300, 100), numbers=100), tmp_path))
@@ -252,9 +254,11 @@ def kill_receivers(box: sq.MessageBox, policy: sq.Policy, feed: Feed, folder: Pa
         )
 
 
+@pytest.mark.proves("each way in which PostgreSQL can end under load leaves every message once and in order")
+@pytest.mark.telling
 @pytest.mark.soak
 def test_a_killed_server_loses_repeats_and_reorders_nothing(tmp_path, figures):
-    feed = Feed(seed(), groups=sized(500, 200), numbers=100)
+    feed = Feed(seed(), groups=sized(500, 200, 60), numbers=100)
     folder = tmp_path / "server"
     server = EmbeddedServer(folder)
     try:

@@ -53,6 +53,9 @@ def moments(watch, waiting):
     return (watch.is_in_hand, reading, watch.is_staged, merged, *[watch.is_staged] * full())
 
 
+@pytest.mark.proves(
+    "a pipeline between two queues, killed in hand, reading, staged and merged, delivers once and in order"
+)
 @pytest.mark.soak
 def test_killed_again_and_again_each_message_is_there_once_and_in_order(box, tmp_path, monkeypatch):
     box.define(

@@ -25,6 +25,9 @@ def moments(watch):
     return (watch.is_in_hand, watch.is_staged, merged(1), *[merged(3)] * full())
 
 
+@pytest.mark.proves(
+    "a user's own query between two queues, killed in hand, staged and merged, writes once and in order"
+)
 @pytest.mark.soak
 def test_killed_again_and_again_a_query_writes_each_row_once_and_in_order(box, tmp_path, monkeypatch):
     box.define(

@@ -49,6 +49,7 @@ STEPS = (
 )
 
 
+@pytest.mark.proves("the run of the other region goes on behind a delivery at which the active one was killed")
 @pytest.mark.soak
 def test_the_other_region_goes_on_where_the_active_run_was_killed(tmp_path, box, monkeypatch, figures):
     monkeypatch.setenv("JOURNAL", box.dsn)

@@ -145,6 +145,8 @@ def by_spark_submit(folder: Path, url: str, conf: list[str]) -> list[str]:
     return [*words, str(folder / "main.py"), "run", "pipeline.yaml", "--once", "--json"]
 
 
+@pytest.mark.proves("a pipeline on a cluster outlives an executor and a machine")
+@pytest.mark.telling
 @pytest.mark.soak
 def test_a_killed_executor_and_a_killed_worker_lose_repeat_and_reorder_nothing(
     tmp_path: Path, figures: Callable[[str], None]

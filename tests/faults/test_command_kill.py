@@ -113,6 +113,8 @@ def numbered(*versions):
     return [(version, ordinal) for ordinal, version in enumerate(versions, start=1)]
 
 
+@pytest.mark.proves("a batch with operators' commands and a time-out is done once though its driver is killed")
+@pytest.mark.telling
 @pytest.mark.soak
 def test_a_batch_with_commands_and_a_tick_is_done_once(tmp_path, figures):
     for folder, step in steps(tmp_path, ["ahead answers are kept", "behind a batch is delivered"]):
@@ -162,6 +164,7 @@ def with_commands_and_a_tick(tmp_path, step):
     assert sorted(aside) == [("held", 2, "dead"), ("timed", 2, "late")]
 
 
+@pytest.mark.proves("a destination is abandoned once though its driver is killed at a step")
 @pytest.mark.soak
 def test_a_destination_is_abandoned_once(tmp_path, figures):
     for folder, step in steps(
@@ -194,6 +197,7 @@ def test_a_destination_is_abandoned_once(tmp_path, figures):
         figures(f"abandoning a destination: killed {step}")
 
 
+@pytest.mark.proves("buckets are moved once though the driver, or `pipeline move`, is killed at a step")
 @pytest.mark.soak
 def test_buckets_are_moved_once(tmp_path, figures):
     for folder, step in steps(

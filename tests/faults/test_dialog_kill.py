@@ -71,6 +71,7 @@ class Killer:
                 self.servers += 1
 
 
+@pytest.mark.proves("dialogs end with every message once though senders, receivers and the server are killed")
 @pytest.mark.soak
 def test_killed_in_turn_they_lose_repeat_and_reorder_nothing(tmp_path, figures):
     folder = tmp_path / "server"

@@ -7,6 +7,8 @@ import os
 import signal
 from contextlib import suppress
 
+import pytest
+
 from tests.command import command
 from tests.faults.process import started, until
 
@@ -42,6 +44,7 @@ def delivered(folder):
     return [int(json.loads(line)["number"]) for line in lines]
 
 
+@pytest.mark.proves("a driver whose JVM is killed ends with one line and code 3")
 def test_its_spark_is_killed(tmp_path):
     with run(tmp_path) as running:
         until(lambda: len(running.progress()) > 0, running.process)
@@ -53,6 +56,7 @@ def test_its_spark_is_killed(tmp_path):
     assert "the next run goes on where this one stopped" in said
 
 
+@pytest.mark.proves("a second signal ends a run whose port hangs, and the next run delivers what waited")
 def test_its_port_hangs(tmp_path):
     """What waits for it is read from a pipe, into which nobody writes."""
     waiting, ends = tmp_path / ".seriatim" / "pipelines" / "orders" / "waiting" / "ordered", []
@@ -86,6 +90,7 @@ def test_its_port_hangs(tmp_path):
     assert delivered(tmp_path) == [1, 2, 3]
 
 
+@pytest.mark.proves("a driver that was frozen while another took over delivers nothing more")
 def test_a_driver_that_stood_still_while_another_took_over_puts_nothing_in_place(tmp_path):
     """Its lock is lost, as on a folder that machines share. All processes of the other one are told to end when it has caught up."""
     with run(tmp_path) as running:

@@ -56,6 +56,7 @@ def at_work(box):
     return {one.pid for one in workers.workers(box, "shop")}
 
 
+@pytest.mark.proves("a supervisor replaces a frozen process that has nothing in hand")
 def test_an_idle_process_that_freezes_is_replaced_and_the_log_says_so(box, caplog):
     define(box)
     with supervised(box, "note", 2):
@@ -77,6 +78,7 @@ def test_an_idle_process_that_freezes_is_replaced_and_the_log_says_so(box, caplo
     assert rows(box, "SELECT FROM {schema}.faults") == []
 
 
+@pytest.mark.proves("a supervisor waits for the lease of a frozen process before it replaces it")
 def test_a_process_that_freezes_with_a_lease_is_replaced_when_that_has_run_out(box, caplog):
     define(box)
     rows(
@@ -111,6 +113,7 @@ def one_process(box):
         worker.scoreboard.close()
 
 
+@pytest.mark.proves("a process that has ended isn't taken for a frozen one")
 def test_a_process_that_has_ended_is_not_frozen(box):
     define(box)
     with one_process(box) as (supervisor, worker):
@@ -123,6 +126,7 @@ def test_a_process_that_has_ended_is_not_frozen(box):
         assert supervisor._frozen(worker) is None
 
 
+@pytest.mark.proves("a supervisor that was frozen itself kills none of its processes")
 def test_a_supervisor_that_stood_still_itself_kills_nobody(box):
     """As where a whole machine is stopped: its processes have stood still for as long."""
     define(box)

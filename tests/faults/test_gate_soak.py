@@ -202,6 +202,9 @@ SELECT count(*) FROM {schema}.entries AS entry JOIN {schema}.queues USING (queue
 """
 
 
+@pytest.mark.proves(
+    "results of parallel work leave a gate in order though workers, publishers and the server are killed"
+)
 @pytest.mark.soak
 def test_results_leave_in_order_whatever_is_killed(server, tmp_path, figures):
     dsn, folder = server

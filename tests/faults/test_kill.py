@@ -93,6 +93,9 @@ def moments() -> Iterator[tuple[Callable[[Disk, int], Moment], int]]:
     return ((kind, chance.randrange(sized(3, 2))) for kind in kinds)
 
 
+@pytest.mark.proves(
+    "a pipeline of files, killed starting, computing, writing, in place and told, delivers once and in order"
+)
 @pytest.mark.soak
 def test_killed_at_each_moment_a_pipeline_loses_repeats_and_reorders_nothing(
     tmp_path: Path, figures: Callable[[str], None]

@@ -33,6 +33,7 @@ def lease(box):
     return found[0] if found else None
 
 
+@pytest.mark.proves("the group of a killed worker goes on when its lease has run out")
 @pytest.mark.parametrize("whom", ["process", "supervisor"])
 def test_a_killed_worker_s_group_goes_on_elsewhere(box, started, whom):
     held = lease(box)
@@ -52,6 +53,7 @@ def test_a_killed_worker_s_group_goes_on_elsewhere(box, started, whom):
     assert invariants.broken(box) == []
 
 
+@pytest.mark.proves("a worker that was frozen longer than its lease writes nothing when it goes on")
 def test_a_frozen_worker_is_fenced_off(box, started, tmp_path):
     until(lambda: left(box) == 2)  # its other thread has no group locked, which would stay so
     supervisor = parent_of(started)
@@ -74,6 +76,7 @@ def test_a_frozen_worker_is_fenced_off(box, started, tmp_path):
     assert invariants.broken(box) == []
 
 
+@pytest.mark.proves("a second signal ends workers at once, and no message is blamed")
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_a_second_signal_frees_what_was_in_hand_and_blames_nobody(box, crew, mode):  # noqa: F811 -- a fixture
     define(box, attempts=1)

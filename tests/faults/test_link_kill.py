@@ -290,6 +290,7 @@ def lost_there(dsn: str, prefix: str) -> Counter[str | None]:
     return lost
 
 
+@pytest.mark.proves("a link delivers once and in order though both ends, both servers and the wire fail")
 @pytest.mark.soak
 def test_killed_and_cut_at_random_they_lose_repeat_and_reorder_nothing(road, figures):
     begun = time.monotonic()
@@ -316,6 +317,7 @@ def test_killed_and_cut_at_random_they_lose_repeat_and_reorder_nothing(road, fig
     )
 
 
+@pytest.mark.proves("a copy of a box sends nothing that its original sends")
 @pytest.mark.soak
 def test_a_copied_box_sends_under_its_own_id_beside_the_original(road, tmp_path, figures):
     """The copy is made while messages are on their way: the original sends these, and the copy doesn't."""
@@ -340,6 +342,7 @@ def test_a_copied_box_sends_under_its_own_id_beside_the_original(road, tmp_path,
     figures(f"{sum(one.handled for one in found):,} messages of a box and its copy")
 
 
+@pytest.mark.proves("a peer notices by the chain that a box was restored")
 @pytest.mark.soak
 def test_a_restored_box_that_sends_first_loses_nothing_in_silence(road, tmp_path, figures):
     """Its server starts on an older copy of its files, so that nothing but the chains tells that it went back."""
@@ -366,6 +369,7 @@ def test_a_restored_box_that_sends_first_loses_nothing_in_silence(road, tmp_path
     )
 
 
+@pytest.mark.proves("a promoted standby goes on with its links, and tells which messages it lost")
 @pytest.mark.soak
 def test_a_promoted_box_goes_on_and_says_what_it_lost(road, tmp_path, figures):
     """The standby isn't sent what the primary has acknowledged last, and then the primary is killed."""

@@ -215,6 +215,8 @@ class World:
             one.look()
 
 
+@pytest.mark.proves("two regions handle each session once and in order whichever server, worker or sender is away")
+@pytest.mark.telling
 @pytest.mark.soak
 def test_each_message_is_handled_once_and_each_session_in_order_whatever_is_away(tmp_path, figures):
     chance = random.Random(seed())

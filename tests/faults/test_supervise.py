@@ -7,6 +7,8 @@ import os
 import re
 import signal
 
+import pytest
+
 from tests.cli.test_metrics import got
 from tests.command import called, command
 from tests.faults.process import children, in_session, started, until, wait_for_end
@@ -27,6 +29,7 @@ def there(folder):
         return []
 
 
+@pytest.mark.proves("a supervisor starts a killed driver again, and a driver ends with its supervisor")
 def test_a_killed_driver_is_started_again_and_ends_with_its_supervisor(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "orders.yaml").write_text(FILE)
@@ -54,6 +57,7 @@ def test_a_killed_driver_is_started_again_and_ends_with_its_supervisor(tmp_path)
     assert json.loads((tmp_path / "told").read_text().splitlines()[-1])["ending"] == "stopped"  # it finished its batch
 
 
+@pytest.mark.proves("a supervisor serves its driver's metrics, and passes a signal on")
 def test_it_tells_its_metrics_and_is_stopped_by_a_signal(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "orders.yaml").write_text(FILE)
@@ -82,6 +86,7 @@ def test_it_tells_its_metrics_and_is_stopped_by_a_signal(tmp_path):
     assert running.progress()[-1]["ending"] == "stopped"
 
 
+@pytest.mark.proves("a supervisor doesn't start a driver again that fails at once")
 def test_what_fails_at_once_is_told(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "orders.yaml").write_text(FILE)

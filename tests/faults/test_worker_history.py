@@ -155,6 +155,7 @@ def written(box, log):
         return None
 
 
+@pytest.mark.proves("a checker finds in the history of faults, ends and mends no message lost, doubled or out of order")
 @pytest.mark.soak
 @pytest.mark.parametrize(
     ("policy", "errors"),

@@ -69,6 +69,7 @@ def in_order(box):
     return len(found)
 
 
+@pytest.mark.proves("the group of a killed worker goes on at once in transactional mode")
 @pytest.mark.parametrize("whom", ["handler", "supervisor"])
 def test_a_killed_worker_s_group_goes_on_elsewhere_at_once(box, crew, whom):
     define(box)
@@ -94,6 +95,8 @@ def test_a_killed_worker_s_group_goes_on_elsewhere_at_once(box, crew, whom):
     assert [tuple(row) for row in faults] in ([], *([[("poison", 1)]] if whom == "handler" else []))
 
 
+@pytest.mark.proves("what a handler of a killed worker returned is published once, by the next worker")
+@pytest.mark.telling
 def test_what_a_killed_worker_s_handlers_returned_is_published_by_the_next_one(box, crew):
     define(box)
     box.define(sq.Queue("told", policy=sq.Unordered()), sq.Subscription("told", where="type = 'told'", to="told"))
@@ -116,6 +119,7 @@ def parent_of(pid):
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
+@pytest.mark.proves("the group of a frozen worker goes on within the turn limit in transactional mode")
 def test_a_frozen_worker_s_group_goes_on_within_its_turn_limit(box, crew):
     define(box)
     for _ in range(3):
@@ -134,6 +138,7 @@ def test_a_frozen_worker_s_group_goes_on_within_its_turn_limit(box, crew):
     assert in_order(box) == 2
 
 
+@pytest.mark.proves("a message that kills its worker again and again stops its own group alone")
 def test_a_message_that_kills_its_worker_stops_its_group_and_no_other(box, crew):
     define(box, attempts=3)
     crew("poison", "--processes", "2", "--workers", "1")
@@ -151,6 +156,7 @@ def test_a_message_that_kills_its_worker_stops_its_group_and_no_other(box, crew)
     assert invariants.broken(box) == []
 
 
+@pytest.mark.proves("messages in the same process as one that kills it keep their attempts")
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_what_is_in_hand_beside_a_message_that_kills_does_not_fail_with_it(box, crew, mode):
     define(box, attempts=3)
@@ -166,6 +172,7 @@ def test_what_is_in_hand_beside_a_message_that_kills_does_not_fail_with_it(box, 
     assert invariants.broken(box) == []
 
 
+@pytest.mark.proves("worker processes go on after PostgreSQL was restarted")
 def test_postgresql_is_restarted(tmp_path):
     server = EmbeddedServer(tmp_path / "server")
     try:
@@ -194,6 +201,7 @@ def _left(box):
         return 1
 
 
+@pytest.mark.proves("a handler that prints much blocks neither its process nor its supervisor")
 def test_a_handler_that_prints_ten_megabytes(box, crew, tmp_path):
     define(box)
     process = crew("prints")
@@ -207,6 +215,7 @@ def test_a_handler_that_prints_ten_megabytes(box, crew, tmp_path):
     file.write_text("40 MB of x")  # the fixture shows it
 
 
+@pytest.mark.proves("`seriatim work` ends in peace at the first signal")
 def test_it_ends_when_it_is_told(box, crew):
     define(box)
     process = crew("note", "--processes", "2")
@@ -218,6 +227,7 @@ def test_it_ends_when_it_is_told(box, crew):
     assert left(box) == 100 - count
 
 
+@pytest.mark.proves("a postponed message whose worker is killed before the commit has no attempt counted")
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_a_worker_that_is_killed_after_it_postponed_has_counted_nothing(box, crew, mode):
     define(box, attempts=1)

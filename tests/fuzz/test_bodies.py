@@ -129,6 +129,7 @@ BOMBS = {
 }  # fmt: skip
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(("form", "number"), [(form, n) for form, bodies in BOMBS.items() for n in range(len(bodies))])
 def test_a_bomb_is_refused_in_bounded_time(form: str, number: int) -> None:
     for read in _reads()[form][1]:

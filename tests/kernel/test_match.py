@@ -22,6 +22,7 @@ from seriatim.pipeline.filters.syntax import parsed
 from tests.filter_cases import CASES, as_kept
 from tests.filter_cases import TYPES as CASE_TYPES
 from tests.filters import constants, filters, messages, read, schemas
+from tests.soak import sized
 
 TYPES = {
     name: type_from(kind)
@@ -92,7 +93,8 @@ def keyed(draw: st.DrawFn, types: dict[str, Type]) -> str:
     return both if rest is None else f"{both} {draw(st.sampled_from(['AND', 'OR']))} {rest}"
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.soak
+@settings(max_examples=sized(2_000, 60, 12), deadline=None)
 @given(data=st.data())
 def test_it_finds_what_trying_each_filter_finds(data: st.DataObject) -> None:
     types = data.draw(schemas())
@@ -106,7 +108,8 @@ def test_it_finds_what_trying_each_filter_finds(data: st.DataObject) -> None:
         assert found(expressions, columns, n) == tried(expressions, columns, n)
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.soak
+@settings(max_examples=sized(2_000, 60, 12), deadline=None)
 @given(data=st.data())
 def test_a_filter_as_a_function_means_the_same(data: st.DataObject) -> None:
     types = data.draw(schemas())
@@ -188,6 +191,7 @@ def test_a_column_of_length_one_stands_for_all_messages() -> None:
     assert found(expressions, given_columns, 50) == tried(expressions, given_columns, 50)
 
 
+@pytest.mark.dear
 def test_a_large_list_is_a_key_or_tried() -> None:
     listed = ", ".join(str(n) for n in range(0, 20_000, 2))
     texts = [f"l IN ({listed})", f"l NOT IN ({listed})", f"l IN ({listed}) AND s = 'a'", f"l IN ({listed}) OR b"]

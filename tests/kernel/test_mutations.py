@@ -11,6 +11,8 @@ from tests.kernel.killers import known
 from tests.kernel.mutants import Mutants
 from tests.kernel.mutations import MUTATIONS, Mutation
 
+pytestmark = pytest.mark.dear
+
 _KNOWN = known()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,9 +17,11 @@ from seriatim.kernel.outcome import Disposition, EventKind
 from seriatim.kernel.policy import with_stays
 from seriatim.kernel.state import Flag, Groups, State
 from tests.kernel import strategies
+from tests.soak import full, sized
 
-_TIMES = int(os.environ.get("SERIATIM_EXAMPLES", "0"))
-prove = settings(max_examples=400 * max(_TIMES, 1), derandomize=not _TIMES, deadline=None, database=None)
+pytestmark = pytest.mark.soak
+
+prove = settings(max_examples=sized(8_000, 400, 80), derandomize=not full(), deadline=None, database=None)
 
 
 def arrivals(numbers: Sequence[int], times: Sequence[int], voids: Sequence[int] = (), first_ref: int = 0) -> Arrivals:

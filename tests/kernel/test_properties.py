@@ -1,11 +1,10 @@
 """The kernel against the oracle on random scripts, and what the design promises about batches and time.
 
-`SERIATIM_EXAMPLES` multiplies the number of examples and makes them random; by default they are always the same.
+Only at full size the examples are other ones each time.
 """
 
 from __future__ import annotations
 
-import os
 import random
 from itertools import pairwise
 from typing import Any
@@ -19,12 +18,13 @@ from tests.kernel import strategies
 from tests.kernel.comparison import Call, check_replay, check_script, join, numbered, released, view
 from tests.kernel.corpus import check_one_merge
 from tests.kernel.weights import check_weights
+from tests.soak import full, sized
 
-_TIMES = int(os.environ.get("SERIATIM_EXAMPLES", "0"))
+pytestmark = pytest.mark.soak
 
 prove = settings(
-    max_examples=150 * max(_TIMES, 1),
-    derandomize=not _TIMES,
+    max_examples=sized(3_000, 150, 30),
+    derandomize=not full(),
     deadline=None,
     database=None,
     phases=[Phase.explicit, Phase.generate, Phase.shrink],

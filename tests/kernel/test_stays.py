@@ -15,6 +15,8 @@ from tests.kernel import strategies
 from tests.kernel.comparison import Call, check_replay, check_script, join, numbered, released, view
 from tests.kernel.test_properties import prove
 
+pytestmark = pytest.mark.soak
+
 POLICIES = {"fifo": st.just(Fifo()), "standard": strategies.standards}
 
 
@@ -100,6 +102,7 @@ def test_one_advance_equals_many(policy: Policy, its: dict[str, Any], before: li
     assert join(outcomes_once) == join(outcomes_often)
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("policy", [Fifo(), Standard(), Standard(start="first")])
 def test_a_batch_needs_as_many_passes_as_a_group_has_stays(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
     passes = []

@@ -69,6 +69,7 @@ def test_nonsense_is_refused_and_the_next_is_answered(server, sent):
     assert got(server, "/healthz")[0] == 200
 
 
+@pytest.mark.dear
 def test_clients_that_say_nothing_hold_up_nobody_for_long(server, monkeypatch):
     monkeypatch.setattr("seriatim.metrics.server._Handler.timeout", 0.2)
     held = [socket.create_connection(server.server_address[:2], timeout=30) for _ in range(40)]

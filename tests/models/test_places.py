@@ -10,6 +10,7 @@ from tests.models.places import Look, Place, Places, offered, parts
 from tests.models.search import search, stranded
 
 
+@pytest.mark.dear
 def test_no_order_of_ends_crashes_requeues_and_skips_breaks_a_law(figures):
     # Three messages, and one number more for a message that goes to the end.
     model = Places(3, 1)
@@ -20,6 +21,7 @@ def test_no_order_of_ends_crashes_requeues_and_skips_breaks_a_law(figures):
     assert all(model.empty(state) for state in found.ends)
 
 
+@pytest.mark.dear
 def test_between_any_two_reads_of_the_gate_anything_may_happen():
     by_reads, by_transactions = search(Places(2, 1, by_reads=True)), search(Places(2, 1))
     assert by_reads.fault is None, str(by_reads)
@@ -27,6 +29,7 @@ def test_between_any_two_reads_of_the_gate_anything_may_happen():
     assert {part for state in committed for part in parts(state)} == set(by_transactions.states)
 
 
+@pytest.mark.dear
 def test_from_every_state_all_places_can_leave():
     model = Places(2, 1, by_reads=True)
     assert stranded(model, search(model).states, lambda state: model.quiet(state) and model.empty(state)) == []

@@ -77,6 +77,7 @@ _ALIKE = {
 } | ({"two senders and workers": {"sends": (1, 1), "holes": True}} if soak.full() else {})
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("name", _ALIKE)
 def test_states_that_are_alike_go_on_alike(name):
     model, calm = RegionsModel(**_ALIKE[name]), Calm(**_ALIKE[name])
@@ -97,6 +98,7 @@ def test_states_that_are_alike_go_on_alike(name):
     assert several
 
 
+@pytest.mark.dear
 def test_a_search_leaves_out_nothing_but_names():
     class WithNames(RegionsModel):
         def alike(self, state: Regions) -> Iterator[Regions]:

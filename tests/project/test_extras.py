@@ -8,6 +8,8 @@ import tomllib
 from importlib import metadata
 from pathlib import Path
 
+import pytest
+
 from seriatim.extras import EXTRAS
 from tests.absent import EXTRA_PACKAGES, run_without
 
@@ -144,6 +146,7 @@ print(json.dumps({"told": told, "left": sorted(os.listdir("."))}))
 """
 
 
+@pytest.mark.dear
 def test_only_the_rooms_on_spark_need_an_extra(tmp_path):
     ran = run_without(EXTRA_PACKAGES, ["-c", IMPORT_ALL], tmp_path)
     assert ran.returncode == 0, ran.stderr
@@ -168,6 +171,7 @@ def test_the_box_its_workers_and_the_commands_work_without_extras(box, tmp_path)
     assert 'pip install "seriatim[spark]"' in told["doctor"][1]
 
 
+@pytest.mark.dear
 def test_what_is_missing_is_told_in_one_line_with_the_command_that_installs_it(tmp_path):
     ran = run_without(EXTRA_PACKAGES, ["-c", USE_WHAT_IS_MISSING], tmp_path)
     assert ran.returncode == 0, ran.stderr

@@ -6,6 +6,8 @@ import ast
 import sys
 from pathlib import Path
 
+import pytest
+
 SOURCE = Path(__file__).parents[2] / "src" / "seriatim"
 
 #: From the bottom up; those of one line don't know each other.
@@ -67,6 +69,7 @@ def against_the_layers(path: Path) -> list[str]:
     return found
 
 
+@pytest.mark.dear
 def test_imports_point_down_only():
     assert MODULES
     assert [told for path in MODULES for told in against_the_layers(path)] == []

@@ -8,6 +8,8 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 import seriatim
 
 SOURCE = Path(seriatim.__file__).parent
@@ -70,6 +72,7 @@ def told():
     }
 
 
+@pytest.mark.dear
 def test_every_line_is_in_the_reference_with_its_logger_and_its_fields():
     assert len(found()) > 30
     assert told() == found()

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 #: What `make test`, which may run this, would pass on.
-PASSED_ON = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "WORKERS"}
+PASSED_ON = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "SERIATIM_SIZE", "WORKERS"}
 
 
 def made(*words: str) -> str:
@@ -25,11 +25,19 @@ def made(*words: str) -> str:
     ).stdout
 
 
-def test_says_how_long_the_tests_take_and_offers_the_quick_part():
+def test_says_how_long_the_tests_take():
     budget = tomllib.loads((ROOT / "tests" / "budget.toml").read_text(encoding="utf-8"))
-    quick = sum(seconds for folder, seconds in budget.items() if folder not in ("tests/faults", "tests/spark"))
     told = made("test-time", "WORKERS=4")
-    assert "`make quick`" in told
-    assert re.findall(r"up to (\d+)", told) == [f"{sum(budget.values()) / 4 / 60:.0f}", f"{quick / 4 / 60:.0f}"]
+    assert "`make test-all`" in told
+    assert re.findall(r"up to (\d+)", told) == [
+        f"{budget['test'] / 4 / 60:.0f}",
+        f"{sum(budget['all'].values()) / 4 / 60:.0f}",
+    ]
     assert "test-time" in made("-n", "test")
-    assert "test-time" not in made("-n", "test", "ARGS=tests/kernel")
+    assert budget["test"] / 2 < 600
+
+
+def test_what_test_leaves_out_is_the_rest():
+    few, rest = (re.search(r"pytest .*-m \"(.+?)\"", made("-n", name))[1] for name in ("test", "test-rest"))
+    assert (few, rest) == ("not dear or telling", "dear and not telling")
+    assert '-m "' not in made("-n", "test-all")

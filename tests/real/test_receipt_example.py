@@ -54,6 +54,7 @@ def cases(rows: list[tuple[str, int, bool]]) -> dict[str, list[tuple[int, bool]]
     return dict(found)
 
 
+@pytest.mark.dear
 def test_the_second_opinion_agrees_with_the_kernel(log: list[feed.Event]) -> None:
     for window in WINDOWS.values():
         policy = BestEffort(window=window.total_seconds(), late="deliver")

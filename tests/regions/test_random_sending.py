@@ -113,7 +113,7 @@ class _Applications:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("way", ["own", "journal", "transactions"])
-@pytest.mark.parametrize("at", range(20 if soak.full() else 2))
+@pytest.mark.parametrize("at", range(soak.sized(20, 2, 1)))
 def test_what_was_answered_is_handled_once(
     two: Two, monkeypatch: pytest.MonkeyPatch, at: int, way: str, figures: Callable[[str], None]
 ) -> None:
@@ -128,7 +128,7 @@ def test_what_was_answered_is_handled_once(
     answered: dict[str, tuple[str, int]] = {}
     open_: list[sq.Message] = []
     made = refused = 0
-    for _ in range(300 if soak.full() else 50):
+    for _ in range(soak.sized(300, 50, 25)):
         wire.lost = chance.choice((0.0, 0.0, 0.1, 0.3))
         step = chance.random()
         if step < 0.6:

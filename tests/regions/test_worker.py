@@ -21,6 +21,8 @@ from seriatim.runtime.regional.worker import check_queue
 from tests.regions.journal.given import let_pass
 from tests.regions.two import NAME, STATUS, message
 
+pytestmark = pytest.mark.telling
+
 TABLE = "CREATE TABLE handled (place bigint GENERATED ALWAYS AS IDENTITY, session text, number bigint, region text)"
 
 

@@ -253,6 +253,7 @@ def declared(folder: Path, kind: str = "json") -> Path:
     return file
 
 
+@pytest.mark.telling
 @pytest.mark.usefixtures("spark")
 def test_a_pipeline_sets_bad_rows_aside_and_conserves_all(folder: Path) -> None:
     lines: list[Any] = [

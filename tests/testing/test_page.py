@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.command import environment
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "test-your-handlers.md"
 
 
+@pytest.mark.proves("the files of the page about tests pass as they stand")
 def test_its_code_runs(tmp_path, postgresql):
     files = re.findall(r"```python\n# (\w+\.py)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert len(files) == PAGE.read_text(encoding="utf-8").count("```python")

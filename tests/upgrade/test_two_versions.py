@@ -67,6 +67,7 @@ def order(version: int, to: str = "q") -> sq.Message:
     return sq.Message(type="order", body=b"%d" % version, context={"customer": "c", "version": version, "to": to})
 
 
+@pytest.mark.proves("processes of the version before end when the box is migrated under them, and say why")
 def test_processes_of_the_version_before_are_told_to_restart(databases, tmp_path, newer):
     with databases.clone() as dsn:
         sq.MessageBox.migrate(dsn)

@@ -146,6 +146,7 @@ def unavailable(work):
         work()
 
 
+@pytest.mark.dear
 def test_every_verb_of_a_session_whose_backend_was_ended(box):
     assert public(Session) == SESSION.keys()
     define(box)

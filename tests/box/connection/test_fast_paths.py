@@ -187,6 +187,7 @@ def test_each_condition_has_a_case():
     assert {name: list(cases) for name, cases in CASES.items()} == asked
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(
     ("path", "condition"), [(path, condition) for path, cases in CASES.items() for condition in cases]
 )

@@ -67,6 +67,7 @@ def test_a_connection_in_the_applications_way(box, connection, policy):
     assert invariants.broken(box) == []
 
 
+@pytest.mark.dear
 def test_the_applications_connection_is_told_of_by_nobody(box, connection):
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -39,6 +39,7 @@ USES = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("use", USES)
 def test_another_database(box, elsewhere, use):
     with psycopg.connect(elsewhere) as connection:

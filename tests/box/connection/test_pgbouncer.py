@@ -106,6 +106,7 @@ def in_order(found):
     return groups == {f"c{at}": [1, 2, 3, 4, 5] for at in range(20)}
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("mode", ["transactional", "leased"])
 def test_more_threads_than_connections_of_the_server(box, pooled, mode):
     filled(pooled)

@@ -106,6 +106,7 @@ def test_a_cursor_that_was_made_by_hand(queued, statement):
     assert versions(left(queued)) == [1, 2, 3]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("begun", [False, True])
 @pytest.mark.parametrize("how", ["ROLLBACK", "ROLLBACK TO before", "COMMIT", "COMMIT; BEGIN", "prepared"])
 def test_what_an_application_ends_unseen_is_found(queued, how, begun):

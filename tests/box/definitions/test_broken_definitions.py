@@ -84,6 +84,7 @@ def damage(box, place, definition):
     rows(box, "SELECT box.record_change('by hand')")
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("place", PLACES)
 def test_others_go_on_beside_a_row_with_rubbish(box, place):
     *_, name, declared = PLACES[place]

@@ -14,6 +14,8 @@ from seriatim.operations import dead_letters, events, groups, invariants, messag
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
 from tests.box.shop import rows
 
+pytestmark = pytest.mark.telling
+
 SCHEMA = "seriatim"
 BY = {"actor": "ann", "reason": "it is lost"}
 JOB = sq.MessageType("job", {"key": "string", "n": "long"})

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psycopg
 import pyarrow as pa
+import pytest
 
 import seriatim as sq
 from seriatim.box.pipelines.staging import Staging
@@ -258,6 +259,7 @@ with sq.MessageBox.open(dsn, schema=schema) as box:
 """
 
 
+@pytest.mark.proves("place numbers stay without a gap where publishers are killed on their way")
 def test_eight_publishers_two_locations_and_one_key_leave_no_gap(box):
     """Two of them are processes, and are killed on their way."""
     killed = [

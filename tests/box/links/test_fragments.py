@@ -43,6 +43,7 @@ def _bodies(box, queue: str = "orders") -> list:
         return [(message.body, *(one.body for one in message.parts)) for message in tx.receive(queue, limit=10) or ()]
 
 
+@pytest.mark.dear
 def test_a_large_message_comes_whole_and_in_its_order(pair: Pair):
     large = _large(21 * _MIB + 5)
     pair.near.publish([order(0), large, order(2)])

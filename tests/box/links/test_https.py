@@ -313,7 +313,7 @@ def test_frames_that_arent_right_change_nothing_over_https(pair: HttpsPair):
     pair.send(4, customer="c2")
     asked = _asked(pair)
     chance, refused = random.Random(soak.seed()), 0
-    rounds = soak.sized(10_000, 200)
+    rounds = soak.sized(10_000, 200, 50)
     with asked_over_tls(pair.port, pair.near_files) as connection:
         for _ in range(rounds):
             path = chance.choice(("/link/push", "/link/push", "/link/fetch", "/link/trace"))
@@ -326,6 +326,7 @@ def test_frames_that_arent_right_change_nothing_over_https(pair: HttpsPair):
     assert roles.rows(pair.far, "SELECT count(*) FROM box.aside") == [(0,)]
 
 
+@pytest.mark.proves("frames that a killed HTTPS listener took are taken once by the next one")
 def test_what_a_listener_took_before_it_was_killed_is_taken_once(pair: HttpsPair):
     pair.near.transmit()
     words = [sys.executable, "-m", "seriatim", "serve", "--dsn", pair.far.dsn, "--schema", pair.far.schema]

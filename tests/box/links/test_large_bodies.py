@@ -89,6 +89,7 @@ def _order(body: bytes, *parts: sq.Part) -> sq.Message:
     return sq.Message(type="order", body=body, context={"to": "orders", "customer": "c1", "nth": 1}, parts=list(parts))
 
 
+@pytest.mark.dear
 @pytest.mark.soak
 @pytest.mark.parametrize("size", [100 * MIB, 500 * MIB] if full() else [20 * MIB])
 def test_a_large_body_is_held_thrice_at_most_in_backends_and_never_in_the_transmitter(databases, figures, size):
@@ -114,8 +115,9 @@ def test_a_large_body_is_held_thrice_at_most_in_backends_and_never_in_the_transm
         roads.close()
 
 
+@pytest.mark.proves("a process that listens holds few frames of a large body at a time")
 @pytest.mark.soak
-@pytest.mark.skipif(not full(), reason="a process of its own listens, which takes seconds: SERIATIM_SOAK=full")
+@pytest.mark.skipif(not full(), reason="a process of its own listens, which takes seconds: SERIATIM_SIZE=full")
 def test_a_process_that_listens_holds_few_frames(databases, tmp_path, figures):
     with paired_over_https(databases, tmp_path) as pair, _listening(pair) as (address, process):
         pair.near.define(pair.link(url=address, queues=["answers"]))

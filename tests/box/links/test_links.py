@@ -12,6 +12,8 @@ from seriatim.operations import links
 from tests.box import roles
 from tests.box.links.pairs import ORDER, Pair, carried, order, paired
 
+pytestmark = pytest.mark.telling
+
 
 @pytest.fixture
 def pair(databases):

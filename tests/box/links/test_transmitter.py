@@ -133,6 +133,8 @@ done()
 """
 
 
+@pytest.mark.proves("another transmitter sends on, whatever step of a frame the first was killed at")
+@pytest.mark.dear
 @pytest.mark.parametrize("until", ["asked", "pushed", "acknowledged", "fetched", "taken", "told"])
 def test_a_transmitter_that_is_killed_at_any_moment_is_replaced(pair: Pair, until):
     pair.near.transmit()

@@ -95,6 +95,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(("action", "prepare"), CASES, ids=[f"{one}-{two.__name__}" for one, two in CASES])
 def test_a_portion_does_what_each_action_would_do(box, action, prepare):
     define(box)
@@ -279,6 +280,8 @@ print("over", flush=True)
 """
 
 
+@pytest.mark.proves("a bulk operation acts on each group once though the process of one portion is killed")
+@pytest.mark.dear
 def test_each_group_is_acted_on_once_whoever_is_killed(box):
     define(box, sq.Fifo())
     names = [f"g{number:03}" for number in range(60)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections import Counter
 from typing import Any
 
@@ -17,6 +16,7 @@ from seriatim.kernel.states import ALLOWED, Action, GroupState
 from seriatim.operations import dead_letters, groups, invariants, messages, set_aside
 from tests.box.console import BUSINESS, BY, ORDER, TRANSIENT, rows
 from tests.models.transitions import leads
+from tests.soak import full, sized
 
 POLICIES = {
     "standard": sq.Standard(late="suspend", start="first"),
@@ -60,9 +60,10 @@ def laws(box):
     return box
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("queue", POLICIES)
 def test_nothing_is_lost_and_the_order_holds(laws, queue):
-    @settings(max_examples=int(os.environ.get("SERIATIM_EXAMPLES", "0")) or 20, derandomize=True, database=None)
+    @settings(max_examples=sized(500, 20, 4), derandomize=not full(), database=None)
     @given(script=st.lists(_STEPS, min_size=6, max_size=24), ends=st.integers(0, 3))
     def holds(script, ends):
         _Script(laws, queue, f"g{next(_KEYS)}").run(script, closes=ends == 3)

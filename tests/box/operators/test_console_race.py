@@ -18,6 +18,7 @@ _GROUPS, _MESSAGES, _RECEIVERS = 12, 25, 4
 _PATIENCE_S = 120
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("policy", [sq.Standard(), sq.Fifo()], ids=["standard", "fifo"])
 def test_mending_while_others_receive(box, policy):
     define(box, policy)

@@ -121,6 +121,7 @@ def assert_refused(box, action, queue, key, state):
     assert log_of(box, key) == said
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("state", GroupState)
 def test_every_action_in_every_state(queues, state):
     for action in Action:

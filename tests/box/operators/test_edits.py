@@ -454,6 +454,7 @@ PROPERTIES = st.dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.dear
 def test_an_export_that_was_not_edited_changes_nothing_in_the_box(box):
     """Every kind of value, with a declared type and without; bodies that are text and that are not."""
     box.define(

@@ -21,6 +21,7 @@ from seriatim.box.postgres.statements import statement
 from seriatim.box.views.spool_audit import audit
 from seriatim.cli.main import main
 from seriatim.operations import groups, retention
+from tests.soak import sized
 
 REFERENCES = ("entries", "aside", "history", "unrouted", "to_route")
 
@@ -214,7 +215,8 @@ class Steps:
         purge_at(self.box, later(days=days))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.soak
+@settings(max_examples=sized(1_000, 40, 8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(STEP, max_size=25))
 def test_after_any_work_exactly_what_is_referred_to_is_there(box, steps):
     define(box, keep="everything", keep_for="1d")

@@ -268,7 +268,7 @@ def check_box(box, number):
 def test_extreme_values(box, role, figures):
     calls, functions = Calls(box, role), functions_of(box, role)
     assert len(functions) > 40 if ROLES[role] else not functions
-    each, done = sized(400, 4), 0
+    each, done = sized(400, 4, 1), 0
     with psycopg.connect(dsn_of(box, role), autocommit=True, options=TIMEOUT) as connection:
         for turn in range(each):
             for function in functions:

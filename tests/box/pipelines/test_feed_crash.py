@@ -18,7 +18,7 @@ from seriatim.box.server.embedded import EmbeddedServer
 from seriatim.operations import invariants, queues
 from tests.box.pauses import short_pauses  # noqa: F401 -- a fixture
 
-pytestmark = pytest.mark.usefixtures("short_pauses")
+pytestmark = [pytest.mark.usefixtures("short_pauses"), pytest.mark.dear]
 
 
 @pytest.fixture
@@ -79,6 +79,7 @@ def customers(box):
     return [customer for (customer,) in again(asked)]
 
 
+@pytest.mark.proves("a part that was staged before PostgreSQL crashed isn't taken for a later one")
 def test_a_part_that_was_staged_before_a_crash_is_no_other_one(crash):
     box, killed = crash
     before = staged(box, "query", "a")
@@ -94,6 +95,7 @@ def test_a_part_that_was_staged_before_a_crash_is_no_other_one(crash):
     assert again(partial(invariants.broken, box)) == []
 
 
+@pytest.mark.proves("a run whose lock a crash of PostgreSQL took notices that another run has begun")
 def test_a_run_sees_that_it_is_not_the_only_one_any_more(crash, monkeypatch):
     monkeypatch.setattr(feed, "_PATIENCE_S", 0.5)  # for which it waits for the other one to end
     box, killed = crash

@@ -18,6 +18,8 @@ from tests.box.given_up import given_up
 from tests.box.shop import define, rows
 from tests.box.shop import publish as publish_versions
 
+pytestmark = pytest.mark.telling
+
 
 def stored(box, columns="message_id, location, number"):
     with box.session() as tx:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import seriatim as sq
+from tests.soak import sized
 
 POLICIES = {
     "standard": sq.Standard(),
@@ -102,9 +103,11 @@ class Queue:
             pass
 
 
+@pytest.mark.soak
+@pytest.mark.dear
 @pytest.mark.parametrize("name", [name for name in POLICIES if name != "best effort"])
 @given(steps=STEPS, last=st.sampled_from([1, 2, 50]))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=sized(500, 25, 5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_order_and_ordinals_are_those_of_the_kernel(box, name, steps, last):
     queue = Queue(box, name)
     for step in steps:
@@ -116,8 +119,9 @@ def test_order_and_ordinals_are_those_of_the_kernel(box, name, steps, last):
     assert queue.left == queue.wanted
 
 
+@pytest.mark.soak
 @given(steps=STEPS, last=st.sampled_from([1, 2, 50]))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=sized(500, 25, 5), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_rounds_leave_once_by_their_ordinals(box, steps, last):
     """Which round a message gets into depends on who looks when: so only what holds of any rounds."""
     queue = Queue(box, "best effort")

@@ -35,6 +35,8 @@ from tests.box.embedding import (
 )
 from tests.command import command, environment
 
+pytestmark = pytest.mark.dear
+
 DEADLINE_S = 30.0
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -75,6 +77,10 @@ def taken(folder: Path) -> list[tuple[int, int]]:
         return tx.connection.execute("SELECT number, count FROM seriatim.tickets ORDER BY number").fetchall()
 
 
+@pytest.mark.proves(
+    "a killed user keeps the embedded PostgreSQL from stopping with its last user no longer than the others do"
+)
+@pytest.mark.telling
 @linux
 def test_the_last_of_three_processes_stops_it_though_one_was_killed(empty, user):
     users = [user(empty) for _ in range(3)]
@@ -87,6 +93,7 @@ def test_the_last_of_three_processes_stops_it_though_one_was_killed(empty, user)
     assert taken(empty) == [(1, 10), (11, 10), (21, 10)]
 
 
+@pytest.mark.proves("the embedded PostgreSQL stops though none of its users could say goodbye")
 @linux
 def test_it_stops_when_all_its_users_were_killed(folder, user):
     users = [user(folder).ready() for _ in range(2)]
@@ -96,6 +103,7 @@ def test_it_stops_when_all_its_users_were_killed(folder, user):
     assert taken(folder) == [(1, 10), (11, 10)]
 
 
+@pytest.mark.proves("a start of the embedded PostgreSQL that was killed halfway leaves no server behind")
 @linux
 def test_it_stops_with_a_user_that_was_killed_while_starting_it(empty, user):
     one = user(empty)
@@ -105,6 +113,8 @@ def test_it_stops_with_a_user_that_was_killed_while_starting_it(empty, user):
     assert taken(empty) in ([], [(1, 10)])
 
 
+@pytest.mark.proves("the server ends with its supervisor, and the next user starts both")
+@pytest.mark.telling
 @linux
 def test_a_killed_supervisor_takes_the_server_along_and_the_next_user_starts_it(folder, user):
     one = user(folder).ready()
@@ -114,6 +124,7 @@ def test_a_killed_supervisor_takes_the_server_along_and_the_next_user_starts_it(
     assert one.end() == 0
 
 
+@pytest.mark.proves("an open box starts the server again, or finds that another process has")
 @linux
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.parametrize("first", ["the open box", "another process"])
@@ -132,6 +143,7 @@ def test_an_open_box_finds_the_server_again_whose_supervisor_was_killed(folder, 
         assert found == ["before", "after"]
 
 
+@pytest.mark.proves("a worker that has connections of its own starts the server again")
 @linux
 def test_a_worker_goes_on_after_the_supervisor_was_killed(folder):
     """Its connections are its own, by the DSN; nobody uses the box that it was given."""
@@ -173,6 +185,7 @@ def handle(message, tx):
 """
 
 
+@pytest.mark.proves("the processes of `seriatim work` start the server again")
 @linux
 def test_worker_processes_go_on_after_the_supervisor_was_killed(folder):
     (folder / "killing.py").write_text(_KILLING)
@@ -216,6 +229,7 @@ def received(box):
         return [one.message_id for one in tx.receive("orders", limit=2)]
 
 
+@pytest.mark.proves("the supervisor starts a killed server again while it has users")
 @linux
 def test_a_killed_server_comes_back_for_its_users(folder):
     with sq.MessageBox.open() as box:
@@ -231,6 +245,7 @@ def test_a_killed_server_comes_back_for_its_users(folder):
             assert tx.dispense("crm").first == 11
 
 
+@pytest.mark.proves("the supervisor doesn't give up on a server that is killed again and again")
 @linux
 def test_a_server_that_is_killed_as_soon_as_it_answers_comes_back_each_time(folder):
     with sq.MessageBox.open() as box:
@@ -242,6 +257,7 @@ def test_a_server_that_is_killed_as_soon_as_it_answers_comes_back_each_time(fold
             assert other.dsn == box.dsn
 
 
+@pytest.mark.proves("an answer of the embedded PostgreSQL is on disk though all its processes are killed at once")
 @linux
 def test_what_was_answered_is_there_after_all_of_the_server_was_killed(folder):
     """`box.publish` commits before it is on disk, and answers after."""
@@ -393,6 +409,7 @@ def test_root_copies_programs_that_another_user_cannot_reach(tmp_path):
     assert home.stat().st_mode & 0o777 == 0o700
 
 
+@pytest.mark.proves("the embedded PostgreSQL runs for a user who is not root")
 @linux
 @pytest.mark.skipif(not is_root(), reason="the other tests run without root already")
 def test_without_root(empty, user):

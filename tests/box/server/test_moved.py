@@ -18,6 +18,8 @@ from seriatim.cli.main import main
 from seriatim.operations import doctor, identity
 from tests.box.embedding import data_of, has_gone, put_box
 
+pytestmark = pytest.mark.dear
+
 BY = {"actor": "ann", "reason": "ticket 4711"}
 _FOLDER = ".seriatim/postgres"
 
@@ -116,6 +118,7 @@ def test_the_original_may_be_enabled_where_it_is(folder, monkeypatch):
     assert who() == (original[0], 2)
 
 
+@pytest.mark.telling
 def test_a_moved_folder_is_the_same_box_and_its_new_path_is_remembered(folder, monkeypatch):
     original = who()
     assert has_gone(folder)

@@ -222,6 +222,7 @@ def test_a_file_that_is_none_of_ours_is_not_opened(folder, kind):
     assert refused("is no plain file").where == str(private.path / "users.lock")
 
 
+@pytest.mark.dear
 def test_what_files_name_is_neither_removed_nor_connected_to(folder):
     """Notes that somebody else has prepared, with the socket of another server."""
     ours = folder / ".seriatim/postgres"
@@ -274,6 +275,7 @@ except psycopg.OperationalError as error:
 # --- Data
 
 
+@pytest.mark.dear
 def test_data_that_were_copied_are_asked_about_once(made, folder):
     postgres = copied(made, folder)
     before = sorted(postgres.iterdir())
@@ -312,6 +314,7 @@ def test_there_is_nothing_to_trust(folder):
     assert "no data" in called("box", "trust", code=2).stderr
 
 
+@pytest.mark.dear
 def test_a_terminal_is_asked(made, folder):
     copied(made, folder)
     for answer, code in (("n", 3), ("y", 0)):
@@ -420,6 +423,7 @@ def owners_of(paths):
     return owners
 
 
+@pytest.mark.dear
 @as_root
 def test_the_server_of_root_is_a_user_that_nothing_else_is(folder, monkeypatch):
     (folder / "other").mkdir()

@@ -52,6 +52,7 @@ def test_a_queue(case: Case, engine: InBox) -> None:
     check(case, engine.run(case))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("case", BOXED, ids=lambda case: case.name)
 def test_a_queue_in_parts(case: Case, in_parts: InBox) -> None:
     # What a turn takes in is a batch: a conflict of a part is told, too.

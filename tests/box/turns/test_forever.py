@@ -63,7 +63,16 @@ def is_back(box):
     return True
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGQUIT, signal.SIGKILL], ids=lambda one: one.name)
+@pytest.mark.proves("a receiver that waits for ever gets its message after the server came back")
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(signal.SIGINT, marks=pytest.mark.dear),
+        pytest.param(signal.SIGQUIT, marks=pytest.mark.dear),
+        signal.SIGKILL,
+    ],
+    ids=lambda one: one.name,
+)
 def test_it_outlives_restarts_of_the_server(tmp_path, end):
     folder = tmp_path / "server"
     server = EmbeddedServer(folder)
@@ -121,6 +130,7 @@ def test_closing_the_box_ends_it(box, receiver):
         assert list(results.queue)[-1] is None
 
 
+@pytest.mark.proves("a signal ends a receiver that waits for ever")
 def test_a_signal_ends_it(box):
     """The handler of a signal stops the box; without one Python ends the wait by its exception."""
     for handler, error in ((lambda *_: box.stop_receiving(), None), (signal.default_int_handler, KeyboardInterrupt)):

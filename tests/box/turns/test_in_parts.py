@@ -356,7 +356,8 @@ def said(case, result):
 def test_what_becomes_of_messages_is_the_same_as_in_memory(postgresql, monkeypatch):
     chance = random.Random(soak.seed())
     cases = [
-        chance_case(chance, f"{nth} {policy.name}", policy) for nth, policy in enumerate(POLICIES * soak.sized(40, 3))
+        chance_case(chance, f"{nth} {policy.name}", policy)
+        for nth, policy in enumerate(POLICIES * soak.sized(40, 3, 1))
     ]
     with sq.MessageBox.open(postgresql, schema="in_parts") as box:
         engine = InBox(box, cases, 2, straight=False)

@@ -145,6 +145,7 @@ def until(query, owner):
         assert time.monotonic() < deadline
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("read_by_number", TRAPS)
 @pytest.mark.parametrize(("publish", "limit"), [(publish_together, 3), (publish_alone, 1), (publish_by_sql, 2)])
 @pytest.mark.parametrize("kind", QUEUES)

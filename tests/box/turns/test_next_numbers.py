@@ -18,9 +18,10 @@ from seriatim.box.turns.next_numbers import judged_at_once
 from seriatim.box.turns.turn_reading import turn_of
 from seriatim.kernel.state import NOTHING, Flag
 from seriatim.kernel.time import NEVER
+from tests.soak import sized
 
 NOW = 10_000
-prove = settings(max_examples=500, derandomize=True, deadline=None, database=None)
+prove = settings(max_examples=sized(10_000, 500, 100), derandomize=True, deadline=None, database=None)
 mostly = st.integers(0, 9).map(bool)  # nine times of ten
 
 policies = st.builds(
@@ -101,6 +102,7 @@ def rows(draw, queue):
     )
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("is_gate", [False, True])
 def test_its_result_is_that_of_the_turn_with_columns(is_gate):
     found = []

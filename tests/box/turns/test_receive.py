@@ -14,6 +14,8 @@ from seriatim.box.turns import waiting
 from seriatim.operations import invariants, subscriptions
 from tests.databases import box_with
 
+pytestmark = pytest.mark.telling
+
 PATIENCE_S = 60
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "level": "long"})

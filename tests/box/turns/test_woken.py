@@ -118,6 +118,8 @@ for one in threads:
 """
 
 
+@pytest.mark.proves("a waiting receiver is woken though the one before it in line was killed")
+@pytest.mark.dear
 @pytest.mark.parametrize("through_sql", [False, True], ids=["published", "through SQL"])
 def test_who_waits_is_called_though_others_were_killed_that_waited_before(box, monkeypatch, through_sql):
     monkeypatch.setattr(waiting, "_LOOK_S", 3600.0)  # what nobody is called for is not found
@@ -159,6 +161,7 @@ with sq.MessageBox.open(sys.argv[1], schema=sys.argv[2]) as box:
 """
 
 
+@pytest.mark.proves("the receivers that are left get every message while others are killed waiting")
 def test_processes_that_wait_are_killed_and_the_others_get_all(box):
     define(box)
     starts = [sys.executable, "-c", WAITING_WORKER, box.dsn, box.schema]

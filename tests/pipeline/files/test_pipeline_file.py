@@ -363,6 +363,7 @@ def test_a_destination_may_drop_what_it_gets():
     assert faults(loose.replace("deliver: drop", "deliver: dropped"))[0].endswith("route[0].resequence is missing")
 
 
+@pytest.mark.dear
 def test_ports_of_many_destinations_are_compared():
     entry = "  - {to: d%d, resequence: {policy: fifo, group: key}, deliver: {format: json, path: out/d%d}}\n"
     head = SMALL.partition("route:")[0]
@@ -398,6 +399,7 @@ def test_what_is_no_pipeline_file_at_all(content, told):
     assert fault(content).lstrip().startswith(told)
 
 
+@pytest.mark.dear
 def test_aliases_that_blow_up_are_refused():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]

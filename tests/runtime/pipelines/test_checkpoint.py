@@ -179,6 +179,7 @@ def test_one_run_at_a_time(tmp_path):
         assert (tmp_path / "lock").read_text() == f"{os.getpid()}\n"
 
 
+@pytest.mark.proves("the lock of a checkpoint goes with the process that had it")
 def test_a_killed_run_leaves_no_lock_behind(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

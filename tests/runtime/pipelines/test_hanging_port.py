@@ -140,6 +140,7 @@ def test_a_run_that_is_to_end_at_once_does_not_wait_for_it(tmp_path, hang, stop)
     assert delivered(tmp_path / "archive", "parquet") == [1, 2, 3, 4]
 
 
+@pytest.mark.proves("a port that hangs delays no other one when the query is begun again")
 def test_the_others_go_on_when_the_query_is_begun_again(tmp_path, hang, stop, monkeypatch):
     monkeypatch.setattr(attempts, "WAITS_S", (0.0,))
     (tmp_path / "steps_that_end_a_worker_once.py").write_text(STEPS)

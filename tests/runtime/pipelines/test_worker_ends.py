@@ -60,6 +60,7 @@ def put(folder, name, hows):
     os.utime(file, (1_700_000_000 + name, 1_700_000_000 + name))
 
 
+@pytest.mark.proves("messages at which the user's code ends its Python worker are set aside by a pipeline")
 def test_they_are_set_aside_and_the_others_go_on(tmp_path, monkeypatch):
     (tmp_path / "in").mkdir()
     (tmp_path / "steps_that_end_workers.py").write_text(STEPS)

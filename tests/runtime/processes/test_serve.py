@@ -82,6 +82,7 @@ def is_running(box, slots=3):
         return slots - free.fill(queue_id, slots)
 
 
+@pytest.mark.dear
 def test_readers_come_with_work_and_go_without_it(box, activated, monkeypatch):
     monkeypatch.setattr(reader_count, "IDLE_S", 1.0)
     activated("hold", maximum=2)
@@ -109,6 +110,7 @@ def test_two_that_serve_have_no_more_readers_together(box, activated):
     assert not is_running(box)
 
 
+@pytest.mark.dear
 def test_what_is_defined_and_turned_on_or_off_meanwhile_is_obeyed(box, activated):
     activated("note", minimum=1)
     with serving(box):
@@ -170,6 +172,7 @@ def test_the_command_ends_after_the_turns_in_hand(box, activated):
     assert is_running(box) == 0
 
 
+@pytest.mark.dear
 def test_places_are_kept_until_the_turns_in_hand_are_done(box, activated):
     """PostgreSQL ends the connection that has them if nothing is asked over it for ten seconds."""
     activated("hold", maximum=1)
@@ -193,6 +196,7 @@ def test_places_are_kept_until_the_turns_in_hand_are_done(box, activated):
     assert is_running(box) == 0
 
 
+@pytest.mark.proves("another process takes over the readers of one that was killed")
 def test_another_takes_over_when_one_that_serves_is_killed(box, activated):
     activated("note", minimum=1)
     words = command("serve", "--dsn", box.dsn, "--schema", box.schema)
@@ -215,6 +219,7 @@ def test_a_port_is_served(box, activated, tmp_path):
     assert [path.name for path in sorted((tmp_path / "c1").iterdir())] == [f"000000-{n:019d}" for n in (1, 2)]
 
 
+@pytest.mark.dear
 def test_readers_obey_what_is_set_and_what_the_activation_says_of_their_limits(box, activated, monkeypatch):
     monkeypatch.setattr(reader_count, "IDLE_S", 1.0)
     activated("hold", minimum=1, maximum=1, run_length=3, rate=400)

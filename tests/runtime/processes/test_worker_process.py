@@ -7,6 +7,8 @@ import sys
 from dataclasses import asdict
 from uuid import uuid4
 
+import pytest
+
 import seriatim as sq
 from seriatim.runtime.processes.worker_process import Orders
 from seriatim.runtime.workers.scoreboard import Scoreboard
@@ -30,6 +32,7 @@ os._exit(worker_process.main())
 """
 
 
+@pytest.mark.proves("a worker process that is told to end while it opens the box ends")
 def test_told_to_end_while_it_opens_the_box_it_ends(box):
     box.define(sq.Queue("q", policy=sq.Unordered()))
     scoreboard = Scoreboard.make(100)

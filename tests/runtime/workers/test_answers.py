@@ -232,6 +232,7 @@ def refused(how, message):
     return note(message, message_id="refused")
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("errors", ["suspend", "continue"])
 @pytest.mark.parametrize("bad", [1, 2, 3])
 @pytest.mark.parametrize("how", list(HOW))
@@ -308,6 +309,7 @@ def goes_on(box, message, tx):
             tx.publish(note(message, f"{message.sequence} published"))
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("then", ["passes over it", "lets it pass", "fails otherwise"])
 @pytest.mark.parametrize("does", [uses, publishes, goes_on])
 @pytest.mark.parametrize("has_used", [False, True])
@@ -351,6 +353,7 @@ FAILS = {
 }
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize("has_used", [False, True])
 @pytest.mark.parametrize("bad", [1, 2, 3])
 @pytest.mark.parametrize("how", list(FAILS))

@@ -34,6 +34,7 @@ def is_postponed(box):
     return rows(box, "SELECT FROM {schema}.entries WHERE postponed IS NOT NULL")
 
 
+@pytest.mark.dear
 @in_each_mode
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("shape", SHAPES)

@@ -145,6 +145,7 @@ SPOILED = [
 ]
 
 
+@pytest.mark.dear
 @pytest.mark.parametrize(("spoil", "error_class", "told"), SPOILED)
 @pytest.mark.parametrize("then", ["writes", "does nothing", "fails", "swallows"])
 @pytest.mark.parametrize("bad", [1, 2])

@@ -15,6 +15,8 @@ from seriatim.runtime.workers import turn, worker_threads
 from seriatim.runtime.workers import worker as worker_module
 from tests.box.shop import define, left, publish, rows, see, seen
 
+pytestmark = pytest.mark.telling
+
 DEADLINE_S = 120.0
 
 

@@ -154,6 +154,7 @@ def test_a_pipeline_is_routed_by_the_subscriptions_of_the_box(spark, queues, tmp
     assert [one.context["version"] for one in drain(queues, "new")["b"]] == [2]
 
 
+@pytest.mark.telling
 def test_a_pipeline_begins_with_a_queue(spark, queues, tmp_path):
     declared = pipeline(FROM_QUEUE, queues, tmp_path)
     sent = {}

@@ -104,6 +104,7 @@ def count(box, table):
         return tx.connection.execute(f"SELECT count(*) FROM {box.schema}.{table}").fetchone()[0]
 
 
+@pytest.mark.telling
 @pytest.mark.parametrize("named", [True, False])
 def test_a_batch_that_comes_again_is_nothing(spark, queue, tmp_path, named):
     source, folder = tmp_path / "in", tmp_path / "checkpoint"

@@ -62,6 +62,7 @@ def of(batches):
     return found
 
 
+@pytest.mark.telling
 def test_a_queue_is_read_in_order_and_once(spark, queue, tmp_path):
     publish(queue, order("a", 2), order("b", 1), order("a", 1), order("a", 4), order("c", 2))
     frame = stream(spark, queue)

@@ -168,6 +168,7 @@ def apply(messages):
 """
 
 
+@pytest.mark.telling
 def test_order_behind_it_holes_are_closed_and_outputs_stay_together(spark: SparkSession, tmp_path: Path) -> None:
     stream = stream_of(spark, tmp_path / "in", SCHEMA)
     rows = [(customer, version, version != 7) for customer in "ab" for version in range(12, 0, -1)]

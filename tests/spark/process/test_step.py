@@ -356,6 +356,7 @@ def untraced(table):
     return [row | {"_invalid": row["_invalid"] and row["_invalid"].partition("\n")[0]} for row in table.to_pylist()]
 
 
+@pytest.mark.proves("a step finds the message at which its process ends, and remembers it")
 def test_a_message_that_ends_its_process_is_set_aside_and_stays_so(tmp_path):
     table = table_of([f"m{n:02d}" for n in range(20)])
     calling = Calling(str(tmp_path), batch=4, apart=True).of(NAME.name, None)
@@ -398,12 +399,14 @@ def test_of_two_messages_of_one_id_and_place_the_one_that_ends_its_process(tmp_p
         ]
 
 
+@pytest.mark.proves("a step that is to fail names the message at which its process ends")
 def test_a_step_that_fails_names_the_message_that_ends_its_process(tmp_path):
     calling = Calling(str(tmp_path), batch=0, apart=True).of(NAME.name, None)
     with pytest.raises(UsageError, match=r"failed at message m05: it ended its process: signal 9 \(SIGKILL\)"):
         run_step(table_of(["m04", "m05", "m06"]), step_of(on_error="fail"), kill, calling)
 
 
+@pytest.mark.proves("an end of a step's process that doesn't come again blames no message")
 def test_what_ends_a_process_once_is_no_fault_of_a_message(tmp_path):
     def apply(messages):
         if not (tmp_path / "once").exists():

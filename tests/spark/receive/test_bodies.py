@@ -31,7 +31,7 @@ from seriatim.spark.receive.xml_elements import XmlElements
 WRITTEN = dt.datetime(2024, 5, 1, tzinfo=dt.UTC)
 
 CODE = """
-import datetime, decimal, os, signal
+import datetime, decimal
 import numpy
 def read(body):
     kind, *fields = body.decode().split("|")
@@ -62,6 +62,10 @@ def parts(body):
         return (bytes([65 + n]) if n < 2 else 1 / 0 for n in range(3))
     return body.split(b"+")
 not_a_function = 7
+"""
+#: Code at which a process ends.
+ENDING = """
+import os, signal
 def short(body):
     if b"kill" in body:
         os.kill(os.getpid(), signal.SIGSEGV)
@@ -81,6 +85,14 @@ def code(tmp_path_factory):
     folder = tmp_path_factory.mktemp("code")
     (folder / "receive_bodies_code.py").write_text(CODE)
     return lambda name: Function(f"receive_bodies_code:{name}", (str(folder),))
+
+
+@pytest.fixture(scope="module")
+def ending(tmp_path_factory):
+    """A module likewise, whose functions end their process."""
+    folder = tmp_path_factory.mktemp("ending")
+    (folder / "receive_bodies_ending.py").write_text(ENDING)
+    return lambda name: Function(f"receive_bodies_ending:{name}", (str(folder),))
 
 
 def read(reading, *files):
@@ -508,18 +520,19 @@ def test_a_splitter_says_what_it_cannot_read():
 
 
 A = (Promotion("a", "a"),)
-ENDS = "receive_bodies_code:short: it ended its process: signal 11 (SIGSEGV)"
+ENDS = "receive_bodies_ending:short: it ended its process: signal 11 (SIGSEGV)"
 
 
+@pytest.mark.proves("a body at which the user's function ends its process is invalid, and the others are read")
 @pytest.mark.parametrize(
-    ("rows", "header"), [(lambda code: Documents(Returned(code("short"), A)), []),
-                         (lambda code: CsvRows(Returned(code("short"), A)), [b"kill the header"])],
+    ("rows", "header"), [(lambda ending: Documents(Returned(ending("short"), A)), []),
+                         (lambda ending: CsvRows(Returned(ending("short"), A)), [b"kill the header"])],
     ids=["lines", "csv"],
 )  # fmt: skip
-def test_a_body_at_which_a_function_ends_its_process(code, rows, header, tmp_path):
+def test_a_body_at_which_a_function_ends_its_process(ending, rows, header, tmp_path):
     """A header is none of the function's business."""
-    calling = Calling(str(tmp_path), batch=3, apart=True).of("receive_bodies_code:short", "crm")
-    reading = Reading("crm", A, rows(code), calling=calling)
+    calling = Calling(str(tmp_path), batch=3, apart=True).of("receive_bodies_ending:short", "crm")
+    reading = Reading("crm", A, rows(ending), calling=calling)
     files = (
         ("a", [b"", *header, b"kill", b"1", b"ERR", b"2", b"kill 2", b"kill 3", b"3"]),
         ("b", [*header, b"kill", b"4"]),
@@ -534,24 +547,25 @@ def test_a_body_at_which_a_function_ends_its_process(code, rows, header, tmp_pat
 
     told = found(reading, files)
     assert told == {
-        "crm/a kill": ENDS, "crm/a 1": "1", "crm/a ERR": "receive_bodies_code:short: ValueError: no", "crm/a 2": "2",
+        "crm/a kill": ENDS, "crm/a 1": "1", "crm/a ERR": "receive_bodies_ending:short: ValueError: no", "crm/a 2": "2",
         "crm/a kill 2": ENDS, "crm/a kill 3": ENDS, "crm/a 3": "3", "crm/b kill": ENDS, "crm/b 4": "4",
     }  # fmt: skip
     # Once more, as the batch may run in a worker that has had no trouble.
     assert found(replace(reading, calling=replace(calling, apart=False)), files) == told
 
 
-def test_a_body_at_which_a_function_that_splits_ends_its_process(code, tmp_path):
+@pytest.mark.proves("a body at which the function that splits ends its process is invalid as a whole")
+def test_a_body_at_which_a_function_that_splits_ends_its_process(ending, tmp_path):
     calling = Calling(str(tmp_path), batch=3, apart=True).of(
-        "receive_bodies_code:cut or receive_bodies_code:short", "crm"
+        "receive_bodies_ending:cut or receive_bodies_ending:short", "crm"
     )
-    reading = Reading("crm", A, Documents(Returned(code("short"), A)), ReturnedParts(code("cut")), calling=calling)
+    reading = Reading("crm", A, Documents(Returned(ending("short"), A)), ReturnedParts(ending("cut")), calling=calling)
     rows = read(reading, ("a", [b"1+2", b"exit+3", b"4+kill", b"5"]))
     assert [row["message_id"] for row in rows] == ["crm/a:1.1", "crm/a:1.2", "crm/a:2", "crm/a:3", "crm/a:4.1"]
     assert [row["_invalid"] for row in rows] == [
         None,
         None,
-        "a:2: receive_bodies_code:cut or receive_bodies_code:short: it ended its process: exit code 0",
-        "a:3: receive_bodies_code:cut or receive_bodies_code:short: it ended its process: signal 11 (SIGSEGV)",
+        "a:2: receive_bodies_ending:cut or receive_bodies_ending:short: it ended its process: exit code 0",
+        "a:3: receive_bodies_ending:cut or receive_bodies_ending:short: it ended its process: signal 11 (SIGSEGV)",
         None,
     ]

@@ -246,6 +246,7 @@ def test_a_row_without_a_body_column_is_a_body_as_json(spark, inbox, tmp_path):
     assert json.loads(bytes(found[0]["body"])) == {"topic": "t", "offset": 9, "key": "k1", "value": '{"n": 1}'}
 
 
+@pytest.mark.telling
 def test_other_sources_as_streams(spark, inbox, tmp_path):
     orc.write_table(EVENTS.slice(0, 3), inbox / "a.orc")
     (found,) = streamed(spark, tmp_path, events(inbox))

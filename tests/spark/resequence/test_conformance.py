@@ -11,6 +11,8 @@ from tests.conformance import on_spark
 from tests.conformance.case import Case, Result, check
 from tests.conformance.cases import CASES
 
+pytestmark = pytest.mark.telling
+
 STREAMED = [case for case in CASES if on_spark.cannot_run(case) is None]
 #: Rounds without a window are judged once a call, and a frame is one call: their steps would lose their meaning.
 STATIC = [case for case in STREAMED if not case.per_call]

@@ -68,6 +68,7 @@ def put(folder: Path, number: int, rows: list[tuple[str, int]]) -> None:
     hidden.rename(folder / f"{number}.json")
 
 
+@pytest.mark.telling
 def test_a_region_that_was_away_brings_copies_across_restarts(spark: SparkSession, tmp_path: Path) -> None:
     found: list[Any] = []
 

@@ -130,6 +130,7 @@ def test_every_type_survives_being_held_in_a_query(spark: SparkSession, tmp_path
     assert run_until(ordered, tmp_path / "checkpoint", 5, as_text) == as_text(every)
 
 
+@pytest.mark.telling
 def test_a_query_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
     source = stream_of(spark, tmp_path / "in", "g string, n long, v string")
 

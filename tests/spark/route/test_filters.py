@@ -73,7 +73,7 @@ def test_every_case_is_the_same_in_spark(spark: SparkSession) -> None:
 
 # Not shrunk: every attempt would be a Spark job.
 @pytest.mark.soak
-@settings(max_examples=sized(60, 4), deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
+@settings(max_examples=sized(60, 4, 1), deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(data=st.data())
 def test_spark_and_the_kernel_agree(spark: SparkSession, data: st.DataObject) -> None:
     types = data.draw(schemas())

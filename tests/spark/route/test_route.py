@@ -161,6 +161,7 @@ def test_ten_thousand_subscriptions_find_what_the_kernel_finds_one_by_one(spark:
     assert routed(frame(spark, columns), subscriptions) == expected(columns, subscriptions)
 
 
+@pytest.mark.telling
 def test_a_stream_is_routed_without_state(spark: SparkSession, tmp_path: Path) -> None:
     columns = orders(50)
     df = frame(spark, columns)

@@ -71,6 +71,7 @@ print("in order")
 """
 
 
+@pytest.mark.proves("the operator runs in a user's session, Connect or classic, with a foreign Python in PATH")
 @pytest.mark.spark
 @pytest.mark.parametrize("master", ["connect", "classic"])
 def test_a_user_s_own_session(master: str, tmp_path: Path) -> None:

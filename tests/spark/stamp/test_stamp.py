@@ -207,6 +207,7 @@ def lines(first: int, count: int) -> list[dict[str, Any]]:
     return [{"place": place, "n": n} for n in reversed(range(first, first + count)) for place in ("a", "b")]
 
 
+@pytest.mark.telling
 def test_a_batch_that_runs_again_gives_the_same_tickets(spark: SparkSession, tmp_path: Path) -> None:
     source = stream_of(spark, tmp_path / "in", "place string, n long")
     stamped = stamp(source, F.col("place"), "n", last_number=7, buckets=2)
