@@ -149,6 +149,7 @@ def test_what_is_not_released_is_set_aside_with_its_reason(spark, tmp_path):
     assert delivered[0].counts == {("orders", "released"): 1, ("orders", "invalid"): 1, ("orders", "late"): 1}
 
 
+@pytest.mark.telling
 def test_destinations_of_several_formats_in_one_batch(spark, tmp_path):
     by_time = Queue("latest", BestEffort(by="time"), "customer", "at")
     loose = Queue("loose", Unordered())
@@ -236,6 +237,7 @@ def test_a_batch_that_brings_nothing_writes_nothing(spark, tmp_path):
     assert delivered[0].counts == {}
 
 
+@pytest.mark.telling
 def test_a_replayed_batch_takes_its_own_place(spark, tmp_path):
     deliver, _ = sink(tmp_path, destination(tmp_path))
     deliver(frame(spark, [row(1)]), 0)
