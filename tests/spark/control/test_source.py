@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from pyspark.sql.types import StructType
 from seriatim.errors import CheckpointMismatch
 from seriatim.kernel.time import FOREVER
 from seriatim.spark.control.due import Due, buckets_of
-from seriatim.spark.control.log import FINISH, WAKE, ControlLog
+from seriatim.spark.control.log import FINISH, WAKE, ControlLog, hash_of
 from seriatim.spark.control.source import TICK, ControlFormat, Controlled
 from seriatim.spark.state.buckets import bucket_ids
 
@@ -124,6 +125,11 @@ def test_entries_get_numbers_one_after_another(tmp_path: Path) -> None:
     assert sorted(file.name for file in (tmp_path / "control").iterdir()) == [f"{n:010d}" for n in (1, 2, 3)]
 
 
+def headed(line: str) -> str:
+    """The first file of a log with one entry."""
+    return json.dumps({"of": "", "file": 1, "entries": 1, "hash": hash_of([line])}) + f"\n{line}\n"
+
+
 @pytest.mark.parametrize(
     ("content", "what"),
     [
@@ -131,7 +137,7 @@ def test_entries_get_numbers_one_after_another(tmp_path: Path) -> None:
         ('{"kind": "finish"', "damaged"),
         ('["finish"]\n', "damaged"),
         ('{"id": 1}\n', "damaged"),
-        ('{"kind": "of tomorrow"}\n', "of the kind 'of tomorrow', which this version of seriatim doesn't know"),
+        (headed('{"kind": "of tomorrow"}'), "of the kind 'of tomorrow', which this version of seriatim doesn't know"),
     ],
     ids=["missing", "cut", "not an object", "without a kind", "unknown kind"],
 )

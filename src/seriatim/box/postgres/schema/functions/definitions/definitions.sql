@@ -24,7 +24,7 @@ BEGIN
         SELECT
             'queue', queue_id, queue, CASE
                 WHEN owns OR queue_id = ANY (receives) THEN definition
-                WHEN jsonb_typeof(definition) = 'object' THEN definition - 'activation'
+                WHEN jsonb_typeof(definition) = 'object' THEN definition || '{"activation": null}'
                 ELSE 'null'
             END::text,
             CASE WHEN enabled THEN 'on' ELSE 'off' END, owner, incarnation, NULL, NULL, NULL
