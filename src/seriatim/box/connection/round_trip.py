@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeGuard
 
@@ -99,6 +99,8 @@ class OwnConnection(PreparingConnection):
         self.settled: tuple[Any, float] | None = None
         self.reads_only = False
         self.is_interrupted = False
+        #: Held while the server is told to cancel.
+        self.interrupting: AbstractContextManager[Any] = nullcontext()
         self.in_hand: InHand | None = None
         self.refused = 0
         self.turn_limit_ms: int | None = None
@@ -188,6 +190,12 @@ class OwnConnection(PreparingConnection):
             self.in_hand.happens(Event.ENDED)
         return answer
 
+    def _tidy_up(self) -> None:
+        """Let what ends a cancelled call be sent, when the server has been told to cancel what was under way: that is for nothing else."""
+        if self.is_interrupted:
+            with self.interrupting:
+                self.is_interrupted = False
+
     @property
     def _is_answered(self) -> bool:
         """Whether a statement is under way, whose end has to be read: it is cancelled."""
@@ -268,7 +276,7 @@ class OwnConnection(PreparingConnection):
 
     def rollback(self) -> None:
         """Roll back, like the driver's method; deliveries of the transaction are lost. What tidies up a cancelled call may follow."""
-        self.is_interrupted = False
+        self._tidy_up()
         super().rollback()
         self._go_back_to(None)
 
@@ -291,7 +299,7 @@ class OwnConnection(PreparingConnection):
                     self._check_ended()
             except BaseException:
                 self._go_back_to(before, was_open=was_open)
-                self.is_interrupted = False  # or the rollback couldn't be sent
+                self._tidy_up()  # or the rollback couldn't be sent
                 raise
             finally:
                 self._blocks -= 1
