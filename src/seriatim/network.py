@@ -17,11 +17,38 @@ from typing import Any
 
 import httpcore
 
-__all__ = ["DeadlineNetwork"]
+__all__ = [
+    "KEEPALIVE_COUNT",
+    "KEEPALIVE_IDLE_S",
+    "KEEPALIVE_INTERVAL_S",
+    "PACE",
+    "SILENT_S",
+    "UNACKNOWLEDGED_S",
+    "DeadlineNetwork",
+    "transfer_s",
+    "watch",
+]
+
+#: Who sends a body, or an answer, has to send a byte in so many seconds, and so many bytes a second on the whole.
+SILENT_S, PACE = 10.0, 131_072
+#: A side that is silent is asked after so many seconds, again after so many, so often; bytes have to be acknowledged within so many.
+KEEPALIVE_IDLE_S, KEEPALIVE_INTERVAL_S, KEEPALIVE_COUNT, UNACKNOWLEDGED_S = 10, 5, 3, 25
+
+
+def transfer_s(length: int) -> float:
+    """The seconds that so many bytes may take at the lowest pace."""
+    return SILENT_S + length / PACE
 
 
 class DeadlineNetwork(httpcore.NetworkBackend):
-    """A network layer of httpcore whose time-outs are times of the monotonic clock."""
+    """A network layer of httpcore whose time-outs are times of the monotonic clock.
+
+    Args:
+        silent_s: the seconds after which the other side has to have sent another byte of an answer that has begun; None: the deadline only.
+    """
+
+    def __init__(self, silent_s: float | None = None) -> None:
+        self._silent_s = silent_s
 
     def connect_tcp(
         self,
@@ -38,7 +65,9 @@ class DeadlineNetwork(httpcore.NetworkBackend):
             share = _left(timeout, httpcore.ConnectTimeout) / (len(addresses) + 1)
             try:
                 # By its number, so that no name is looked up; a list is tried to its end.
-                return _Stream(httpcore.SyncBackend().connect_tcp(address, port, share, local_address, socket_options))
+                made = httpcore.SyncBackend().connect_tcp(address, port, share, local_address, socket_options)
+                watch(made.get_extra_info("socket"))
+                return _Stream(made, self._silent_s)
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
                 if not addresses:
                     raise
@@ -47,13 +76,20 @@ class DeadlineNetwork(httpcore.NetworkBackend):
 class _Stream(httpcore.NetworkStream):
     """A connection of this network layer."""
 
-    def __init__(self, stream: httpcore.NetworkStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: httpcore.NetworkStream, silent_s: float | None) -> None:
+        self._stream, self._silent_s = stream, silent_s
+        self._is_answered = False
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, _left(timeout, httpcore.ReadTimeout))
+        left = _left(timeout, httpcore.ReadTimeout)
+        if self._is_answered and self._silent_s is not None:
+            left = min(left, self._silent_s)
+        found = self._stream.read(max_bytes, left)
+        self._is_answered = True
+        return found
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._is_answered = False
         # A send of its own for each piece that the peer takes: the library's begins the time-out anew with each.
         connected: socket.socket = self._stream.get_extra_info("socket")
         rest = memoryview(buffer)
@@ -74,7 +110,7 @@ class _Stream(httpcore.NetworkStream):
     ) -> httpcore.NetworkStream:
         try:
             left = _left(timeout, httpcore.ConnectTimeout)
-            return _Stream(self._stream.start_tls(ssl_context, server_hostname, left))
+            return _Stream(self._stream.start_tls(ssl_context, server_hostname, left), self._silent_s)
         except ValueError as error:  # a name that TLS doesn't take
             raise httpcore.ConnectError(str(error)) from error
         except BaseException:
@@ -112,3 +148,21 @@ def _addresses(host: str, port: int, moment: float | None) -> list[str]:
     if isinstance(found, Exception) or not found:
         raise httpcore.ConnectError(f"no address: {found}")
     return found
+
+
+def watch(connection: socket.socket) -> None:
+    """Have the system find out that the other side of a connection is gone, though no packet says so: within half a minute.
+
+    Keepalive asks a side that is silent; the other one is for bytes that aren't acknowledged.
+    """
+    if connection.family not in (socket.AF_INET, socket.AF_INET6):
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for option, value in (
+        ("TCP_KEEPIDLE", KEEPALIVE_IDLE_S),
+        ("TCP_KEEPINTVL", KEEPALIVE_INTERVAL_S),
+        ("TCP_KEEPCNT", KEEPALIVE_COUNT),
+        ("TCP_USER_TIMEOUT", UNACKNOWLEDGED_S * 1000),
+    ):
+        if hasattr(socket, option):  # not every system has each
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

@@ -426,3 +426,68 @@ def test_those_who_wait_are_called_also_after_the_connection_broke_that_listened
             assert sorted(await asyncio.gather(*tasks)) == ["c0", "c1", "c2"]
 
     run(use())
+
+
+_CALLS = {
+    "a statement of a session": lambda face: _in_session(face, lambda tx: tx.execute("SELECT pg_sleep(600)")),
+    "a function": lambda face: face.run(_sleep),
+    "a block of a transaction": lambda face: face.run(_sleep_in_block),
+    "rows that are streamed": lambda face: face.run(_stream),
+    "a receiver that waits": lambda face: face.run(_receive),
+    "a publisher": lambda face: face.publish(order(1)),
+    "a publisher in a session": lambda face: _in_session(face, lambda tx: tx.publish(order(1))),
+}
+
+
+def _sleep_in_block(box):
+    with box.session() as tx, tx.connection.transaction():
+        tx.connection.execute("SELECT pg_sleep(600)")
+
+
+def _stream(box):
+    with box.session() as tx, tx.connection.cursor() as cursor:
+        for _ in cursor.stream("SELECT pg_sleep(10) FROM generate_series(1, 60)"):
+            pass
+
+
+def _receive(box):
+    with box.session() as tx:
+        tx.receive("fulfilment", group="nobody", wait=600)
+
+
+async def _in_session(face, call):
+    async with face.session() as tx:
+        await call(tx)
+
+
+@pytest.mark.parametrize("call", _CALLS.values(), ids=_CALLS)
+def test_a_cancelled_call_costs_no_connection(box, call, caplog):
+    """And the pool has nothing to say."""
+    ours = "datname = current_database() AND backend_type = 'client backend' AND application_name <> 'looks'"
+    pids = f"SELECT pid FROM pg_stat_activity WHERE {ours}"
+    waits = (
+        f"{pids} AND (wait_event_type = 'Lock' OR wait_event = 'PgSleep') UNION ALL SELECT 1 FROM {box.schema}.waiters"
+    )
+
+    def until_it_waits():
+        with psycopg.connect(box.dsn, autocommit=True, application_name="looks") as looking:
+            while not looking.execute(waits).fetchone():
+                pass
+
+    async def use():
+        async with sq.AsyncMessageBox(box) as face:
+            await asyncio.gather(*(face.publish(order(n)) for n in range(10, 20)))
+            with psycopg.connect(box.dsn, application_name="looks") as other:
+                before = set(other.execute(pids))
+                for _ in range(5):
+                    other.execute(f"LOCK TABLE {box.schema}.spool IN ACCESS EXCLUSIVE MODE")
+                    task = asyncio.create_task(call(face))
+                    await asyncio.to_thread(until_it_waits)
+                    task.cancel()
+                    with pytest.raises(asyncio.CancelledError):
+                        await task
+                    other.rollback()
+                assert set(other.execute(pids)) == before
+
+    run(use())
+    assert [one.getMessage() for one in caplog.records if one.name.startswith("psycopg")] == []

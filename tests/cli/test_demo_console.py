@@ -37,12 +37,16 @@ def test_the_console_shows_the_demos_box_until_ctrl_c(tmp_path):
     )
     try:
         lines = iter(process.stdout)
-        address = next(found[1] for line in lines if (found := re.search(r"(http://\S+)/", line)))
-        told = httpx.get(f"{address}/groups.json?all=yes").json()
-        while [one["state"] for one in told] != ["faulted"]:  # the worker is about to fail at it
-            told = httpx.get(f"{address}/groups.json?all=yes").json()
-        assert told[0]["group"] == STILL_GROUP
-        assert "is no amount" in httpx.get(f"{address}/groups/shipping/{STILL_GROUP}").text
+        opens_at = next(found[0] for line in lines if (found := re.search(r"http://\S+", line)))
+        address = opens_at.partition("/?token=")[0]
+        with httpx.Client(base_url=address) as browser:
+            assert browser.get("/").status_code == 401
+            assert browser.get(opens_at, follow_redirects=True).status_code == 200
+            told = browser.get("/groups.json?all=yes").json()
+            while [one["state"] for one in told] != ["faulted"]:  # the worker is about to fail at it
+                told = browser.get("/groups.json?all=yes").json()
+            assert told[0]["group"] == STILL_GROUP
+            assert "is no amount" in browser.get(f"/groups/shipping/{STILL_GROUP}").text
         process.send_signal(signal.SIGINT)
         assert "that was all\n" in list(lines)
         assert process.wait(30) == 0

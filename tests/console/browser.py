@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from seriatim.console.app import create_app
 from seriatim.console.server import Server
+from seriatim.console.who import everybody
+from seriatim.listening.address import listening
 
 CHROMIUM = shutil.which("chromium")
 
@@ -15,7 +17,8 @@ CHROMIUM = shutil.which("chromium")
 @contextmanager
 def served(box, **options):
     """The address of a console that is served by a thread."""
-    server = Server(create_app(box, **options), "127.0.0.1", 0)
+    app = create_app(box, **{"identify": everybody()} | options)
+    server = Server(app, listening("127.0.0.1", 0, "--listen"))
     thread = threading.Thread(target=server.serve_until_stopped)
     thread.start()
     try:

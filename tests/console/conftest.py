@@ -9,6 +9,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.console.app import create_app
+from seriatim.console.who import everybody
 from seriatim.operations import groups
 from tests.box.console import BY, define, failing, publish, received
 from tests.databases import box_with
@@ -41,7 +42,7 @@ class Client:
     """Asks a console as a browser would, in this process."""
 
     def __init__(self, box, *, base="http://127.0.0.1:8470", client=("127.0.0.1", 50000), **options):
-        self.app = create_app(box, **options)
+        self.app = create_app(box, **{"identify": everybody()} | options)
         self._transport = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=client)
         self._base = base
 

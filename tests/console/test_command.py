@@ -20,10 +20,10 @@ from tests.box.console import publish
 
 
 def test_others_reach_it_only_if_it_knows_who_they_are(box, tmp_path):
-    for listen in ("0.0.0.0:0", "10.0.0.1:0", "[::]:0", "example.org:0"):
+    for listen in ("0.0.0.0:0", "10.0.0.1:0", "[::]:0", "example.org:0", ":80", "unix:console.sock"):
         with pytest.raises(UsageError, match="others could reach the console"):
             server_of(box, listen=listen)
-    for listen in ("127.0.0.1", "nowhere", "127.0.0.1:99999", ":80", "127.0.0.1:x"):
+    for listen in ("127.0.0.1", "nowhere", "127.0.0.1:99999", "127.0.0.1:x"):
         with pytest.raises(UsageError, match="cannot listen at"):
             server_of(box, listen=listen)
     with pytest.raises(UsageError, match="is no origin"):
@@ -36,6 +36,10 @@ def test_others_reach_it_only_if_it_knows_who_they_are(box, tmp_path):
         identify_by(None, None, ["10.0.0.1"])
     with pytest.raises(UsageError, match="is no address"):
         identify_by(None, "X-User", ["nobody"])
+    with pytest.raises(UsageError, match="believes whoever sends the header"):
+        identify_by(None, "X-User")
+    with pytest.raises(UsageError, match="has no address, and the console has one"):
+        server_of(box, listen="127.0.0.1:0", header="X-User", proxies=["unix"])
     file = tmp_path / "users"
     file.touch(0o600)
     with pytest.raises(UsageError, match="leave --roles out"):
@@ -80,20 +84,24 @@ def test_it_serves_until_it_is_told_to_stop_and_does_not_wait_for_open_streams(b
         "json",
     ]
     with subprocess.Popen([sys.executable, *words], stderr=subprocess.PIPE, text=True, env=os.environ) as process:
+        asks = httpx.Client(timeout=30)
         try:
             told = process.stderr.readline()
             assert told.startswith("the console is at http://127.0.0.1:"), told
-            address = told.split()[4].rstrip("/")
+            address, _, token = told.split()[4].partition("/?token=")
+            assert httpx.get(f"{address}/").status_code == 401
             with box.session() as tx:  # a page fails whose box is odd, and the log says so
                 tx.connection.execute(f"ALTER TABLE {box.schema}.bulk_operations RENAME TO gone")
-            assert httpx.get(f"{address}/bulk-operations").status_code == 500
-            with httpx.stream("GET", f"{address}/live", timeout=30) as stream:
+            asks.base_url, asks.headers["authorization"] = address, f"Bearer {token}"
+            assert asks.get("/bulk-operations").status_code == 500
+            with asks.stream("GET", "/live") as stream:
                 lines = stream.iter_lines()
                 assert next(lines) == "retry: 2000"
                 process.send_signal(signal.SIGTERM)
                 assert list(lines) == [""]
             assert process.wait(30) in (0, -signal.SIGTERM)
         finally:
+            asks.close()
             process.kill()
         (line,) = map(json.loads, process.stderr.read().splitlines())
         assert (line["event"], line["level"]) == ("page_failed", "error")

@@ -18,7 +18,11 @@ __all__ = ["console"]
 
 @click.command()
 @click.option(
-    "--listen", default="127.0.0.1:8470", show_default=True, metavar="HOST:PORT", help="Listen at this address."
+    "--listen",
+    default="127.0.0.1:8470",
+    show_default=True,
+    metavar="HOST:PORT",
+    help="Listen at this address; or unix:PATH, at a Unix socket for a proxy.",
 )
 @click.option(
     "--prefix", default="", metavar="PATH", help="Path below which a proxy shows the console, such as /seriatim."
@@ -34,7 +38,10 @@ __all__ = ["console"]
     "--actor-header", metavar="NAME", help="Header in which a proxy names the user, such as X-Forwarded-User."
 )
 @click.option("--trusted-proxy", "proxies", multiple=True, metavar="ADDRESS",
-              help="With --actor-header: believe only proxies at this address; may be repeated.  [default: loopback]")  # fmt: skip
+              help="With --actor-header: believe the proxy at this address, or the one that may open the Unix socket (unix); may be repeated.")  # fmt: skip
+@click.option(
+    "--no-token", is_flag=True, help="Let in everybody who reaches the console, also without the token in its address."
+)
 @click.option("--roles", metavar="ROLES", help="What users may do who have no line in a users file, or what the new user may do: "
               "see, see-bodies, mend, discard, switch, separated by commas.")  # fmt: skip
 @click.option("--pipelines", multiple=True, type=click.Path(path_type=Path, exists=True, dir_okay=False), metavar="FILE",
@@ -43,13 +50,13 @@ __all__ = ["console"]
 @which_box
 def console(
     *, listen: str, prefix: str, origins: tuple[str, ...], read_only: bool, users: Path | None, add_user: str | None,
-    actor_header: str | None, proxies: tuple[str, ...], roles: str | None, pipelines: tuple[Path, ...], log_format: str,
+    actor_header: str | None, proxies: tuple[str, ...], no_token: bool, roles: str | None, pipelines: tuple[Path, ...], log_format: str,
     dsn: str | None, schema: str,
 ) -> None:  # fmt: skip
     """Serve pages that show in a browser why something stands still, and mend it.
 
-    Without --users or --actor-header everybody who reaches it acts under your name: then it listens on loopback only. Ctrl-C (or
-    SIGTERM) stops it.
+    Without --users or --actor-header it knows one user: you. Then it listens on loopback only, and opens with the token in the address that it
+    prints. Ctrl-C (or SIGTERM) stops it.
     """
     from seriatim.operations.box_here import check_here  # noqa: PLC0415 -- the driver, when it is needed
 
@@ -66,8 +73,9 @@ def console(
         server = serving.server_of(
             box, listen=listen, prefix=prefix, origins=origins, reads_only=read_only, users=users, header=actor_header,
             proxies=proxies, roles=None if roles is None else roles.split(","), pipelines=pipelines,
+            needs_token=not no_token,
         )  # fmt: skip
-        click.echo(f"the console is at {server.address}{prefix}/ (Ctrl-C stops it)", err=True)
+        click.echo(f"the console is at {server.opens_at} (Ctrl-C stops it)", err=True)
         server.serve_until_stopped()
 
 

@@ -270,7 +270,7 @@ def _serve(console: Console, began: float, box: MessageBox) -> None:
             server = serving.server_of(shown, listen="127.0.0.1:0")
         console.print(
             f"\nThat took {monotonic() - began:.0f} s. [bold]The console[/] shows this box in a browser. {STILL_GROUP} stands still "
-            f"again: find out why, and mend it.\n\n  [bold]{server.address}/[/]  (Ctrl-C stops it)",
+            f"again: find out why, and mend it.\n\n  [bold]{server.opens_at}[/]  (Ctrl-C stops it)",
             soft_wrap=True,
         )
         server.serve_until_stopped()

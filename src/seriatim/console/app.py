@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from importlib.resources import files
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from jinja2 import Environment
 from starlette.applications import Starlette
@@ -32,8 +33,11 @@ from seriatim.console.pages import pages
 from seriatim.console.pipelines import Pipelines
 from seriatim.console.rejected import Rejected
 from seriatim.console.told import Told
-from seriatim.console.who import Actor, Identify, Unknown, everybody
+from seriatim.console.who import Actor, Identify, Unknown, Welcome
 from seriatim.errors import ActionRefused, EnvironmentProblem, NotFound, SeriatimError, Unavailable, UsageError
+from seriatim.listening.bodies import Gone, Refused, body_of
+from seriatim.listening.threads import Busy
+from seriatim.network import SILENT_S
 from seriatim.operations.tables.table import as_json
 from seriatim.pipeline.text.log_fields import fields
 
@@ -52,7 +56,7 @@ _HEALTH = (["healthz"], ["readyz"])
 def create_app(
     box: MessageBox,
     *,
-    identify: Identify | None = None,
+    identify: Identify,
     prefix: str = "",
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
@@ -63,8 +67,8 @@ def create_app(
 
     Args:
         box: the box, which the caller closes.
-        identify: who asks, from a request: returns an `Actor`, or raises `Unknown`; it is called in a thread. None: everybody is the
-            user who runs this process, which is for a server that only this machine reaches.
+        identify: who asks, from a request: returns an `Actor`, or raises `Unknown`; one that is no coroutine function is called in a thread.
+            `everybody()` lets everybody in who reaches the server, as the user who runs this process.
         prefix: the path below which a proxy shows it, such as ``/seriatim``, whether or not the proxy strips it.
         hosts: the names by which it is called, besides those of loopback.
         origins: the addresses under which browsers see it, such as ``https://ops.example.org``.
@@ -79,9 +83,7 @@ def create_app(
         not prefix.startswith("/") or prefix.endswith("/") or "//" in prefix or "?" in prefix or "#" in prefix
     ):
         raise UsageError(f"the prefix can't be {prefix!r}", remedy="such as /seriatim")
-    console = _Console(
-        box, identify or everybody(), prefix, Rules(hosts, origins), Pipelines(pipelines), reads_only=reads_only
-    )
+    console = _Console(box, identify, prefix, Rules(hosts, origins), Pipelines(pipelines), reads_only=reads_only)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -98,6 +100,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.poller = console.poller
+    app.state.health = [f"{prefix}/{one}" for (one,) in _HEALTH] + [f"/{one}" for (one,) in _HEALTH]
     return app
 
 
@@ -157,46 +160,79 @@ class _Console:
     # ---- a request
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request; every error is a page that says what to do."""
-        wants_json = False
-        actor: Actor | None = None
+        """Answer a request; every error is a page that says what to do, or an object of JSON where JSON was asked for."""
+        request.state.actor = None
         try:
-            self._rules.check(request)
-            parts, wants_json = self._parts(request)
-            if parts in _HEALTH and request.method in ("GET", "HEAD"):
-                return self._with_headers(await run_in_threadpool(self._told.health, parts[0]))
-            if parts[0] == "static" and request.method in ("GET", "HEAD"):
-                return self._with_headers(self._static_file(parts[1:], request, wants_json=wants_json))
-            wants_json = wants_json or "application/json" in request.headers.get("accept", "")
-            actor = await run_in_threadpool(self._identify, request)
-            response = await self._routed(request, parts, actor, wants_json=wants_json)
-        except Unknown as error:
-            status = 403 if error.challenge is None else 401
-            response = self._failure(status, error.why, "", None, wants_json=wants_json)
-            if error.challenge is not None:
-                response.headers["www-authenticate"] = error.challenge
-        except Refusal as error:
-            response = self._failure(error.status, error.what, error.remedy, actor, wants_json=wants_json)
-        except SeriatimError as error:
-            if (status := _status_of(error)) == 500:
-                _log_failure(request)
-            response = self._failure(status, error.what, error.remedy, actor, wants_json=wants_json)
-        except ClientDisconnect:
+            response = await self._answered(request)
+        except Welcome as welcome:
+            response = self._welcomed(request, welcome)
+        except (ClientDisconnect, Gone):
             response = Response(status_code=400)
-        except Exception:  # noqa: BLE001 -- the person gets a page, and the log the reason
-            _log_failure(request)
-            response = self._failure(
-                500, "the page failed", "the log of the console says why", actor, wants_json=wants_json
-            )
+        except Exception as error:  # noqa: BLE001 -- the person gets a page, and the log the reason
+            response = self._failed(request, error)
         return self._with_headers(response)
 
-    def _parts(self, request: Request) -> tuple[list[str], bool]:
+    async def _answered(self, request: Request) -> Response:
+        self._rules.check(request)
+        parts, wants_json = segments_of(self._path_of(request))
+        if parts in _HEALTH and request.method in ("GET", "HEAD"):
+            return await self._told.health(parts[0])
+        if parts[0] == "static" and request.method in ("GET", "HEAD"):
+            return self._static_file(parts[1:], request, wants_json=wants_json)
+        request.state.actor = actor = await self._actor_of(request)
+        return await self._routed(request, parts, actor, wants_json=self._wants_json(request))
+
+    def _failed(self, request: Request, error: Exception) -> Response:
+        """The answer to a request that ended with an error."""
+        headers = {}
+        match error:
+            case Unknown():
+                status, what, remedy = (403 if error.challenge is None else 401), error.why, ""
+                if error.challenge is not None:
+                    headers["www-authenticate"] = error.challenge
+            case Refusal():
+                status, what, remedy = error.status, error.what, error.remedy
+            case SeriatimError():
+                status, what, remedy = _status_of(error), error.what, error.remedy
+            case Busy():
+                status, what, remedy = 503, "too many ask at once", "ask again in a moment"
+                headers["retry-after"] = "1"
+            case _:
+                status, what, remedy = 500, "the page failed", "the log of the console says why"
+        if status == 500:
+            _log_failure(request, error)
+        response = self._failure(status, what, remedy, request.state.actor, wants_json=self._wants_json(request))
+        response.headers.update(headers)
+        return response
+
+    def _wants_json(self, request: Request) -> bool:
+        return self._path_of(request).endswith(b".json") or "application/json" in request.headers.get("accept", "")
+
+    async def _actor_of(self, request: Request) -> Actor:
+        if not iscoroutinefunction(self._identify):
+            found = await run_in_threadpool(self._identify, request)
+            return await found if isinstance(found, Awaitable) else found
+        return await self._identify(request)
+
+    def _welcomed(self, request: Request, welcome: Welcome) -> Response:
+        """The same address without what nobody should see in it, and a cookie in its place."""
+        query = [pair for pair in request.query_params.multi_items() if pair[0] != "token"]
+        path = self._path_of(request).decode("ascii").lstrip("/")
+        asked = f"?{urlencode(query)}" if query else ""
+        response = RedirectResponse(f"{self._prefix}/{path}{asked}", 303)
+        response.set_cookie(
+            welcome.name, welcome.value, path=self._prefix or "/", httponly=True, samesite="lax", secure=request.url.scheme == "https"
+        )  # fmt: skip
+        return response
+
+    def _path_of(self, request: Request) -> bytes:
+        """The path as it was sent, without the prefix."""
         raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
         raw = raw.partition(b"?")[0]
         mark = self._prefix.encode()
         if mark and (raw == mark or raw.startswith(mark + b"/") or raw == mark + b".json"):
             raw = raw[len(mark) :] or b"/"
-        return segments_of(raw)
+        return raw
 
     async def _routed(self, request: Request, parts: list[str], actor: Actor, *, wants_json: bool) -> Response:
         if len(request.scope["query_string"]) > _LONGEST_QUERY:
@@ -446,10 +482,9 @@ class _Console:
         return response
 
 
-def _log_failure(request: Request) -> None:
-    """Log the exception that is being handled."""
+def _log_failure(request: Request, error: Exception) -> None:
     path = str(request.scope.get("raw_path"))
-    _LOG.exception("a page failed: %s %s", request.method, path, extra=fields("page_failed", path=path))
+    _LOG.error("a page failed: %s %s", request.method, path, exc_info=error, extra=fields("page_failed", path=path))
 
 
 def _refusal_of(error: SeriatimError | Refusal, usual: int = 400) -> Refusal:
@@ -480,11 +515,16 @@ async def _form_of(request: Request) -> dict[str, str]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Refusal(415, "this is no form", "send application/x-www-form-urlencoded")
-    body = bytearray()
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > _MOST_BYTES:
-            raise Refusal(413, f"the form is larger than {_MOST_BYTES:,} bytes")
+    length = request.headers.get("content-length", "")
+    try:
+        body = await body_of(
+            request.receive,
+            length=int(length) if length.isdecimal() and len(length) < 19 else None,
+            most=_MOST_BYTES,
+            silent_s=SILENT_S,
+        )
+    except Refused as refused:
+        raise Refusal(refused.status, f"the form can't be taken: {refused.why}") from None
     try:
         text = body.decode("ascii")
     except UnicodeDecodeError:

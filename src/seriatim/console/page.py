@@ -7,8 +7,8 @@ is what the command prints with ``--json``, because both come from one table.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlencode
 
 from markupsafe import Markup
@@ -24,6 +24,9 @@ from seriatim.operations.tables.table import Column, Table, shown_value
 
 __all__ = ["Answer", "Asked", "Listing", "Page", "address", "matched", "segments_of"]
 
+T = TypeVar("T")
+#: In place of a reason that names values of properties.
+_UNNAMED = "no subscription matches it, or it doesn't fit its type: who sees properties sees why"
 #: So many rows a page has, unless it is asked for others, and at most.
 _ROWS, _MOST_ROWS = 50, 1000
 
@@ -57,6 +60,17 @@ class Asked:
     def may(self, role: str) -> bool:
         """Whether the user has a role, and it can be used; only looking can in a console that reads only."""
         return role in self.actor.roles and not (self.reads_only and role not in ("see", "see-bodies"))
+
+    def unnamed(self, rows: Sequence[T], *, field: str = "reason", kind: str = "status") -> list[T]:
+        """Rows, in which the reason why a message is unrouted names no value of a property, unless the user sees these."""
+        if self.may("see-bodies"):
+            return list(rows)
+        return [
+            replace(one, **{field: _UNNAMED})  # type: ignore[type-var]
+            if getattr(one, kind) == "unrouted" and getattr(one, field)
+            else one
+            for one in rows
+        ]
 
     def text(self, name: str) -> str | None:
         """A value of the query; None if it is empty."""

@@ -2,84 +2,42 @@
 
 from __future__ import annotations
 
-import contextlib
-import ipaddress
 import socket
 from types import FrameType
 
-import uvicorn
 from starlette.applications import Starlette
 
-from seriatim.errors import EnvironmentProblem, UsageError, shown
+from seriatim.listening.address import url_of
+from seriatim.listening.limits import ListenLimits
+from seriatim.listening.server import Server as Listening
 
-__all__ = ["Server", "is_loopback", "parsed"]
+__all__ = ["Server"]
 
-
-def parsed(listen: str) -> tuple[str, int]:
-    """Host and port of an address such as ``127.0.0.1:8470`` or ``[::1]:8470``.
-
-    Raises:
-        UsageError: it is none.
-    """
-    host, colon, port = listen.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise UsageError(f"cannot listen at {shown(listen)}", remedy="HOST:PORT, such as 127.0.0.1:8470")
-    return host, int(port)
+#: A page that was left open asks again and again; its address may have a long filter.
+_LIMITS = ListenLimits(largest_head=64 * 1024)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-class Server(uvicorn.Server):
+class Server(Listening):
     """A server that ends open event streams before it waits for requests.
 
     Args:
         app: what `create_app` made.
-        host: where it listens.
-        port: likewise; 0: any free port.
+        listener: the socket at which it listens.
+        home: the path of its first page, with what opens it.
+        limits: what connections may take of the process.
 
-    Raises:
-        EnvironmentProblem: it can't listen there.
+    Attributes:
+        address: its address.
+        opens_at: the address at which people open it.
     """
 
-    def __init__(self, app: Starlette, host: str, port: int) -> None:
-        super().__init__(
-            uvicorn.Config(
-                app, log_level="warning", log_config=None, access_log=False, proxy_headers=False, server_header=False, lifespan="on",
-                timeout_graceful_shutdown=5, h11_max_incomplete_event_size=64 * 1024, ws="none",
-            )
-        )  # fmt: skip
+    def __init__(
+        self, app: Starlette, listener: socket.socket, home: str = "/", *, limits: ListenLimits = _LIMITS
+    ) -> None:
+        super().__init__(app, "the console", listener, limits=limits, health=app.state.health, lifespan=True)
         self._app = app
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        self._socket = socket.socket(family, socket.SOCK_STREAM)
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            self._socket.bind((host, port))
-            self._socket.listen(2048)
-        except OSError as error:
-            self._socket.close()
-            raise EnvironmentProblem(
-                f"cannot listen at {host}:{port}: {error.strerror}", remedy="give another address with --listen"
-            ) from None
-        shown_host = f"[{host}]" if ":" in host else host
-        self.address = f"http://{shown_host}:{self._socket.getsockname()[1]}"
-
-    def serve_until_stopped(self) -> None:
-        """Serve until SIGINT or SIGTERM."""
-        with contextlib.suppress(KeyboardInterrupt):  # which uvicorn raises after it has ended because of it
-            self.run(sockets=[self._socket])
-
-    def close(self) -> None:
-        """Listen no more; for a server that never served."""
-        self._socket.close()
+        self.address = url_of(listener)
+        self.opens_at = f"{self.address}{home}"
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End the streams, and then as uvicorn does."""

@@ -9,6 +9,7 @@ from starlette.responses import Response
 
 from seriatim.box.box import MessageBox
 from seriatim.errors import SeriatimError
+from seriatim.listening.threads import Shared
 
 if TYPE_CHECKING:
     from seriatim.metrics.collector import Collector
@@ -26,6 +27,7 @@ class Told:
     def __init__(self, box: MessageBox) -> None:
         self._box = box
         self._collector: Collector | None = None
+        self._is_ready = Shared(self._answers)
 
     def metrics(self, accept: str) -> Response:
         """The metrics of the box.
@@ -45,16 +47,22 @@ class Told:
         kind, content = metrics_of(self._collector, accept)
         return Response(content, media_type=None, headers={"content-type": kind})
 
-    def health(self, asked: str) -> Response:
+    async def health(self, asked: str) -> Response:
         """Whether the console is alive (``healthz``), and whether its box answers and is enabled (``readyz``)."""
         if asked == "healthz":
             return _as_json(200, {"status": "alive"})
+        if await self._is_ready.get():
+            return _as_json(200, {"status": "ready", "reasons": []})
+        # Why is for those who may look.
+        return _as_json(503, {"status": "not ready", "reasons": ["the box doesn't answer, or is disabled"]})
+
+    def _answers(self) -> bool:
         try:
             with self._box.access.transaction() as transaction:
                 transaction.check_enabled()
-        except SeriatimError:  # why is for those who may look
-            return _as_json(503, {"status": "not ready", "reasons": ["the box doesn't answer, or is disabled"]})
-        return _as_json(200, {"status": "ready", "reasons": []})
+        except SeriatimError:
+            return False
+        return True
 
 
 def _as_json(status: int, told: dict[str, object]) -> Response:

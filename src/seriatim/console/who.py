@@ -1,4 +1,4 @@
-"""Who uses the console, and what they may do: the local user, a user whom a proxy names, or one of a users file."""
+"""Who uses the console, and what they may do: who has its token, a user whom a proxy names, or one of a users file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import hmac
 import ipaddress
 import os
 import secrets
-import threading
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import scrypt, sha256
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 from starlette.requests import Request
 
 from seriatim.errors import UsageError, shown
+from seriatim.listening.threads import Threads
 
 __all__ = [
     "ROLES",
@@ -25,8 +25,10 @@ __all__ = [
     "Identify",
     "Unknown",
     "User",
+    "Welcome",
     "by_header",
     "by_password",
+    "by_token",
     "checked_roles",
     "everybody",
     "line_of",
@@ -45,6 +47,10 @@ ROLES: Mapping[str, str] = {
 _N, _R, _P = 2**15, 16, 1
 _MOST_MEMORY = 128 * 2**20
 _SALT = 16
+#: So many passwords are tried at once, in threads of their own, and so many wait for that; others are told to come again.
+_TRIED, _TRIES = 2, 16
+#: The proxy behind a Unix socket, which has no address.
+_UNIX = "unix"
 #: What a name in the users file may not have: it would end the name, or the line.
 _SEPARATOR = ":"
 
@@ -76,8 +82,17 @@ class Unknown(Exception):
         self.challenge = challenge
 
 
-#: Says who asks, or raises `Unknown`.
-Identify = Callable[[Request], Actor]
+class Welcome(Exception):
+    """The address that was asked for proves who asks, and need not prove it again: `name` and `value` of the cookie that does so from now on."""
+
+    def __init__(self, name: str, value: str) -> None:
+        super().__init__(name)
+        self.name = name
+        self.value = value
+
+
+#: Says who asks, or raises `Unknown`, or `Busy` if too many ask. One that is no coroutine function is called in a thread.
+Identify = Callable[[Request], Actor | Awaitable[Actor]]
 
 
 def checked_roles(names: Iterable[str]) -> frozenset[str]:
@@ -94,14 +109,49 @@ def checked_roles(names: Iterable[str]) -> frozenset[str]:
 
 
 def everybody(roles: Collection[str] = tuple(ROLES), name: str | None = None) -> Identify:
-    """Everybody is one user, by default the one that runs the console: for a console that only this machine reaches."""
+    """Everybody is one user, by default the one that runs the console: for a console that nobody else reaches."""
     actor = Actor(name or getpass.getuser(), frozenset(roles))
-    return lambda _: actor
+
+    async def identify(_: Request) -> Actor:
+        return actor
+
+    return identify
+
+
+def by_token(token: str, cookie: str, roles: Collection[str] = tuple(ROLES), name: str | None = None) -> Identify:
+    """Who has the token is one user, by default the one that runs the console.
+
+    The token is in the query of the address that is opened (``?token=…``), from then on in a cookie, or in the header
+    ``Authorization: Bearer …`` of what is no browser.
+
+    Args:
+        token: the token.
+        cookie: the name of the cookie. Browsers send cookies to every port of a host, so each console has its own.
+        roles: what the user may do.
+        name: the user's name.
+    """
+    actor = Actor(name or getpass.getuser(), frozenset(roles))
+
+    def fits(given: str) -> bool:
+        return hmac.compare_digest(given.encode(), token.encode())
+
+    async def identify(request: Request) -> Actor:
+        if request.method == "GET" and fits(request.query_params.get("token", "")):
+            raise Welcome(cookie, token)
+        kind, _, bearer = request.headers.get("authorization", "").partition(" ")
+        if fits(request.cookies.get(cookie, "")) or (kind.lower() == "bearer" and fits(bearer.strip())):
+            return actor
+        raise Unknown(
+            "this console opens with its token: open the address that it printed when it was started",
+            'Bearer realm="seriatim"',
+        )
+
+    return identify
 
 
 def by_header(
     header: str,
-    proxies: Iterable[str] = ("127.0.0.1", "::1"),
+    proxies: Collection[str],
     roles: Collection[str] = ("see", "mend"),
     users: Mapping[str, User] | None = None,
 ) -> Identify:
@@ -109,26 +159,26 @@ def by_header(
 
     Args:
         header: the header's name.
-        proxies: addresses or networks of proxies.
+        proxies: addresses or networks of proxies; ``unix``: whoever may open the Unix socket at which the console listens.
         roles: what everybody may do; not used with `users`.
         users: who may do what; others are refused.
 
     Raises:
         UsageError: an address is none.
     """
-    trusted = []
-    for one in proxies:
+    trusted, believes_socket = [], _UNIX in proxies
+    for one in set(proxies) - {_UNIX}:
         try:
             trusted.append(ipaddress.ip_network(one))
         except ValueError:
             raise UsageError(
-                f"{shown(one)} is no address of a proxy", remedy="such as 10.0.0.7 or 10.0.0.0/24"
+                f"{shown(one)} is no address of a proxy", remedy="such as 10.0.0.7 or 10.0.0.0/24, or unix"
             ) from None
 
-    def identify(request: Request) -> Actor:
+    async def identify(request: Request) -> Actor:
         given = request.headers.getlist(header)
         client = "" if request.client is None else request.client.host
-        if not _is_in(client, trusted):
+        if not (_is_in(client, trusted) or (believes_socket and request.client is None)):
             raise Unknown(f"only the proxy may ask, and {client or 'this client'} is none that is trusted")
         if len(given) != 1 or not given[0].strip() or not given[0].isprintable():
             raise Unknown(f"the proxy has to name the user once, in the header {header}")
@@ -156,8 +206,9 @@ def by_password(users: Mapping[str, User]) -> Identify:
     key = secrets.token_bytes(32)
     known: dict[bytes, str] = {}  # a digest with the key of this process, so that scrypt is paid once a user
     nobody = User("", frozenset(), secrets.token_bytes(_SALT), b"")
+    trying = Threads(_TRIED, _TRIES)
 
-    def identify(request: Request) -> Actor:
+    async def identify(request: Request) -> Actor:
         kind, _, text = request.headers.get("authorization", "").partition(" ")
         if kind.lower() != "basic":
             raise Unknown("log in with your name and password", challenge)
@@ -169,7 +220,7 @@ def by_password(users: Mapping[str, User]) -> Identify:
         if colon and known.get(digest) == name and name in users:
             return Actor(name, users[name].roles)
         user = users.get(name, nobody)  # a name that isn't there takes as long
-        if not hmac.compare_digest(_hashed(password, user.salt), user.hash):
+        if not hmac.compare_digest(await trying.call(_hashed, password, user.salt), user.hash):
             raise Unknown("this is not the password of that user", challenge)
         if len(known) > 1000:
             known.clear()
@@ -179,13 +230,8 @@ def by_password(users: Mapping[str, User]) -> Identify:
     return identify
 
 
-#: Strangers can't take more memory than two tries do.
-_TRYING = threading.BoundedSemaphore(2)
-
-
 def _hashed(password: str, salt: bytes) -> bytes:
-    with _TRYING:
-        return scrypt(password.encode(), salt=salt, n=_N, r=_R, p=_P, maxmem=_MOST_MEMORY, dklen=32)
+    return scrypt(password.encode(), salt=salt, n=_N, r=_R, p=_P, maxmem=_MOST_MEMORY, dklen=32)
 
 
 def line_of(name: str, roles: Iterable[str], password: str) -> str:

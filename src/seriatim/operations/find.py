@@ -27,6 +27,7 @@ def find(
     limit: int = 100,
     newest: int | None = None,
     similar: bool = False,
+    properties: bool = True,
 ) -> Found:
     """Find what a box knows of a text: in queues, done (as far as it is kept), set aside, dead, unrouted, and in faults.
 
@@ -44,6 +45,7 @@ def find(
         similar: where nothing has the text: whether groups and messages are found that have it only in part, or with other capital letters: keys that
             begin with it (or match it: ``*`` stands for any text, ``?`` for one character), and ids that begin with it; of the newest 20,000 messages
             also those with it anywhere in their id, or as the value of a property.
+        properties: whether values of properties are searched, which tells what they are.
 
     Raises:
         UsageError: the text, the limit or the range of time is invalid.
@@ -55,9 +57,14 @@ def find(
     checked_text(text, "a text to find")
     chosen = narrowed(since, until)
     with box.access.transaction() as transaction:
-        found = views.find(transaction, box.access.known.current(transaction), text, chosen, limit, newest)
+        found = views.find(
+            transaction, box.access.known.current(transaction), text, chosen, limit, newest, properties=properties
+        )
         if not similar or found.is_anything:
             return found
         return replace(
-            found, similar=views.similar_to(transaction, text, chosen, limit, min(newest or _NEWEST, _NEWEST))
+            found,
+            similar=views.similar_to(
+                transaction, text, chosen, limit, min(newest or _NEWEST, _NEWEST), properties=properties
+            ),
         )

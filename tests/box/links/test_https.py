@@ -8,8 +8,11 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 from psycopg.conninfo import conninfo_to_dict
@@ -17,9 +20,12 @@ from psycopg.conninfo import conninfo_to_dict
 import seriatim as sq
 from seriatim.box.links.answers import Refusal
 from seriatim.box.links.certificates import public_key_in
+from seriatim.box.links.https_carrier import HttpsCarrier
 from seriatim.box.links.layout import LARGEST_FRAME
 from seriatim.box.links.transmission import Roads, transmit
 from seriatim.kernel.streams import Answer
+from seriatim.listening.limits import CONNECTIONS
+from seriatim.network import UNACKNOWLEDGED_S, watch
 from seriatim.operations import links
 from seriatim.operations.looking import open_to_look
 from seriatim.runtime.processes.link_server import LinkLimits, LinkServer
@@ -209,7 +215,9 @@ def test_requests_that_arent_right_are_refused(pair: HttpsPair):
             connection.sendall(bad)
             assert received(connection)[0] == status, bad[:100]
             assert connection.recv(1) == b""
-        # Whoever isn't let in isn't told even that.
+        if status in (400, 431):  # it is no request, whoever sends it
+            continue
+        # Who isn't let in isn't told even that.
         with asked_over_tls(pair.port, unknown) as connection:
             connection.sendall(bad)
             assert received(connection) == (403, b"this key isn't known\n"), bad[:100]
@@ -217,14 +225,14 @@ def test_requests_that_arent_right_are_refused(pair: HttpsPair):
 
 
 def test_clients_that_never_finish_are_cut_off(databases, tmp_path):
-    limits = LinkLimits(handshakes=2, handshake_s=0.3, head_s=0.3, idle_s=0.3, exchange_s=0.3, of_key=1)
+    limits = LinkLimits(
+        connections=2, first_byte_s=0.3, handshake_s=0.3, head_s=0.3, idle_s=0.3, silent_s=0.3, of_key=1
+    )
     with paired_over_https(databases, tmp_path, limits) as pair:
         place = ("127.0.0.1", pair.port)
-        with socket.create_connection(place, 60) as first, socket.create_connection(place, 60) as second:
-            # They say nothing; while they may, nobody else begins.
-            with socket.create_connection(place, 60) as third:
-                assert third.recv(1) == b""
-            assert (first.recv(1), second.recv(1)) == (b"", b"")
+        with socket.create_connection(place, 60) as silent, socket.create_connection(place, 60) as half:
+            half.sendall(b"\x16\x03\x01")
+            assert (silent.recv(1), half.recv(1)) == (b"", b"")
         for unfinished, told in (
             (b"", None),
             (b"POST /link/push HTT", 408),
@@ -235,15 +243,88 @@ def test_clients_that_never_finish_are_cut_off(databases, tmp_path):
                 if told is not None:
                     assert received(connection)[0] == told
                 assert connection.recv(1) == b""
-        # Of one key, one connection.
-        with asked_over_tls(pair.port, pair.near_files) as first:
-            first.sendall(request("/link/fetch", _fetch_of(pair)))
-            assert received(first)[0] == 200
-            with asked_over_tls(pair.port, pair.near_files) as second:
-                second.sendall(request("/link/fetch", _fetch_of(pair)))
-                assert received(second)[0] == 503
         pair.send(1)
         assert pair.near.transmit()[0].acknowledged == 1
+
+
+def test_strangers_that_say_nothing_keep_no_box_out(pair: HttpsPair):
+    """More connections than there is room for, and no deadline is over: the one that came first goes for each that comes."""
+    with ExitStack() as held:
+        for _ in range(2 * CONNECTIONS):
+            held.enter_context(socket.create_connection(("127.0.0.1", pair.port), 60))
+        pair.send(1)
+        (done,) = pair.near.transmit()
+        assert (done.acknowledged, done.error) == (1, None)
+
+
+def test_a_connection_that_is_lost_in_the_middle_of_a_body_stops_nothing(pair: HttpsPair):
+    """Nobody says that it is lost: the next one of the same key doesn't wait for its deadline, nor the one after that."""
+    with asked_over_tls(pair.port, pair.near_files) as lost:
+        lost.sendall(request("/link/push", b"a" * 10, length=1000))
+        for nth in range(3):
+            pair.send(nth)
+            (done,) = pair.near.transmit(at_once=True)
+            assert (done.acknowledged, done.error) == (1, None)
+
+
+def test_connections_that_are_lost_between_two_requests_make_room(databases, tmp_path):
+    """Those of a key that are idle, the oldest first; one that is new has room always."""
+    with paired_over_https(databases, tmp_path, LinkLimits(of_key=2)) as pair, ExitStack() as held:
+        for _ in range(4):
+            lost = held.enter_context(asked_over_tls(pair.port, pair.near_files))
+            lost.sendall(request("/link/fetch", _fetch_of(pair)))
+            assert received(lost)[0] == 200
+
+
+def test_of_a_key_two_bodies_are_in_memory(pair: HttpsPair):
+    """The third one is read when one of them is over."""
+    with ExitStack() as held:
+        first, second, third = (held.enter_context(asked_over_tls(pair.port, pair.near_files)) for _ in range(3))
+        for one in (first, second):
+            one.sendall(request("/link/push", b"", length=16).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+            assert one.recv(100).startswith(b"HTTP/1.1 100 ")  # it is read
+        third.sendall(request("/link/push", b"", length=16).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n"))
+        first.sendall(b"x" * 16)
+        assert received(first)[0] == 200
+        assert third.recv(100).startswith(b"HTTP/1.1 100 ")
+
+
+def test_both_sides_find_out_that_the_other_one_is_gone(pair: HttpsPair, monkeypatch):
+    """The system asks who is silent, and gives up what isn't acknowledged, at both ends of a connection."""
+    set_ = []
+
+    def noted(one: socket.socket) -> None:
+        watch(one)
+        unacknowledged = one.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
+        set_.append((one.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE), unacknowledged))
+
+    for place in ("seriatim.network.watch", "seriatim.listening.server.watch"):
+        monkeypatch.setattr(place, noted)
+    assert pair.near.transmit(at_once=True)[0].error is None
+    assert set_ == [(1, 1000 * UNACKNOWLEDGED_S)] * 2
+
+
+def test_an_answer_that_stops_in_its_middle_is_given_up(tmp_path, monkeypatch):
+    """By the side that called: it doesn't wait for as long as the other one may take to begin."""
+    monkeypatch.setattr("seriatim.box.links.https_carrier.SILENT_S", 0.3)
+    authority = Authority(tmp_path)
+    near, far = authority.issued("near"), authority.issued("far")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=near.authority)
+    context.load_cert_chain(far.certificate, far.key)
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as threads, ExitStack() as held:
+
+        def stop_in_the_middle() -> None:
+            connection = held.enter_context(context.wrap_socket(listener.accept()[0], server_side=True))
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nabc")
+
+        answered = threads.submit(stop_in_the_middle)
+        link = sq.Link("far", url=f"https://127.0.0.1:{listener.getsockname()[1]}", **near.as_link())
+        carrier = HttpsCarrier(link)
+        with pytest.raises(sq.Unavailable, match="doesn't answer in time"):
+            carrier.push(b"frame")
+        answered.result(60)
+        carrier.close()
 
 
 def test_a_connection_that_is_old_is_closed_and_another_one_goes_on(databases, tmp_path):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from dataclasses import replace
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.waiting import READY_R, WAIT_R
 
 import seriatim as sq
 from seriatim.box.links.carrier import Carrier
@@ -172,3 +175,28 @@ def test_a_way_that_swallows_everything_is_given_up(pair: Pair):
                 carrier.push(b"")
     finally:
         wire.close()
+
+
+def test_an_answer_that_stops_in_its_middle_is_given_up(pair: Pair):
+    """It doesn't wait for as long as the other side may take to begin."""
+    with Carrier(pair.link()) as carrier:
+        here, there = socket.socketpair()
+        carrier._connection.silent_s = 0.2
+
+        def answer():
+            there.sendall(b"x")
+            while True:
+                assert (yield WAIT_R) == READY_R
+                here.recv(1)
+
+        carrier._connection.fileno = here.fileno
+        with here, there, pytest.raises(psycopg.OperationalError, match="the answer doesn't come"):
+            carrier._connection.wait(answer())
+
+
+def test_the_server_of_the_other_box_finds_out_that_this_side_is_gone(pair: Pair):
+    with Carrier(pair.link()) as carrier, carrier._connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM pg_settings WHERE name LIKE 'tcp%%' AND source = 'client' ORDER BY 1")
+        assert [name for (name,) in cursor] == [
+            "tcp_keepalives_count", "tcp_keepalives_idle", "tcp_keepalives_interval", "tcp_user_timeout",
+        ]  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 
 import psycopg
@@ -54,6 +54,8 @@ class Interruption:
         """Note that the call uses a connection."""
         with self._lock:
             self._connections.append(connection)
+            if isinstance(connection, OwnConnection):
+                connection.interrupting = self._lock
             self._mark()
 
     def has_not(self, connection: psycopg.Connection) -> None:
@@ -62,6 +64,7 @@ class Interruption:
             self._connections = [one for one in self._connections if one is not connection]
             if isinstance(connection, OwnConnection):
                 connection.is_interrupted = False
+                connection.interrupting = nullcontext()
 
     def ask(self, call: object) -> None:
         """Interrupt a call, from another thread; nothing is done where it isn't under way."""

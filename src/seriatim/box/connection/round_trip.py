@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from typing import Any, TypeGuard
 
@@ -89,7 +89,8 @@ class OwnConnection(PreparingConnection):
         may_flush: the result of `can_flush`; None before the first call.
         settled: from where to search for messages published through SQL, and until when to use that: see `publishing/unrouted_range.py`.
         reads_only: whether its transactions change nothing.
-        is_interrupted: whether nothing further is sent, because another thread has cancelled the call; see `interruption.py`.
+        is_interrupted: whether nothing further is sent, because another thread has cancelled the call, until it is rolled back; see
+            `interruption.py`.
     """
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -98,6 +99,8 @@ class OwnConnection(PreparingConnection):
         self.settled: tuple[Any, float] | None = None
         self.reads_only = False
         self.is_interrupted = False
+        #: Held while the server is told to cancel.
+        self.interrupting: AbstractContextManager[Any] = nullcontext()
         self.in_hand: InHand | None = None
         self.refused = 0
         self.turn_limit_ms: int | None = None
@@ -179,13 +182,24 @@ class OwnConnection(PreparingConnection):
             psycopg.errors.QueryCanceled: another thread has cancelled the call.
         """
         check_process(self._process)
-        if self.is_interrupted:
+        if self.is_interrupted and not self._is_answered:
             raise errors.QueryCanceled("the call was cancelled")
         answer = super().wait(gen, *args, **options)
         if self.in_hand is not None and self.in_hand.is_open and is_idle(self):
             # A cursor that was made by hand, and not by the connection, has ended the transaction.
             self.in_hand.happens(Event.ENDED)
         return answer
+
+    def _tidy_up(self) -> None:
+        """Let what ends a cancelled call be sent, when the server has been told to cancel what was under way: that is for nothing else."""
+        if self.is_interrupted:
+            with self.interrupting:
+                self.is_interrupted = False
+
+    @property
+    def _is_answered(self) -> bool:
+        """Whether a statement is under way, whose end has to be read: it is cancelled."""
+        return self.pgconn.transaction_status == TransactionStatus.ACTIVE
 
     def see(self, query: Any) -> None:
         """Inspect a statement before it is sent.
@@ -261,7 +275,8 @@ class OwnConnection(PreparingConnection):
         self._committed = self.in_hand
 
     def rollback(self) -> None:
-        """Roll back, like the driver's method; deliveries of the transaction are lost."""
+        """Roll back, like the driver's method; deliveries of the transaction are lost. What tidies up a cancelled call may follow."""
+        self._tidy_up()
         super().rollback()
         self._go_back_to(None)
 
@@ -284,6 +299,7 @@ class OwnConnection(PreparingConnection):
                     self._check_ended()
             except BaseException:
                 self._go_back_to(before, was_open=was_open)
+                self._tidy_up()  # or the rollback couldn't be sent
                 raise
             finally:
                 self._blocks -= 1

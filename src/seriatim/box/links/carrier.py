@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from selectors import EVENT_READ, DefaultSelector
 from types import TracebackType
 from typing import Any, Self
 
@@ -13,6 +14,13 @@ from psycopg.abc import PQGen
 from seriatim.box.connection.dsn import place_of
 from seriatim.box.links.transport import carrier_dsn
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable
+from seriatim.network import (
+    KEEPALIVE_COUNT,
+    KEEPALIVE_IDLE_S,
+    KEEPALIVE_INTERVAL_S,
+    SILENT_S,
+    UNACKNOWLEDGED_S,
+)
 from seriatim.pipeline.declared.link import Link
 from seriatim.rested import RestedConnection, Restedness
 
@@ -22,16 +30,38 @@ _CONNECT_S = 10
 #: Longer than a statement may take there, with the way of the largest frame.
 _ANSWER_S = 120.0
 #: A statement of the other box ends before nobody waits for it any more: the last part of a large body, which is stored then, takes longest.
-_SETTINGS = "-c statement_timeout=110s -c idle_in_transaction_session_timeout=60s"
+_SETTINGS = (
+    "-c statement_timeout=110s -c idle_in_transaction_session_timeout=60s "
+    f"-c tcp_keepalives_idle={KEEPALIVE_IDLE_S} -c tcp_keepalives_interval={KEEPALIVE_INTERVAL_S} "
+    f"-c tcp_keepalives_count={KEEPALIVE_COUNT} -c tcp_user_timeout={UNACKNOWLEDGED_S}s"
+)
 
 
 class _Patient(RestedConnection):
-    """A connection that waits for an answer for a while only: a way that swallows what passes, and is still open, breaks nothing else."""
+    """A connection that waits for an answer for a while only: a way that swallows what passes, and is still open, breaks nothing else.
 
-    most_s = 0.0
+    An answer that has begun has to go on.
+    """
 
-    def wait(self, gen: PQGen[Any], *args: Any, **options: Any) -> Any:
-        return super().wait(gen, *args, **{"timeout": self.most_s or None, **options})
+    most_s, silent_s = _ANSWER_S, SILENT_S
+
+    def wait(self, gen: PQGen[Any], *_: Any, timeout: float | None = None, **__: Any) -> Any:
+        by, has_begun = time.monotonic() + (timeout or self.most_s), False
+        try:
+            wanted: Any = next(gen)
+            with DefaultSelector() as selector:
+                selector.register(self.fileno(), wanted)
+                while True:
+                    left = max(by - time.monotonic(), 0.0)
+                    ready = selector.select(min(left, self.silent_s) if has_begun else left)
+                    if not ready:
+                        late = psycopg.OperationalError if timeout is None else errors._WaitTimeout  # noqa: SLF001 -- as the driver
+                        raise late("the answer doesn't come")
+                    has_begun |= bool(ready[0][1] & EVENT_READ)
+                    wanted = gen.send(ready[0][1])
+                    selector.modify(self.fileno(), wanted)
+        except StopIteration as end:
+            return end.value
 
 
 class Carrier:
@@ -61,7 +91,8 @@ class Carrier:
         try:
             connection = _Patient.connect(
                 self._dsn, autocommit=True, connect_timeout=self._connect_s, options=_SETTINGS, application_name="seriatim link",
-                keepalives_idle=10, keepalives_interval=5, keepalives_count=3, tcp_user_timeout=30_000, prepare_threshold=None,
+                keepalives_idle=KEEPALIVE_IDLE_S, keepalives_interval=KEEPALIVE_INTERVAL_S, keepalives_count=KEEPALIVE_COUNT,
+                tcp_user_timeout=UNACKNOWLEDGED_S * 1000, prepare_threshold=None,
             )  # fmt: skip
         except psycopg.Error as error:
             raise Unavailable(

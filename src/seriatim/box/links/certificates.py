@@ -141,7 +141,7 @@ def public_key_of(certificate: bytes) -> bytes:
     return sha256(data[at:after]).digest()
 
 
-def names_of(connection: ssl.SSLSocket) -> str:
+def names_of(connection: ssl.SSLObject) -> str:
     """The names of the peer of a connection, as its certificate's subjectAltName has them, for people."""
     told: Any = (connection.getpeercert() or {}).get("subjectAltName", ())
     names = [str(value) for _, value in told]

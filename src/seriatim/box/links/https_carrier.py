@@ -13,17 +13,17 @@ import httpcore
 from seriatim.box.links.certificates import CertificateFiles
 from seriatim.box.links.layout import LARGEST_FRAME
 from seriatim.errors import EnvironmentProblem, LinkProtocolError, SeriatimError, Unavailable
-from seriatim.network import DeadlineNetwork
+from seriatim.network import SILENT_S, DeadlineNetwork, transfer_s
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.link_address import checked_address, with_variables
 
-__all__ = ["EXCHANGE_S", "FETCH", "MEDIA_TYPE", "PUSH", "TRACE", "HttpsCarrier"]
+__all__ = ["ANSWER_S", "FETCH", "MEDIA_TYPE", "PUSH", "TRACE", "HttpsCarrier"]
 
 #: The paths of the three doors, and what a frame is to HTTP.
 PUSH, FETCH, TRACE = "/link/push", "/link/fetch", "/link/trace"
 MEDIA_TYPE = "application/octet-stream"
-#: A frame and its answer have so long.
-EXCHANGE_S = 120.0
+#: The other side has so long until its answer begins: longer than a statement may take there. That it is gone is found out earlier.
+ANSWER_S = 120.0
 _CONNECT_S = 10.0
 #: An idle connection is closed after that; the other side waits longer.
 _IDLE_S = 60.0
@@ -41,7 +41,7 @@ class HttpsCarrier:
     Args:
         link: the link.
         environment: the variables that the link may name.
-        answer_s: the seconds for a frame, and for its answer.
+        answer_s: the seconds until an answer begins.
         connect_s: the seconds for a connection.
 
     Raises:
@@ -56,7 +56,7 @@ class HttpsCarrier:
         link: Link,
         environment: Mapping[str, str] = os.environ,
         *,
-        answer_s: float = EXCHANGE_S,
+        answer_s: float = ANSWER_S,
         connect_s: float = _CONNECT_S,
     ) -> None:
         self._answer_s, self._connect_s = answer_s, connect_s
@@ -93,7 +93,7 @@ class HttpsCarrier:
             ssl_context=self._files.for_client(),
             max_connections=1,
             keepalive_expiry=_IDLE_S,
-            network_backend=DeadlineNetwork(),
+            network_backend=DeadlineNetwork(SILENT_S),
         )
 
     def _call(self, path: str, frame: bytes) -> bytes:
@@ -101,12 +101,8 @@ class HttpsCarrier:
             self._pool.close()
             self._pool, self._stamp = self._connections(), stamp
         now = time.monotonic()
-        by = {
-            "connect": now + self._connect_s,
-            "write": now + self._answer_s,
-            "read": now + self._answer_s,
-            "pool": None,
-        }
+        sent = now + self._connect_s + transfer_s(len(frame))
+        by = {"connect": now + self._connect_s, "write": sent, "read": sent + self._answer_s, "pool": None}
         headers = [("Content-Type", MEDIA_TYPE), ("User-Agent", "seriatim"), ("Accept", MEDIA_TYPE)]
         with (
             self._told(),
@@ -115,6 +111,7 @@ class HttpsCarrier:
             ) as answer,
         ):
             most = LARGEST_FRAME if answer.status == 200 else _MOST_TEXT
+            by["read"] = time.monotonic() + transfer_s(most)
             body = bytearray()
             for piece in answer.iter_stream():
                 body += piece

@@ -24,6 +24,8 @@ _NUMBER = re.compile(r"-?\d{1,40}(\.\d{1,40})?", re.ASCII)
 
 #: No id that begins with a text is above that text and this, in any order of letters.
 _ABOVE = "zzzz"
+#: In JSON: no property has this value.
+_NO_VALUE = "[]"
 #: Parts of ids have at least so many characters.
 _PART = 4
 
@@ -93,10 +95,13 @@ def find(
     narrowed: Narrowed,
     limit: int,
     newest: int | None = None,
+    *,
+    properties: bool = True,
 ) -> Found:
     """Find a text, in a round trip each for groups, messages, faults and ids; at most `limit` rows of each.
 
-    `newest`: only so many of the newest messages are read for values of properties and for ids that are not remembered; None: all.
+    `newest`: only so many of the newest messages are read for values of properties and for ids that are not remembered; None: all. `properties`: whether
+    these are searched at all.
     """
     keys = _keys(definitions, text)
     parameters = {"text": text, "group_keys": keys, "limit": limit, **narrowed.parameters()}
@@ -105,6 +110,8 @@ def find(
         given["number"] = format(Decimal(text), "f")
     if text in ("true", "false"):
         given["truth"] = text
+    if not properties:
+        given = dict.fromkeys(given, _NO_VALUE)
     as_json = "{" + ", ".join(f'"{name}": {value}' for name, value in given.items()) + "}"
     groups = groups_of(transaction, GroupFilter(), limit=limit, groups=keys)
     messages = transaction.rows("found_messages", FoundMessage, **parameters, given=as_json, newest=newest)
@@ -120,7 +127,9 @@ def find(
     )
 
 
-def similar_to(transaction: Transaction, text: str, narrowed: Narrowed, limit: int, newest: int) -> tuple[Similar, ...]:
+def similar_to(
+    transaction: Transaction, text: str, narrowed: Narrowed, limit: int, newest: int, *, properties: bool = True
+) -> tuple[Similar, ...]:
     """What is similar to a text: at most `limit` groups, by queue and key, and `limit` messages, newest first.
 
     Whatever its capital letters: groups whose key begins with it, or matches it as a pattern with ``*`` and ``?``; messages whose id
@@ -135,7 +144,7 @@ def similar_to(transaction: Transaction, text: str, narrowed: Narrowed, limit: i
             continue
         for view in groups_of(transaction, GroupFilter(key=pattern), limit=limit):
             groups[view.queue, view.group] = Similar("group", None, view.queue, view.group, view.since)
-    given = {f"given{at}": variants[at % len(variants)] for at in range(4)}
+    given = {f"given{at}": variants[at % len(variants)] if properties else [] for at in range(4)}
     parts = variants if len(text) >= _PART else []  # two letters are in many ids
     found = transaction.rows(
         "similar_messages", Similar, variants=variants, given=json.dumps(given), pattern=containing(text) if parts else None,

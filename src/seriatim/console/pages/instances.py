@@ -41,8 +41,11 @@ def _read(asked: Asked) -> Answer:
         rows = instances.instances(asked.box, after=asked.number("after") or 0, limit=asked.limit, **given)
     else:
         rows = [instances.instance_view(asked.box, int(number) if number.isdecimal() and len(number) < 19 else 0)]
+    twin = INSTANCES.objects_of(rows)
+    if not asked.may("see-bodies"):  # values of properties, and what a handler has kept of them
+        twin = [one | {"correlations": {}, "state": {}} for one in twin]
     return Answer(
-        INSTANCES.objects_of(rows),
+        twin,
         listing=Listing(
             INSTANCES,
             rows,

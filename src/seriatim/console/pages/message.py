@@ -67,10 +67,11 @@ def _read(asked: Asked) -> Answer:
     message_id = asked.named.get("id") if "id" in asked.named else asked.query.get("id", "")
     space = asked.query.get("id_space")
     found, places = messages.message(asked.box, str(message_id), id_space=space)
-    sees = asked.may("see-bodies")
+    sees, places = asked.may("see-bodies"), asked.unnamed(places)
     twin = MESSAGE.object_of(found, places=places)
     if not sees:
         twin |= {"body": None, "context": None, "parts": []}
+    steps = trace.trace_message(asked.box, found.message_id, id_space=found.id_space, within=_WITHIN, over_links=False)
     listing = Listing(
         MESSAGES.only("queue", "group", "status", "sequence", "ticket", "reason"),
         places,
@@ -92,9 +93,7 @@ def _read(asked: Asked) -> Answer:
             "size": len(found.body),
             "body": pretty(found.body, found.content_type) if sees else None,
             "edited": _edited(asked, found, places) if sees else [],
-            "steps": trace.trace_message(
-                asked.box, found.message_id, id_space=found.id_space, within=_WITHIN, over_links=False
-            )[:_STEPS],
+            "steps": asked.unnamed(steps[:_STEPS], field="text", kind="kind"),
         },
     )
 

@@ -43,6 +43,9 @@ def _read(asked: Asked) -> Answer:
         if page.following is not None:
             following = {"after": str(page.following[0]), "at": str(page.following[1])}
         nothing = "There are none." if following is None else f"None among {page.read:,} messages; there are more."
+    if given.get("error") and not asked.may("see-bodies"):
+        rows = [one for one in rows if one.status != "unrouted"]  # whose reason names values of properties
+    rows = asked.unnamed(rows)
     return Answer(
         MESSAGES.objects_of(rows),
         about="Oldest first. A message has a line for each queue that has it.",

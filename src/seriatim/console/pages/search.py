@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from seriatim.console.filters import SINCE, UNTIL, Field
@@ -33,7 +34,8 @@ _TEMPLATE = """
 <ul class="searched">
 <li><strong>Ids of messages</strong>, as long as the box remembers them; parts of an id of 4 characters or more, such as its end, in the newest 20,000 messages.</li>
 <li><strong>Keys of groups</strong>: a whole key, or the beginning of one. With * for any text: c*-17.{% if text %} Anywhere in a key: <a href="{{ url('groups', state='all', key='*' ~ text ~ '*') }}">groups with {{ text | plain }}</a>.{% endif %}</li>
-<li><strong>Values of properties</strong>, whole ones, in the newest 100,000 messages. <code>seriatim find</code> reads all messages.</li>
+{% if asked.may("see-bodies") %}<li><strong>Values of properties</strong>, whole ones, in the newest 100,000 messages. <code>seriatim find</code> reads all messages.</li>
+{% else %}<li>Not properties: you don't see those of messages.</li>{% endif %}
 <li>Not bodies, and not error texts.{% if text %} Errors with {{ text | plain }}: <a href="{{ url('faults', error=text) }}">faults</a>, <a href="{{ url('groups', error=text) }}">groups that stand still</a>, <a href="{{ url('dead-letters', error=text) }}">dead letters</a>.{% endif %}</li>
 </ul>
 <p class="about">Spaces around the text don't count. Where nothing is found, capital letters don't count, either: in keys and ids, and in the properties of the newest 20,000 messages.</p>
@@ -46,7 +48,10 @@ def _read(asked: Asked) -> Answer:
     if not text:
         return Answer({}, values={"lists": [], "text": "", "similar": False})
     given: dict[str, Any] = asked.chosen("since", "until")
-    found = find(asked.box, text, limit=asked.limit, newest=_NEWEST, similar=True, **given)
+    found = find(
+        asked.box, text, limit=asked.limit, newest=_NEWEST, similar=True, properties=asked.may("see-bodies"), **given
+    )
+    found = replace(found, messages=tuple(asked.unnamed(found.messages)))
     to_group: dict[str, Any] = {
         "group": lambda one: None if one.group is None or one.queue is None else ("groups", one.queue, one.group)
     }

@@ -42,6 +42,7 @@ def _read(asked: Asked) -> Answer:
     rows = set_aside.set_aside(
         asked.box, message_type=asked.text("type"), after=_place(asked), limit=asked.limit, **given
     )
+    rows = asked.unnamed(rows)
     return Answer(
         SET_ASIDE.objects_of(rows),
         listing=Listing(

@@ -25,7 +25,7 @@ def _read(asked: Asked) -> Answer:
     page = messages.page(
         asked.box, status="unrouted", limit=asked.limit, after=None if after[0] is None else (after[0], after[1] or 0)
     )
-    rows = page.rows
+    rows = asked.unnamed(page.rows)
     following = None if page.following is None else {"after": str(page.following[0]), "at": str(page.following[1])}
     return Answer(
         MESSAGES.objects_of(rows),

@@ -1,0 +1,103 @@
+"""Addresses to listen at: ``HOST:PORT`` as text, or a path, and the socket."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from seriatim.errors import EnvironmentProblem, UsageError, shown
+
+__all__ = ["host_and_port", "is_loopback", "listening", "listening_on_path", "url_of"]
+
+#: Connections that wait to be accepted; more are the system's to refuse.
+_BACKLOG = 128
+
+
+def host_and_port(listen: str, example: str) -> tuple[str, int]:
+    """Host and port of an address such as ``127.0.0.1:8470``, ``[::1]:8470`` or ``:8470`` (every interface).
+
+    Args:
+        listen: the address.
+        example: one that is right, for the error.
+
+    Raises:
+        UsageError: it is none.
+    """
+    host, colon, port = listen.rpartition(":")
+    if not colon or not (port.isascii() and port.isdecimal()) or int(port) > 65535 or (":" in host and host[:1] != "["):
+        raise UsageError(f"cannot listen at {shown(listen)}", remedy=f"HOST:PORT, such as {example}")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listening(host: str, port: int, option: str) -> socket.socket:
+    """A socket that listens at a host (empty: every interface) and a port (0: a free one).
+
+    Raises:
+        EnvironmentProblem: it can't; `option` is the one to be changed.
+    """
+    found = None
+    try:
+        family, kind, proto, _, place = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        found = socket.socket(family, kind, proto)
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        found.bind(place)
+        found.listen(_BACKLOG)
+        found.setblocking(False)
+    except (OSError, UnicodeError) as error:
+        if found is not None:
+            found.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise EnvironmentProblem(
+            f"cannot listen at {host}:{port}: {why}", remedy=f"give another address with {option}"
+        ) from None
+    return found
+
+
+def listening_on_path(path: str, option: str) -> socket.socket:
+    """A Unix socket that listens at a path; its owner and group may open it. One that a process has left there is replaced.
+
+    Raises:
+        EnvironmentProblem: it can't; `option` is the one to be changed.
+    """
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        if Path(path).is_socket() and not _is_served(path):
+            Path(path).unlink()
+        found.bind(path)
+        Path(path).chmod(0o660)
+        found.listen(_BACKLOG)
+        found.setblocking(False)
+    except (OSError, ValueError) as error:
+        found.close()
+        why = getattr(error, "strerror", None) or str(error)
+        raise EnvironmentProblem(f"cannot listen at {path}: {why}", remedy=f"give another path with {option}") from None
+    return found
+
+
+def _is_served(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as one, suppress(ConnectionRefusedError):
+        one.connect(path)
+        return True
+    return False
+
+
+def url_of(listener: socket.socket, scheme: str = "http") -> str:
+    """The address of a socket that listens, such as ``http://127.0.0.1:8470``; of a Unix socket ``unix:`` and its path."""
+    if listener.family == socket.AF_UNIX:
+        return f"unix:{listener.getsockname()}"
+    host, port = listener.getsockname()[:2]
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"

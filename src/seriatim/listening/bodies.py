@@ -1,0 +1,100 @@
+"""Bodies of requests, read with deadlines, and answers without a framework."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from seriatim.network import SILENT_S, transfer_s
+
+__all__ = ["Gone", "Receive", "Refused", "Send", "answer", "body_of", "busy", "refuse"]
+
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+#: An answer is handed on in pieces, so that it isn't in memory several times; who is refused has so long to read why.
+_PIECE, _LINGER_S = 65_536, 1.0
+_TEXT = "text/plain; charset=utf-8"
+
+
+class Refused(Exception):
+    """A request that is answered by an error, and its connection closed: `status`, and `why`."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, why
+
+
+class Gone(Exception):
+    """The other side has gone away in the middle of a request."""
+
+
+async def body_of(receive: Receive, *, length: int | None, most: int, silent_s: float = SILENT_S) -> bytearray:
+    """The body of a request.
+
+    Args:
+        receive: of ASGI.
+        length: its bytes, as its head says; None: it doesn't.
+        most: the bytes that are taken.
+        silent_s: the seconds in which a further byte has to come. As a whole it has that long, and what `length` (or `most`) takes at the lowest pace.
+
+    Raises:
+        Refused: with 413 or 408.
+        Gone: the other side has gone away.
+    """
+    if (length or 0) > most:
+        raise Refused(413, f"it has {length:,} bytes, and at most {most:,} are taken")
+    found, end = bytearray(length or 0), 0
+    loop = asyncio.get_running_loop()
+    by = loop.time() + silent_s + transfer_s(most if length is None else length)
+    while True:
+        try:
+            async with asyncio.timeout_at(min(by, loop.time() + silent_s)):
+                event = await receive()
+        except TimeoutError:
+            raise Refused(408, "the request took too long") from None
+        if event["type"] == "http.disconnect":
+            raise Gone
+        piece = event.get("body", b"")
+        if end + len(piece) > most:
+            raise Refused(413, f"at most {most:,} bytes are taken")
+        found[end : end + len(piece)] = piece
+        end += len(piece)
+        if not event.get("more_body", False):
+            return found
+
+
+async def answer(
+    send: Send, status: int, kind: str, content: bytes | bytearray, headers: Mapping[str, str] | None = None
+) -> None:
+    """Answer a request."""
+    await _begin(send, status, kind, len(content), headers or {})
+    view = memoryview(content)
+    for at in range(0, len(view), _PIECE):
+        await send({"type": "http.response.body", "body": bytes(view[at : at + _PIECE]), "more_body": True})
+    await send({"type": "http.response.body"})
+
+
+async def refuse(receive: Receive, send: Send, status: int, why: str) -> None:
+    """Answer a request by an error, and let the other side read it before the connection is closed: what it sends meanwhile would take it away."""
+    content = f"{why}\n".encode()
+    headers = {"Connection": "close"} | ({"Retry-After": "1"} if status == 503 else {})
+    await _begin(send, status, _TEXT, len(content), headers)
+    await send({"type": "http.response.body", "body": content, "more_body": True})
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LINGER_S):
+            while (event := await receive())["type"] != "http.disconnect" and event.get("more_body", False):
+                pass
+    await send({"type": "http.response.body"})
+
+
+async def busy(_: Any, receive: Receive, send: Send) -> None:
+    """An application that has no time."""
+    await refuse(receive, send, 503, "too many requests are in hand")
+
+
+async def _begin(send: Send, status: int, kind: str, length: int, headers: Mapping[str, str]) -> None:
+    told = {"Content-Type": kind, "Content-Length": str(length), "Cache-Control": "no-store", **headers}
+    encoded = [(name.lower().encode(), value.encode()) for name, value in told.items()]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})

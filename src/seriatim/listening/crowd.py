@@ -1,0 +1,116 @@
+"""Who is connected, and whose connection is closed where there is no room."""
+
+from __future__ import annotations
+
+import ipaddress
+import ssl
+from collections import Counter
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+__all__ = ["Crowd", "State", "Visitor", "name_of"]
+
+
+class State(Enum):
+    """What a connection does."""
+
+    BEGINS = "begins"  # a handshake, or the head of a request
+    SENDS = "sends"  # the body of a request
+    ANSWERED = "answered"
+    IDLE = "idle"
+
+
+@dataclass(slots=True, eq=False)
+class Visitor:
+    """A connection.
+
+    Args:
+        address: the address of the other side.
+        began: the time of the monotonic clock at which it was accepted.
+        close: closes it at once.
+        state: what it does.
+        is_unread: whether it doesn't take the answer.
+        asks_health: whether it is one of those that are kept for health.
+        tls: its TLS, which has the certificate of the other side; None: there is none.
+        notes: what an application keeps of it, from request to request.
+    """
+
+    address: str
+    began: float
+    close: Callable[[], object]
+    state: State = State.BEGINS
+    is_unread: bool = False
+    asks_health: bool = False
+    tls: ssl.SSLObject | None = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    crowd: Crowd | None = None
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether the other side has to do something, so that it may be closed in favour of another one."""
+        return self.state is not State.ANSWERED or self.is_unread
+
+
+class Crowd:
+    """Connections, of which there are so many at most, and so many of one name.
+
+    Where there is no room, one of those goes that wait for their other side: of the name that has most of them, the one that came first. So a
+    name that fills the room with connections that do nothing takes it away from itself only.
+
+    Args:
+        most: the connections at once.
+        of_name: those of one name.
+    """
+
+    def __init__(self, most: int, of_name: int) -> None:
+        self._most, self._of_name = most, of_name
+        self._there: dict[Visitor, Hashable] = {}
+
+    def enter(self, visitor: Visitor, name: Hashable) -> bool:
+        """Let a connection in, if need be in place of another one; it leaves the crowd in which it was. False: there is no room, and nothing has changed."""
+        mine = [one for one, its in self._there.items() if its == name]
+        if len(mine) >= self._of_name:
+            return self._close_one(mine) and self._let_in(visitor, name)
+        if len(self._there) >= self._most:
+            return self.close_one() and self._let_in(visitor, name)
+        return self._let_in(visitor, name)
+
+    def leave(self, visitor: Visitor) -> None:
+        """A connection is over, or goes elsewhere."""
+        self._there.pop(visitor, None)
+        visitor.crowd = None
+
+    def close_one(self) -> bool:
+        """Close a connection in favour of another one; False: all are being answered."""
+        awaited = [one for one in self._there if one.is_awaited]
+        if not awaited:
+            return False
+        of_names = Counter(self._there[one] for one in awaited)
+        (name, _), *_ = of_names.most_common(1)
+        return self._close_one([one for one in awaited if self._there[one] == name])
+
+    def _close_one(self, visitors: list[Visitor]) -> bool:
+        first = next((one for one in visitors if one.is_awaited), None)
+        if first is None:
+            return False
+        self.leave(first)
+        first.close()
+        return True
+
+    def _let_in(self, visitor: Visitor, name: Hashable) -> bool:
+        if visitor.crowd is not None:
+            visitor.crowd.leave(visitor)
+        self._there[visitor] = name
+        visitor.crowd = self
+        return True
+
+
+def name_of(address: str) -> str:
+    """The name of strangers at an address: of IPv6 its network of 64 bits, all of which one machine may have."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return address if found.version == 4 else str(ipaddress.ip_network((found, 64), strict=False))

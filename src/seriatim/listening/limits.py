@@ -1,0 +1,50 @@
+"""What connections may take of a process that listens."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import dataclass
+
+from seriatim.network import SILENT_S
+
+__all__ = ["ListenLimits"]
+
+#: Connections of strangers at once, and those of one address.
+CONNECTIONS, OF_ADDRESS = 128, 96
+#: Further ones that are asked for health only, where the others are all being answered.
+RESERVE = 8
+#: Seconds for the first byte of a connection with TLS, for the rest of its handshake, and for the head of a request as a whole.
+FIRST_BYTE_S, HANDSHAKE_S, HEAD_S = 3.0, 5.0, 10.0
+#: Bytes of the head of a request; seconds until the first byte of the next one.
+LARGEST_HEAD, IDLE_S = 16_384, 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class ListenLimits:
+    """What connections may take of a process that listens.
+
+    Args:
+        connections: connections at once of those who aren't known: at most a half of the files that the process may have open.
+        of_address: those of one address; of IPv6, of one network of 64 bits.
+        first_byte_s: seconds for the first byte of a connection with TLS.
+        handshake_s: seconds for the rest of its handshake.
+        head_s: seconds for the head of a request, as a whole.
+        largest_head: bytes of it.
+        idle_s: seconds until the first byte of the next request.
+        silent_s: seconds without a byte of a body, and without an answer being taken, after which a connection is closed.
+    """
+
+    connections: int = CONNECTIONS
+    of_address: int = OF_ADDRESS
+    first_byte_s: float = FIRST_BYTE_S
+    handshake_s: float = HANDSHAKE_S
+    head_s: float = HEAD_S
+    largest_head: int = LARGEST_HEAD
+    idle_s: float = IDLE_S
+    silent_s: float = SILENT_S
+
+    @property
+    def room(self) -> int:
+        """Connections at once of those who aren't known, in this process."""
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return self.connections if files == resource.RLIM_INFINITY else max(1, min(self.connections, files // 2))

@@ -1,0 +1,41 @@
+"""The log of what strangers do: the same line once in a while only, because they could fill it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+
+from seriatim.pipeline.text.log_fields import fields
+
+__all__ = ["LOG", "tell"]
+
+#: The same line is logged once in so many seconds, and at most so many lines in that time.
+_TOLD_S, _MOST_TOLD = 60.0, 100
+
+
+class _Seldom(logging.Filter):
+    """Lets a line pass that hasn't passed lately."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._told: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        now, text = time.monotonic(), record.getMessage()
+        with self._lock:
+            self._told = {one: at for one, at in self._told.items() if now - at < _TOLD_S}
+            if text in self._told or len(self._told) >= _MOST_TOLD:
+                return False
+            self._told[text] = now
+        return True
+
+
+LOG = logging.getLogger("seriatim.listening")
+LOG.addFilter(_Seldom())
+
+
+def tell(where: str, what: str, level: int = logging.WARNING) -> None:
+    """Log what happened to a connection."""
+    LOG.log(level, "%s: %s", where, what, extra=fields("connection_refused", error=what))
