@@ -6,6 +6,7 @@ can be moved: see `movable_clock.sql`.
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from importlib import resources
 
@@ -13,6 +14,8 @@ import psycopg
 from psycopg import sql
 
 from seriatim.box.box import MessageBox
+from seriatim.box.postgres.routines import routines
+from seriatim.box.postgres.template import for_schema
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.time import micros
 
@@ -20,6 +23,7 @@ __all__ = ["SEARCH_PATH", "Clock", "make_movable"]
 
 #: The `search_path` of a database whose clock can be moved.
 SEARCH_PATH = '"$user", public, seriatim_clock, pg_catalog'
+_CLOCKS = re.compile(r"\b(now|clock_timestamp)\(\)")
 
 
 class Clock:
@@ -73,5 +77,8 @@ def make_movable(dsn: str, schema: str) -> None:
         schema: the schema of the box.
     """
     words = resources.files("seriatim.testing").joinpath("movable_clock.sql").read_text(encoding="utf-8")
+    bound = (one.text for one in routines() if one.is_parsed and _CLOCKS.search(one.text))
+    anew = for_schema(_CLOCKS.sub(r"seriatim_clock.\1()", "\n".join(bound)), schema)
     with psycopg.connect(dsn) as connection:
         connection.execute(sql.SQL(words).format(name=sql.Literal(schema)).as_bytes(connection))
+        connection.execute(anew)

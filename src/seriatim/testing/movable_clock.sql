@@ -2,7 +2,7 @@
 -- Caller: Databases, for the template of a test's box.
 -- Locks: the tables of the box, to change the defaults of their columns.
 -- How: a name without a schema is looked up along `search_path`. In front of `pg_catalog` stands a schema with clocks of
--- its own; what PostgreSQL has bound when it was defined is defined again.
+-- its own; defaults, which PostgreSQL has bound, are set again. Views and functions that it has parsed: `clock.py`.
 CREATE SCHEMA seriatim_clock;
 
 CREATE TABLE seriatim_clock.moved (by interval NOT NULL);
@@ -25,17 +25,10 @@ DECLARE
     found record;
 BEGIN
     FOR found IN
-        SELECT oid::regprocedure AS called, proconfig AS settings, prosqlbody IS NOT NULL AS is_bound
-        FROM pg_proc WHERE pronamespace = {name}::regnamespace
+        SELECT oid::regprocedure AS called FROM pg_proc
+        WHERE pronamespace = {name}::regnamespace AND 'search_path=pg_catalog, pg_temp' = ANY (proconfig)
     LOOP
-        IF found.is_bound AND pg_get_functiondef(found.called) ~ clocks THEN
-            EXECUTE regexp_replace(pg_get_functiondef(found.called), clocks, 'seriatim_clock.\1()', 'g');
-        END IF;
-        IF 'search_path=pg_catalog, pg_temp' = ANY (found.settings) THEN
-            EXECUTE format(
-                'ALTER ROUTINE %s SET search_path = seriatim_clock, pg_catalog, pg_temp', found.called
-            );
-        END IF;
+        EXECUTE format('ALTER ROUTINE %s SET search_path = seriatim_clock, pg_catalog, pg_temp', found.called);
     END LOOP;
     FOR found IN
         SELECT attrelid::regclass AS of_table, attname AS named, pg_get_expr(adbin, adrelid) AS given
@@ -47,17 +40,6 @@ BEGIN
             'ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s', found.of_table, found.named,
             regexp_replace(found.given, clocks, 'seriatim_clock.\1()', 'g')
         );
-    END LOOP;
-    FOR found IN
-        SELECT pg_class.oid::regclass AS named, pg_get_viewdef(pg_class.oid) AS given
-        FROM pg_class WHERE relnamespace = {name}::regnamespace AND relkind = 'v'
-    LOOP
-        IF found.given ~ clocks THEN
-            EXECUTE format(
-                'CREATE OR REPLACE VIEW %s AS %s', found.named,
-                regexp_replace(found.given, clocks, 'seriatim_clock.\1()', 'g')
-            );
-        END IF;
     END LOOP;
 END
 $do$
