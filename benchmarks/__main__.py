@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import click
@@ -125,14 +126,16 @@ OFF_SPARK = {
 @click.option("--data", type=click.Path(path_type=Path), default=Path(".bench"), help="Where feeds are kept.")
 @click.option("--json", "report", type=click.Path(path_type=Path), help="Also write the ratios there.")
 @click.option("--peers/--no-peers", default=True, help="With the peers, which take half an hour.")
-def main(parts: tuple[str, ...], data: Path, report: Path | None, peers: bool) -> None:
+@click.option("--only", default="", help="Measure only the fast paths whose names contain this text.")
+def main(parts: tuple[str, ...], data: Path, report: Path | None, peers: bool, only: str) -> None:
     """Measure PARTS (default: all) and print ratios, a table and JSON."""
     root = data.absolute()
     root.mkdir(parents=True, exist_ok=True)
     cores = os.cpu_count() or 2
     chosen = parts or sorted({*PARTS, *OFF_SPARK})
+    off_spark = OFF_SPARK | {"fast-paths": partial(fast_paths, only=only)}
     # First: an idle Spark takes memory and cores, too.
-    claims = [claim for part in OFF_SPARK if part in chosen for claim in OFF_SPARK[part](root, peers)]
+    claims = [claim for part in OFF_SPARK if part in chosen for claim in off_spark[part](root, peers)]
     if on_spark := [part for part in chosen if part in PARTS]:
         spark = open_session({"spark.master": f"local[{cores}]", "spark.sql.shuffle.partitions": str(cores)})
         claims += [claim for part in on_spark for claim in PARTS[part](spark, root, peers)]

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,19 +28,47 @@ from seriatim.box.connection.fast_paths import (
     EARLY_COMMIT,
     FIFO_IN_SQL,
     NEXT_DELIVERY,
+    NEXT_NUMBERS,
     QUEUE_HEAD,
+    SINGLE_COMPLETION,
     SINGLE_MESSAGE,
     SINGLE_ROUND_TRIP,
+    STRAIGHT_SEND,
     FastPath,
 )
 from seriatim.box.server.embedded import EmbeddedServer
+from seriatim.operations import dialogs
 
 __all__ = ["fast_paths"]
 
 _PAIRS, _MESSAGES, _GROUPS = 10, 1_500, 50
 _OTHERS = 5
+_CALLS = count()
 _PUBLISHERS = 4
+#: Without the server's own work, as on checkpoints, and without the connection that asks.
+_BACKENDS = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+#: A run of messages; a turn hands out as many, and is judged for one group if it has at least twenty.
+_RUN = _MESSAGES // _GROUPS
 _Work = Callable[[sq.MessageBox], None]
+
+_ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long"})
+_FIFO = (
+    _ORDER,
+    sq.Queue("q", policy=sq.Fifo(), group="customer"),
+    sq.Subscription("all", where="type = 'order'", to="q"),
+)
+_STANDARD = (
+    _ORDER, sq.Queue("q", policy=sq.Standard(), group="customer", sequence="version"),
+    sq.Subscription("all", where="type = 'order'", to="q"),
+)  # fmt: skip
+_GATE = (
+    _ORDER, sq.MessageType("result"), sq.Queue("work", policy=sq.Fifo(), group="customer", gate="q"),
+    sq.Queue("q", policy=sq.Standard(), group="origin_group", sequence="origin_ordinal"),
+    sq.Subscription("all", where="type = 'order'", to="work"), sq.Subscription("results", where="type = 'result'", to="q"),
+)  # fmt: skip
+_TALK = (
+    sq.Contract("Talk", {"Word": "any"}), sq.Service("Here", queue="here"), sq.Service("There", queue="q", contracts=["Talk"]),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -51,6 +81,7 @@ class _Trial:
     clock: Callable[[sq.MessageBox], float]
     beside: Callable[[sq.MessageBox], AbstractContextManager[object]] = nullcontext
     more: str = ""
+    defined: Sequence[Any] = _FIFO
 
     @property
     def name(self) -> str:
@@ -59,11 +90,16 @@ class _Trial:
         return f"{self.path.name}{decision}" + (f", {self.more}" if self.more else "")
 
 
-def fast_paths(root: Path, peers: bool) -> Iterator[Claim]:
-    """The claims: what the work takes without the path, as a multiple of what it takes with it; about ten minutes."""
+def fast_paths(root: Path, peers: bool, only: str = "") -> Iterator[Claim]:
+    """The claims: what the work takes without the path, as a multiple of what it takes with it; about ten minutes.
+
+    `only`: the trials whose names contain this text.
+    """
+    if not (trials := [one for one in _TRIALS if only in one.name]):
+        raise click.BadParameter(f"no trial's name contains {only!r}")
     server = EmbeddedServer(root / "postgres")
     try:
-        for trial in _TRIALS:
+        for trial in trials:
             yield Claim(f"{trial.name}: without ÷ with it", _gain(server.dsn, trial))
     finally:
         server.close()
@@ -74,11 +110,7 @@ def _gain(dsn: str, trial: _Trial) -> float:
     for pair in range(_PAIRS):
         schema = f"fast_{pair}"
         with sq.MessageBox.open(dsn, schema=schema) as box:
-            box.define(
-                sq.MessageType("order", properties={"customer": "string"}),
-                sq.Queue("q", policy=sq.Fifo(), group="customer"),
-                sq.Subscription("all", where="type = 'order'", to="q"),
-            )
+            box.define(*trial.defined)
             with trial.beside(box):
                 seconds = {nth: _seconds(box, trial, without=bool(nth)) for nth in (pair % 2, 1 - pair % 2)}
         with psycopg.connect(dsn, autocommit=True) as connection:
@@ -99,7 +131,7 @@ def _seconds(box: sq.MessageBox, trial: _Trial, *, without: bool) -> float:
 def _used(box: sq.MessageBox) -> float:
     """Processor seconds of this process, and of the server's processes for the box's connections."""
     with psycopg.connect(box.dsn) as connection:
-        backends = [one for (one,) in connection.execute("SELECT pid FROM pg_stat_activity").fetchall()]
+        backends = [one for (one,) in connection.execute(_BACKENDS).fetchall()]
     return time.process_time() + sum(map(_seconds_of, backends))
 
 
@@ -133,6 +165,43 @@ def _publish_behind_others(box: sq.MessageBox) -> None:
     _publish_one_a_group(box)
 
 
+def _publish_numbered(box: sq.MessageBox) -> None:
+    """Into groups that are new each time, numbered from 1."""
+    run = next(_CALLS)
+    box.publish(
+        sq.Message(
+            type="order",
+            body=b"x" * 100,
+            context={"customer": f"c{run}-{n % _GROUPS}", "version": n // _GROUPS + 1},
+        )
+        for n in range(_MESSAGES)
+    )
+
+
+def _publish_through_a_gate(box: sq.MessageBox) -> None:
+    """Publish, receive, and publish a result of each message."""
+    _publish(box)
+    with box.sessions() as sessions:
+        delivery = sessions.session.receive("work", limit=_RUN)
+        while delivery is not None:
+            sessions.session.publish([sq.Answer(one, sq.Message(type="result")) for one in delivery.messages])
+            delivery = sessions.next(limit=_RUN)
+
+
+def _talk(box: sq.MessageBox) -> None:
+    """A dialog whose other side is there already."""
+    with box.session() as tx:
+        tx.send(tx.begin_dialog("Here", "There", contract="Talk"), "Word")
+
+
+def _send(box: sq.MessageBox, run: int) -> None:
+    with box.session() as tx:
+        handle = dialogs.dialogs(box, service="Here")[0].handle
+        for _ in range(_MESSAGES // run):
+            tx.send_many([(handle, "Word", b"x" * 100)] * run)
+            tx.connection.commit()
+
+
 def _publish_each(box: sq.MessageBox) -> None:
     for message in _messages():
         box.publish(message)
@@ -147,11 +216,15 @@ def _nothing(box: sq.MessageBox) -> None:
     """Nothing has to be there before."""
 
 
-def _receive_each(box: sq.MessageBox) -> None:
+def _receive_each(box: sq.MessageBox, limit: int = 1) -> None:
     with box.sessions() as sessions:
-        delivery = sessions.session.receive("q", limit=1)
+        delivery = sessions.session.receive("q", limit=limit)
         while delivery is not None:  # the next call completes it
-            delivery = sessions.next(limit=1)
+            delivery = sessions.next(limit=limit)
+
+
+def _receive_runs(box: sq.MessageBox) -> None:
+    _receive_each(box, _RUN)
 
 
 @contextmanager
@@ -185,4 +258,12 @@ _TRIALS = (
     ),
     _Trial(QUEUE_HEAD, _receive_each, _publish_behind_others, _used, _snapshot, more="beside a snapshot"),
     _Trial(SINGLE_MESSAGE, _publish_each, _nothing, _used),
+    _Trial(SINGLE_MESSAGE, _publish_each, _nothing, _used, more="on the way to a gate", defined=_GATE),
+    _Trial(NEXT_NUMBERS, _receive_runs, _publish_numbered, _used, more=f"runs of {_RUN}", defined=_STANDARD),
+    _Trial(
+        NEXT_NUMBERS, _receive_runs, _publish_through_a_gate, _used, more=f"runs of {_RUN} at a gate", defined=_GATE
+    ),
+    _Trial(SINGLE_COMPLETION, _receive_each, _publish, _used),
+    _Trial(STRAIGHT_SEND, partial(_send, run=1), _talk, _used, defined=_TALK),
+    _Trial(STRAIGHT_SEND, partial(_send, run=_RUN), _talk, _used, more=f"runs of {_RUN}", defined=_TALK),
 )

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
+from importlib.resources import files
 from typing import Any
 
 import pytest
 
 import seriatim as sq
 from seriatim.box.connection.fast_paths import EARLY_COMMIT, FAST_PATHS, QUEUE_HEAD, FastPath, HeadOfQueue
-from seriatim.operations import queues, subscriptions
+from seriatim.operations import groups, queues, subscriptions
 from tests.databases import fresh_box
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long"})
 FIFO = sq.Queue("shop", policy=sq.Fifo(), group="customer")
+STANDARD = sq.Queue("shop", policy=sq.Standard(), group="customer", sequence="version")
+OUT = sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal")
 ALL = sq.Subscription("all", where="type = 'order'", to="shop")
 Act = Callable[[Any], object]
 
@@ -115,6 +119,65 @@ def published_in_a_session(box: Any) -> list[object]:
         return [len(tx.publish(one)) for one in orders(2)]
 
 
+def numbered(*versions: int) -> list[sq.Message]:
+    """Messages of one group."""
+    return [sq.Message(type="order", context={"customer": "c1", "version": one}) for one in versions]
+
+
+def received(box: Any, limit: int = 9) -> list[tuple[Any, ...]]:
+    with box.session() as tx:
+        delivery = tx.receive("shop", limit=limit)
+        if delivery is None:
+            return []
+        delivery.done()
+        return told(delivery)
+
+
+def in_turns(*calls: list[sq.Message], limit: int = 9) -> Act:
+    """After each call of publish the messages that come at once."""
+
+    def act(box: Any) -> list[object]:
+        found: list[object] = []
+        for one in calls:
+            box.publish(one)
+            found.append(received(box, limit))
+        return [*found, received(box)]
+
+    return act
+
+
+def behind_a_skipped_hole(box: Any) -> list[object]:
+    found = in_turns(numbered(2))(box)
+    groups.skip_hole(box, "shop", "c1", actor="me", reason="lost")
+    return [found, in_turns([], numbered(3))(box)]
+
+
+def before_one_by_sql(box: Any) -> list[object]:
+    box.publish(numbered(1))
+    with box.session() as tx:
+        context = '{"customer": "c1", "version": 2}'
+        tx.connection.execute(f"SELECT {box.schema}.publish('order', '', %s::jsonb)", [context])
+    return [received(box), received(box)]
+
+
+def sent(*calls: tuple[tuple[int, str], ...]) -> Act:
+    """What comes of calls of `send_many`: each message by the number of its dialog, and its type."""
+
+    def act(box: Any) -> list[object]:
+        with box.session() as tx:
+            dialogs = [tx.begin_dialog("Shop", "Desk", contract="Talk") for _ in range(2)]
+            for call in calls:
+                tx.send_many([(dialogs[which], kind, b"%d" % which) for which, kind in call])
+        found: list[object] = []
+        with box.session() as tx:
+            while (delivery := tx.receive("desk", limit=9)) is not None:
+                delivery.done()
+                found.append([(one.body, one.type, one.dialog.sequence) for one in delivery.messages])
+        return sorted(found)
+
+    return act
+
+
 def failing(box: Any) -> list[object]:
     box.publish(sq.Message(type="order", context={"version": 1}))  # it has no group
     box.tick()
@@ -125,7 +188,7 @@ def failing(box: Any) -> list[object]:
 SINGLE = published(*([one] for one in orders(3)), orders(1, message_id="m"), orders(1, message_id="m"))
 ALARMS = (sq.Queue("alarms", policy=sq.Unordered()), sq.Subscription("alarms", "type = 'seriatim.failure'", "alarms"))
 TALK = (
-    sq.Contract("Talk", {"Word": "any"}), sq.Service("Shop", queue="shop"), sq.Service("Desk", queue="desk", contracts=["Talk"]),
+    sq.Contract("Talk", {"Word": "any", "Sign": "any"}), sq.Service("Shop", queue="shop"), sq.Service("Desk", queue="desk", contracts=["Talk"]),
 )  # fmt: skip
 
 #: By the name of a path and of its condition that doesn't hold; "": where all do.
@@ -135,7 +198,7 @@ CASES: dict[str, dict[str, Case]] = {
         "the queue hands out": Case(refused_when_off),
         "the queue serves no dialogs": Case(of_a_service, TALK),
         "the queue has groups": Case(one_after_another, (sq.Queue("shop", policy=sq.Unordered()), ALL)),
-        "the queue has no gate": Case(one_after_another, (replace(FIFO, gate="out"), ALL, sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal"))),
+        "the queue has no gate": Case(one_after_another, (replace(FIFO, gate="out"), ALL, OUT)),
         "the delivery has no instance": Case(
             of_instances, (FIFO, sq.Subscription("all", "type = 'order'", "shop", starts="a:b", correlate=["customer"]))
         ),
@@ -144,9 +207,7 @@ CASES: dict[str, dict[str, Case]] = {
     },
     "PostgreSQL hands out first in, first out, by the stored order": {
         "": Case(one_after_another),
-        "all groups of the queue are Fifo": Case(
-            one_after_another, (sq.Queue("shop", policy=sq.Standard(), group="customer", sequence="version"), ALL)
-        ),
+        "all groups of the queue are Fifo": Case(one_after_another, (STANDARD, ALL)),
         "all its subscriptions are started": Case(behind_a_stopped_subscription),
     },
     "a publish is a transaction in one round trip": {
@@ -176,8 +237,31 @@ CASES: dict[str, dict[str, Case]] = {
         "no unique key": Case(lambda box: [len(box.publish(orders(1), unique="k").waiting) for _ in range(2)]),
         "no number of a place": Case(
             SINGLE,
-            (replace(FIFO, policy=sq.Unordered(), gate="out"), ALL, sq.Queue("out", sq.Standard(), group="origin_group", sequence="origin_ordinal")),
+            (replace(FIFO, policy=sq.Unordered(), gate="out"), ALL, OUT),
         ),
+    },
+    "a turn of the next numbers is judged without columns": {
+        "": Case(in_turns(numbered(2, 1), numbered(3, 5), numbered(4)), (STANDARD, ALL)),
+        "the group is Standard": Case(in_turns(numbered(2, 1)), (replace(STANDARD, policy=sq.BestEffort()), ALL)),
+        "the queue has no gate": Case(in_turns(numbered(1, 2)), (replace(STANDARD, gate="out"), ALL, OUT)),
+        "messages have come, and all may leave at once": Case(in_turns(numbered(1, 2, 3), limit=2), (STANDARD, ALL)),
+        "nothing else is to be done with them": Case(in_turns(numbered(2), numbered(1)), (STANDARD, ALL)),
+        "a gate, or no message waits to be routed": Case(before_one_by_sql, (STANDARD, ALL)),
+        "the group holds nothing": Case(behind_a_skipped_hole, (STANDARD, ALL)),
+    },
+    "one message is completed by a function of its own": {
+        "": Case(one_after_another),
+        "one message": Case(in_turns(numbered(1, 2))),
+        "nothing is kept of it": Case(one_after_another, (replace(FIFO, keep="everything"), ALL)),
+        "it isn't late": Case(
+            in_turns(numbered(2), numbered(1)),
+            (replace(STANDARD, policy=sq.Standard(start="first", late="deliver")), ALL),
+        ),
+    },
+    "messages of one dialog are sent without a look at each of them": {
+        "": Case(sent(((0, "Word"), (0, "Word")), ((1, "Sign"),), ((0, "Word"),)), TALK),
+        "one dialog": Case(sent(((0, "Word"), (1, "Word"), (0, "Word"))), TALK),
+        "one type": Case(sent(((0, "Word"), (0, "Sign"))), TALK),
     },
 }  # fmt: skip
 
@@ -185,6 +269,16 @@ CASES: dict[str, dict[str, Case]] = {
 def test_each_condition_has_a_case():
     asked = {path.name: ["", *path.conditions] for path in FAST_PATHS if path is not QUEUE_HEAD}
     assert {name: list(cases) for name, cases in CASES.items()} == asked
+
+
+def test_the_function_that_decides_further_conditions_is_there():
+    for path in FAST_PATHS:
+        if path.further is not None:
+            module, _, name = path.further.rpartition(".")
+            if module:
+                assert callable(getattr(import_module(module), name))
+            else:
+                assert list((files("seriatim.box.postgres") / "schema/functions").glob(f"*/{name}.sql"))
 
 
 @pytest.mark.dear

@@ -200,7 +200,8 @@ class Calls:
             "known_version": str(self.definitions.version), "of_message": number, "of_type": "order", "at_location": "box",
             "of_content_type": None, "of_context": '{"customer": "c1", "version": 3}', "of_property_types": None,
             "of_body": "x", "visible_at": None, "delay": None, "of_queue": mine, "of_group": "c1", "of_sequence": number,
-            "of_size": None, "of_priority": "5", "by_subscriptions": [], "by_itself": "false", "flushed": "false",
+            "of_size": None, "of_priority": "5", "by_subscriptions": [], "on_way": "true", "by_itself": "false",
+            "flushed": "false",
         }  # fmt: skip
         many = {
             "known_version": str(self.definitions.version), "message_ids": [number, f"{number}b"], "types": ["order"] * 2,

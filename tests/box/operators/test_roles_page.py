@@ -124,7 +124,7 @@ def publish(box):
         with pytest.raises(psycopg.errors.InvalidParameterValue):
             in_sql(
                 box, "eve",
-                "SELECT box.take_in_one(%s, %s, 't', 'box', NULL, %s, %s, '', NULL, NULL, %s, %s, 1, 1, 5, '{}', FALSE, FALSE)",
+                "SELECT box.take_in_one(%s, %s, 't', 'box', NULL, %s, %s, '', NULL, NULL, %s, %s, 1, 1, 5, '{}', FALSE, FALSE, FALSE)",
                 [version, context, context, kinds, queue, group],
             )  # fmt: skip
     others_go_on(box)

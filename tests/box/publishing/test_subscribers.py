@@ -231,7 +231,7 @@ def test_what_is_claimed_of_a_subscription_that_matches_another_type_is_refused(
     queue, mine = definitions.queue("rq").queue_id, definitions.subscriptions["mine"].subscription_id
     (orders,) = [one.subscription_id for name, one in definitions.subscriptions.items() if name == "orders"]
     call = """SELECT box.take_in_one(
-        %s, %s, %s, 'box', NULL, '{}', NULL, '', NULL, NULL, %s, '', NULL, NULL, 5, %s, FALSE, FALSE
+        %s, %s, %s, 'box', NULL, '{}', NULL, '', NULL, NULL, %s, '', NULL, NULL, 5, %s, FALSE, FALSE, FALSE
     )"""
 
     def publish(kind, by, to=queue):

@@ -119,12 +119,3 @@ def test_by_many_at_once_each_is_handed_out_once_and_in_order(queue):
         found = [one for some in threads.map(lambda _: drained(queue), range(8)) for one in some]
     assert sorted(found) == [(f"g{n:03}", v) for n in range(GROUPS) for v in (1, 2, 3)]
     assert drained(queue) == []
-
-
-def test_a_turn_of_many_takes_in_no_more_than_it_hands_out(queue):
-    publish(queue, *(order("a", version) for version in range(1, 91)))
-    with queue.session() as tx:
-        assert len(tx.receive("orders", limit=50)) == 50
-        found = tx.connection.execute(f"SELECT status, count(*) FROM {queue.schema}.entries GROUP BY status").fetchall()
-        assert dict(found) == {"arrived": 90}  # the fifty are not written as queued either
-        assert [m.sequence for m in tx.receive("orders", limit=50)] == list(range(1, 51))

@@ -6,13 +6,15 @@ gains; `make bench ARGS=fast-paths` measures that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
+from uuid import UUID
 
 import psycopg
 
 from seriatim.box.connection.round_trip import OwnConnection, can_flush, is_between, is_idle
 from seriatim.box.definitions.definition import BoxQueue, Definitions
+from seriatim.kernel.policy import Policy, Standard
 from seriatim.pipeline.types.message import Message
 
 __all__ = [
@@ -20,14 +22,20 @@ __all__ = [
     "FAST_PATHS",
     "FIFO_IN_SQL",
     "NEXT_DELIVERY",
+    "NEXT_NUMBERS",
     "QUEUE_HEAD",
+    "SINGLE_COMPLETION",
     "SINGLE_MESSAGE",
     "SINGLE_ROUND_TRIP",
+    "STRAIGHT_SEND",
     "EndedDelivery",
+    "EndedMessages",
     "FastPath",
+    "GroupTurn",
     "HeadOfQueue",
     "PublishCall",
     "RoutedPart",
+    "SentMessages",
 ]
 
 _Facts = TypeVar("_Facts")
@@ -42,14 +50,21 @@ class FastPath(Generic[_Facts]):
         name: what is done, as a clause.
         conditions: by their names, in the order in which they are asked; each may rely on those before it.
         decision: the number of its record in ``docs/decisions``; None: it has none of its own.
+        further: the function that decides further conditions, which it alone can see, and leaves the work to the general
+            way; None: there are none.
     """
 
     def __init__(
-        self, name: str, conditions: Mapping[str, Callable[[_Facts], bool]], decision: int | None = None
+        self,
+        name: str,
+        conditions: Mapping[str, Callable[[_Facts], bool]],
+        decision: int | None = None,
+        further: str | None = None,
     ) -> None:
         self.name = name
         self.conditions = conditions
         self.decision = decision
+        self.further = further
         self._holds = tuple(conditions.values())
 
     def applies(self, facts: _Facts) -> bool:
@@ -112,6 +127,61 @@ class RoutedPart(NamedTuple):
     is_numbered: bool = False
 
 
+class GroupTurn(NamedTuple):
+    """A turn of one group that begins.
+
+    `queue`: its queue.
+    `policy`: the rules of the group.
+    `row`: the data of the turn, as the statement returns them that begins it.
+    `at_most`: the most messages to hand out.
+    `now_us`: the time of the turn, microseconds.
+    """
+
+    queue: BoxQueue
+    policy: Policy
+    row: Any
+    at_most: int
+    now_us: int
+
+    def has_simply_arrived(self) -> bool:
+        """Whether all messages have arrived, and may be seen, and nobody has asked for anything else."""
+        row = self.row
+        if any(row.codes) or any(row.late) or any(row.waits) or row.request_ids or None in row.sequences:
+            return False
+        if self.queue.origin_id is not None and row.late_numbers:  # put back on the way to this gate
+            return False
+        return not any(one is not None and one > self.now_us for one in row.visible)
+
+    def holds_nothing(self) -> bool:
+        """Whether the group holds no messages, and has skipped no numbers that it remembers."""
+        row = self.row
+        return not row.group_keys or (row.skipped[0] == "{}" and row.group_arrivals[0] == sum(row.decided[0]))
+
+
+class EndedMessages(NamedTuple):
+    """Messages of a delivery that are done.
+
+    `messages`: the number of messages.
+    `keep`: what is kept of them.
+    `lates`: whether each is late.
+    """
+
+    messages: int
+    keep: str
+    lates: Sequence[bool]
+
+
+class SentMessages(NamedTuple):
+    """Messages that are sent in dialogs, by one call.
+
+    `handles`: the dialog of each.
+    `types`: the type of each.
+    """
+
+    handles: Sequence[UUID]
+    types: Sequence[str]
+
+
 class HeadOfQueue(NamedTuple):
     """The beginning of a queue, and the microseconds that it took to find it."""
 
@@ -167,6 +237,37 @@ SINGLE_MESSAGE = FastPath[RoutedPart](
         "no number of a place": lambda one: not one.is_numbered,
     },
 )
+NEXT_NUMBERS = FastPath[GroupTurn](
+    "a turn of the next numbers is judged without columns",
+    {
+        "the group is Standard": lambda one: isinstance(one.policy, Standard),
+        "the queue has no gate": lambda one: one.queue.gate_id is None,
+        "messages have come, and all may leave at once": lambda one: (
+            one.row.sequences is not None and 0 < len(one.row.sequences) <= one.at_most
+        ),
+        "nothing else is to be done with them": GroupTurn.has_simply_arrived,
+        "a gate, or no message waits to be routed": lambda one: one.queue.origin_id is not None or not one.row.unrouted,
+        "the group holds nothing": GroupTurn.holds_nothing,
+    },
+    136,
+    "seriatim.kernel.next_numbers.after_next_numbers",
+)
+SINGLE_COMPLETION = FastPath[EndedMessages](
+    "one message is completed by a function of its own",
+    {
+        "one message": lambda one: one.messages == 1,
+        "nothing is kept of it": lambda one: one.keep == "nothing",
+        "it isn't late": lambda one: not one.lates[0],
+    },
+)
+STRAIGHT_SEND = FastPath[SentMessages](
+    "messages of one dialog are sent without a look at each of them",
+    {
+        "one dialog": lambda one: len(set(one.handles)) == 1,
+        "one type": lambda one: len(set(one.types)) == 1,
+    },
+    further="send_straight",
+)
 QUEUE_HEAD = FastPath[HeadOfQueue](
     "a process remembers where a queue begins",
     {
@@ -183,4 +284,7 @@ FAST_PATHS: tuple[FastPath[Any], ...] = (
     EARLY_COMMIT,
     SINGLE_MESSAGE,
     QUEUE_HEAD,
+    NEXT_NUMBERS,
+    SINGLE_COMPLETION,
+    STRAIGHT_SEND,
 )

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
+from seriatim.box.connection.fast_paths import STRAIGHT_SEND, SentMessages
 from seriatim.errors import ActionRefused, NotFound, UsageError, shown
 from seriatim.kernel.dialog import Verb
 from seriatim.kernel.time import micros
@@ -111,7 +112,7 @@ class Dialogs:
             types.append(_text(kind))
             bodies.append(body)
             content_types.append(None if content_type is None else _text(content_type))
-        if len(set(handles)) == len(set(types)) == 1:
+        if STRAIGHT_SEND.applies(SentMessages(handles, types)):
             told = {"handle": handles[0], "kind": types[0]}
             if len(bodies) == 1:
                 _raise(*self._row("send_one", told | {"body": bodies[0], "content_type": content_types[0]}))

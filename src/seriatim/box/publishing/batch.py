@@ -193,7 +193,7 @@ def keys_of(routed: Routed, begin: int, end: int) -> list[str | None] | None:
 
 
 def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | None:
-    """The parameters of ``take_in_one``, and of ``take_in_one_on_way``; None unless it is one message without parts for one queue.
+    """The parameters of ``take_in_one``; None unless it is one message without parts for one queue.
 
     Raises:
         UsageError: as for `parameters_of`.
@@ -220,6 +220,7 @@ def parameters_of_one(routed: Routed, begin: int, end: int) -> dict[str, Any] | 
         "of_size": entries.sizes[mine.start],
         "of_priority": entries.priorities[mine.start],
         "by_subscriptions": entries.subscriptions[mine.start],
+        "on_way": routed.on_way or routed.typed.carried,
     }
 
 

@@ -191,8 +191,6 @@ class Publisher:
             else:
                 parameters |= gate_places_of(routed, begin, end)
             parameters = written(parameters)
-        elif routed.on_way or routed.typed.carried:
-            name = "take_in_one_on_way"
         tells = router_of(self._access.known.definitions).wants_failures
         own = transaction.connection if isinstance(transaction.connection, OwnConnection) else None
         call = PublishCall(own, self._once, runs, tells)

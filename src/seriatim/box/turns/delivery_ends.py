@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from seriatim.box.connection.fast_paths import SINGLE_COMPLETION, EndedMessages
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.turn_result import HandedMessages
@@ -72,10 +73,10 @@ class DeliveryEnds(NamedTuple):
 
     def completion(self) -> Completion:
         """The statement that completes them in the transaction that handed them out."""
+        if SINGLE_COMPLETION.applies(EndedMessages(len(self.entry_ids), self.keep, self.lates)):
+            return Completion("complete_one", {"of_queue": self.queue_id, "of_entry": self.entry_ids[0]})
         # At a gate the results of what was late are flagged.
         if self.keep != "nothing" or any(self.lates):
             return Completion("complete", self.done())
-        if len(self.entry_ids) == 1:
-            return Completion("complete_one", {"of_queue": self.queue_id, "of_entry": self.entry_ids[0]})
         # The history, which tells the rest of them, gets none.
         return Completion("complete", self.done() | {"ordinals": None, "lates": None, "of_incarnation": 0})

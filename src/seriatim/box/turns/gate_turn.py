@@ -161,9 +161,6 @@ class GateTurn(Turn):
         """As in `Turn`."""
         return self._closed.full
 
-    def _some(self) -> None:
-        """All that is closed is judged: the places are few enough."""
-
     def _has_more(self, after: State) -> bool:
         return self._closed.more or super()._has_more(after)
 

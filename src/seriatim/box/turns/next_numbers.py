@@ -9,10 +9,11 @@ from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
+from seriatim.box.connection.fast_paths import NEXT_NUMBERS, GroupTurn
 from seriatim.box.definitions import marks
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.postgres.array_text import numbers
@@ -44,15 +45,12 @@ def judged_at_once(
         most_arrived: the most arrived messages that are read.
     """
     (key,), is_gate = locked.keys, queue.origin_id is not None
-    policy, came = queue.declared.policy_of(key), row.sequences
-    if not isinstance(policy, Standard) or queue.gate_id is not None or not came or len(came) > at_most:
+    rules, came = queue.declared.policy_of(key), row.sequences
+    if not NEXT_NUMBERS.applies(GroupTurn(queue, rules, row, at_most, locked.now_us)):
         return None
-    if not _has_simply_arrived(row, locked.now_us) or (not is_gate and row.unrouted):
-        return None
+    policy = cast("Standard", rules)
     closed = ClosedPlaces.of(row) if is_gate else _NOT_A_GATE
     known = _known(row, policy, key, queue.incarnation)
-    if known.skipped != "{}" or closed.late or known.arrivals != sum(known.decided):
-        return None
     order: Sequence[int] = range(len(came))
     if any(one > other for one, other in pairwise(came)):
         order = sorted(order, key=came.__getitem__)
@@ -90,13 +88,6 @@ def judged_at_once(
         closed.more or (not is_gate and len(came) >= most_arrived),
         full=closed.full,
     )
-
-
-def _has_simply_arrived(row: Any, now_us: int) -> bool:
-    """Whether all messages have arrived, and may be seen, and nobody has asked for anything else."""
-    if any(row.codes) or any(row.late) or any(row.waits) or row.request_ids or None in row.sequences:
-        return False
-    return not any(one is not None and one > now_us for one in row.visible)
 
 
 #: That messages wait, are set aside, or were asked for.

@@ -50,12 +50,6 @@ from seriatim.kernel.time import FOREVER, NEVER
 __all__ = ["Turn", "one_after"]
 
 
-#: Fewer than that are judged with all that arrived: another turn would cost more than to write what stays.
-_LEAST_TAKEN = 25
-#: With more waiting than that, all are judged at once, rather than read again and again.
-_MOST_LEFT = 100
-
-
 #: The time of visibility of a message that waits for an operator.
 _NEVER = 2**63 - 1
 #: How long a full gate isn't asked again, microseconds: at least, at most, and as a part of how long a message has waited.
@@ -155,40 +149,8 @@ class Turn:
         )
 
     def judge(self) -> TurnResult:
-        """Judge the arrivals, and fire due timers; or judge only the messages to hand out, if that is enough."""
-        return self._some() or self._written(self._called())
-
-    def _some(self) -> TurnResult | None:
-        """Judge only the messages to hand out; None if the result might differ.
-
-        Each message that is released and not handed out would be written twice more. For rules that release a message
-        when it arrives the result doesn't depend on how arrivals are cut, as long as no timer is due before or after it;
-        the few remaining arrivals can be read again.
-        """
-        entries = self._entries
-        arrived = self._arrived
-        wanted = self._at_most - int(np.count_nonzero(entries.status == QUEUED))
-        if not _LEAST_TAKEN <= wanted < len(arrived) <= _MOST_LEFT or len(self._keys) > 1 or self._requests:
-            return None
-        if (
-            not isinstance(self._policy, Fifo | Standard)
-            or isinstance(self._policy, Stays)
-            or not self._part.is_whole
-            or self._unknown.any()
-            or self._start.groups.has(Flag.LEAVING).any()
-            or self._is_due(self._start)
-        ):
-            return None
-        taken = np.ones(len(entries), np.bool_)
-        taken[arrived[wanted:]] = False
-        rows = self._read._replace(entries=entries.take(taken))
-        turn = Turn(self._policy, rows, self._now, self._at_most)
-        outcome = turn._called(clocked=False)
-        enough = np.count_nonzero(outcome.decided.disposition == Disposition.RELEASED) >= wanted
-        return turn._written(outcome) if enough and not self._is_due(outcome.state) else None
-
-    def _is_due(self, state: State) -> bool:
-        return bool((kernel.due(self._policy, state) <= self._now).any())
+        """Judge the arrivals, and fire due timers."""
+        return self._written(self._called())
 
     def put_back(self, numbers: Mapping[str, Sequence[int]]) -> None:
         """Forget that messages with these numbers, by group, were taken out: they are among what arrived."""
