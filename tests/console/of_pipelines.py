@@ -8,7 +8,7 @@ from functools import partial
 
 from seriatim.console.who import Actor
 from tests.console.conftest import Client
-from tests.upgrade.checkpoint import stored, unpack
+from tests.upgrade.checkpoint import PRESENT, stored, unpack
 
 #: A group as the report of a bucket names it, which the stored checkpoint doesn't do yet.
 HOLE = {
@@ -21,7 +21,7 @@ ADA = Actor("ada", frozenset({"see", "mend", "discard"}))
 
 def unpacked(folder):
     """The file of a pipeline that has run and is down, of which groups wait in every way."""
-    unpack(stored("3"), folder)
+    unpack(stored(PRESENT), folder)
     return folder / "pipeline.yaml"
 
 

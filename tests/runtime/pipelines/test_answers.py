@@ -24,7 +24,7 @@ class Runs:
         self.begin()
 
     def begin(self):
-        self.take = keeping(self.checkpoint, lambda delivered: None)
+        self.take = keeping(self.checkpoint, "runs", lambda delivered: None)
 
     def obey(self, reports=()):
         """A batch takes in what is in the control log; the numbers of the files that are there before it is committed."""

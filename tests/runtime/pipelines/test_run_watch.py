@@ -19,7 +19,7 @@ from seriatim.spark.deliver.stage import Delivered
 #: So many events Spark keeps.
 KEPT = 20
 DEADLINE_S = 60.0
-PIPELINE = SimpleNamespace(name="p", route=[SimpleNamespace(queue=SimpleNamespace(name="a"))])
+PIPELINE = SimpleNamespace(name="p", receive=[], route=[SimpleNamespace(queue=SimpleNamespace(name="a"))])
 
 
 class Query:
