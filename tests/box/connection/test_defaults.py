@@ -201,3 +201,38 @@ def test_a_connection_of_an_applications_works_with_all_else(shop, role):
                 assert message.body == b"\0\\'\xff"
         connection.commit()
     assert invariants.broken(shop) == []
+
+
+@pytest.fixture
+def hurried(box):
+    """The DSN of a role whose transactions PostgreSQL ends soon."""
+    name = f"hurried_{box.schema}_{next(NUMBERS)}"
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        if connection.info.server_version < 170_000:
+            pytest.skip("there is no transaction_timeout before PostgreSQL 17")
+        connection.execute(f"CREATE ROLE {name} SUPERUSER LOGIN; ALTER ROLE {name} SET transaction_timeout = '200ms'")
+    yield psycopg.conninfo.make_conninfo(box.dsn, user=name)
+    with psycopg.connect(box.dsn, autocommit=True) as connection:
+        connection.execute(f"DROP ROLE {name}")
+
+
+def test_a_handler_may_take_longer_than_a_transaction_of_its_role(box, hurried):
+    box.define(sq.MessageType("order", properties=PROPERTIES), sq.Queue("q", group="customer"))
+    box.publish(sq.Message(type="order", context={"customer": "c", "to": "q"}))
+    done = []
+
+    def handle(message, tx):
+        tx.connection.execute("SELECT pg_sleep(0.4)")
+        done.append(message.attempt)
+
+    with sq.MessageBox.open(hurried, schema=box.schema) as theirs:
+        sq.Worker(theirs, "q", handle, workers=1).run(until_idle=True)
+    assert done == [1]
+
+
+def test_an_application_is_told_which_setting_ended_its_transaction(box, hurried):
+    with box.session() as holder, psycopg.connect(hurried) as own:
+        holder.dispense("crm")
+        with pytest.raises(sq.Unavailable, match="transaction timeout") as caught, box.session(connection=own) as tx:
+            tx.dispense("crm")
+    assert "set transaction_timeout higher" in caught.value.remedy

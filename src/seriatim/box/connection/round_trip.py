@@ -161,7 +161,9 @@ class OwnConnection(PreparingConnection):
         begins = is_idle(self) and not self.autocommit
         yield from super()._start_query()
         if begins and self.is_pooled:
-            yield from self._exec_command(settings_of(self.turn_limit_ms, local=True).as_bytes(self))
+            yield from self._exec_command(
+                settings_of(self.turn_limit_ms, self.info.server_version, local=True).as_bytes(self)
+            )
 
     def given_back(self) -> None:
         """Note that no session uses the connection any more."""

@@ -50,6 +50,8 @@ _TOLD: Mapping[bytes, bytes] = {
     b"standard_conforming_strings": b"on",
 }
 _LIMIT = "idle_in_transaction_session_timeout"
+#: Of a whole transaction, since PostgreSQL 17: a turn has a limit of its own, and a role's would end its messages again and again.
+_TRANSACTION_LIMIT, _SINCE = "transaction_timeout", 170_000
 _RESET = sql.SQL("RESET SESSION AUTHORIZATION; RESET ALL; UNLISTEN *; ")
 
 
@@ -91,7 +93,7 @@ def set_on(connection: psycopg.Connection, turn_limit_ms: int | None = None, *, 
     Raises:
         psycopg.Error: the connection is lost.
     """
-    connection.execute(settings_of(turn_limit_ms, local=local))
+    connection.execute(settings_of(turn_limit_ms, connection.info.server_version, local=local))
 
 
 def set_turn_limit(connection: psycopg.Connection, turn_limit_ms: int | None) -> None:
@@ -105,7 +107,7 @@ def set_turn_limit(connection: psycopg.Connection, turn_limit_ms: int | None) ->
 
 def set_anew(connection: psycopg.Connection, turn_limit_ms: int | None = None) -> None:
     """Like `set_on`, for a connection whose previous user may have changed any setting, a role for example; then commit."""
-    connection.execute(_RESET + settings_of(turn_limit_ms))
+    connection.execute(_RESET + settings_of(turn_limit_ms, connection.info.server_version))
     connection.commit()
 
 
@@ -150,9 +152,11 @@ def check_values(array_nulls: str, transform_null_equals: str, extra_float_digit
         raise UsageError("the connection is set so that values are not what was written", remedy=wanted)
 
 
-def settings_of(turn_limit_ms: int | None, *, local: bool = False) -> sql.Composed:
+def settings_of(turn_limit_ms: int | None, server_version: int, *, local: bool = False) -> sql.Composed:
     """The statement that makes the necessary settings; `local`: until the transaction ends."""
     wanted = dict(_RELIED_ON) | ({} if turn_limit_ms is None else {_LIMIT: str(turn_limit_ms)})
+    if server_version >= _SINCE:
+        wanted[_TRANSACTION_LIMIT] = "0"
     return sql.SQL("SELECT ") + sql.SQL(", ").join(
         sql.SQL("set_config({}, {}, {})").format(name, value, local) for name, value in wanted.items()
     )

@@ -58,6 +58,12 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
     ((errors.LockNotAvailable, errors.QueryCanceled), Unavailable, _AGAIN),
     # A session of a worker that did nothing in the midst of its transaction.
     ((errors.IdleInTransactionSessionTimeout,), Unavailable, _AGAIN),
+    # On a connection of an application, whose settings are its own.
+    (
+        (errors.TransactionTimeout,),
+        Unavailable,
+        "set transaction_timeout higher, or 0, for this role; then repeat the transaction",
+    ),
     ((errors.IntegrityError,), UsageError, "mend what the transaction wrote"),
     ((psycopg.DataError,), UsageError, "mend the value"),
     # An operational error for psycopg; the same again would never work.

@@ -25,7 +25,12 @@ __all__ = ["Steps", "TurnEnded", "check_role", "end_backend", "is_transient", "r
 
 _AGAIN = (
     *(errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable, errors.QueryCanceled),
-    *(errors.InsufficientResources, errors.IdleInTransactionSessionTimeout, psycopg.OperationalError),
+    *(
+        errors.InsufficientResources,
+        errors.IdleInTransactionSessionTimeout,
+        errors.TransactionTimeout,
+        psycopg.OperationalError,
+    ),
 )
 
 _STEP = "step"
