@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from seriatim.box.connection.access import Access
@@ -11,14 +14,17 @@ from seriatim.box.dialogs.clock import fire, forget_closed
 from seriatim.box.dialogs.transmission import transmit
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.operators.recover import recover
+from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.schedules import publish_due
 from seriatim.box.publishing.sql_arrivals import route_pending
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turns import Turns
-from seriatim.errors import EnvironmentProblem
+from seriatim.errors import DeploymentError, EnvironmentProblem, Unavailable
+from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["Tick", "tick"]
 
+_LOG = logging.getLogger("seriatim.box")
 #: Groups of one transaction.
 _GROUPS = 256
 #: By how much the rank of a message of the lowest priority is higher than that of a usual one, microseconds.
@@ -36,6 +42,7 @@ class Tick:
         dialogs: dialogs with a due timer or an ended lifetime.
         scheduled: messages that were published for schedules.
         put_right: groups whose clock began at a time that is still to come, and begins now.
+        failed: the groups, or the queues, at which it failed, each with the error; everything else was done.
     """
 
     routed: int
@@ -44,6 +51,7 @@ class Tick:
     dialogs: int = 0
     scheduled: int = 0
     put_right: int = 0
+    failed: tuple[str, ...] = ()
 
 
 def tick(access: Access, *, at_once: bool = False) -> Tick:
@@ -57,7 +65,8 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
     For dialogs it fires timers, ends lifetimes, delivers messages of the transmission queue if that is possible now, and
     deletes dialogs that were closed long ago.
 
-    A locked group is left to its turn, which fires its timers. Leases that ran out are removed.
+    A locked group is left to its turn, which fires its timers. Leases that ran out are removed. A group or a queue at which it fails
+    keeps no other from being looked at.
 
     Args:
         access: the access to the box.
@@ -77,20 +86,51 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
         definitions = access.known.current(transaction)
         forget_closed(transaction)
         transmit(transaction)
+    failures = _Failures(access.place)
     for queue in definitions.queues.values():
-        with access.transaction() as transaction:
-            reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
-        if at_once and queue.is_open and queue.holds:
+        with failures.noted(queue):
             with access.transaction() as transaction:
-                put_right += transaction.value("put_right", of_queue=queue.queue_id, named=None)
-        groups += _judged(access, queue) if queue.is_open and queue.has_groups else 0
-    return Tick(routed, groups, recover(access), dialogs, scheduled, put_right)
+                reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
+            if at_once and queue.is_open and queue.holds:
+                with access.transaction() as transaction:
+                    put_right += transaction.value("put_right", of_queue=queue.queue_id, named=None)
+            groups += _judged(access, queue, failures) if queue.is_open and queue.has_groups else 0
+    return Tick(routed, groups, recover(access), dialogs, scheduled, put_right, tuple(failures.told))
 
 
-def _judged(access: Access, queue: BoxQueue) -> int:
+class _Failures:
+    """The groups and queues at which a tick fails.
+
+    Args:
+        place: host, database and schema.
+    """
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        #: In words, each once.
+        self.told: dict[str, None] = {}
+
+    @contextmanager
+    def noted(self, queue: BoxQueue, group: str | None = None) -> Iterator[None]:
+        """Note and log what the block fails at, unless the whole box is away or another one."""
+        name = queue.declared.name
+        try:
+            with translated(self._place):
+                yield
+        except (Unavailable, DeploymentError):
+            raise
+        except Exception as error:  # noqa: BLE001 -- whatever it is, the others are looked at
+            where = f"queue {name!r}" if group is None else f"queue {name!r}, group {group!r}"
+            if (said := f"{where}: {error}") not in self.told:
+                self.told[said] = None
+                _LOG.exception("%s can't be looked at", where, extra=fields("not_looked_at", queue=name, group=group))
+
+
+def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
     """Judge the groups of a queue that have a due timer, or messages that nobody has judged; return their number.
 
-    Where no message waits for another one, there is nothing to tell of messages before a receiver gets them.
+    Where no message waits for another one, there is nothing to tell of messages before a receiver gets them. Groups of one transaction
+    that fail together are judged one by one.
     """
     keys: set[str] = set()
     from_rank, until_rank, more = EVERYTHING if queue.holds else None, None, True
@@ -98,7 +138,18 @@ def _judged(access: Access, queue: BoxQueue) -> int:
         with access.transaction() as transaction:
             turns = Turns(transaction)
             locked, through = turns.lock_due(queue, _GROUPS, from_rank, until_rank)
-            more = turns.judge_all(queue, locked)
+            try:
+                more = turns.judge_all(queue, locked)
+            except Exception:  # noqa: BLE001 -- whose fault it is shows when each is judged alone
+                transaction.connection.rollback()
+                more = False
+                alone = locked.keys
+            else:
+                alone = ()
+        for key in alone:
+            with failures.noted(queue, key), access.transaction() as transaction:
+                turns = Turns(transaction)
+                turns.judge_all(queue, turns.lock(queue, group=key))
         # Where it finds only groups that it has seen, nobody can judge them: something before waits to be routed.
         known = len(keys)
         keys.update(locked.keys)

@@ -17,7 +17,7 @@ __all__ = ["TICK", "tick"]
 
 TICK: Table[Tick] = Table(
     "A tick",
-    *json_only("routed", "groups", "recovered", "dialogs", "scheduled", "put_right"),
+    *json_only("routed", "groups", "recovered", "dialogs", "scheduled", "put_right", "failed"),
     row="seriatim.box.tick:Tick",
 )
 
@@ -43,3 +43,7 @@ def tick(*, at_once: bool, dsn: str | None, schema: str, json_: bool) -> None:
         f"recovered {done.recovered:,}, published {done.scheduled:,} of schedules"
         + (f", put the clocks of {counted(done.put_right, 'group')} right" if at_once else "")
     )
+    for one in done.failed:
+        click.echo(f"failed: {one}", err=True)
+    if done.failed:
+        click.get_current_context().exit(1)

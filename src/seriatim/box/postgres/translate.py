@@ -65,6 +65,8 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
         "set transaction_timeout higher, or 0, for this role; then repeat the transaction",
     ),
     ((errors.IntegrityError,), UsageError, "mend what the transaction wrote"),
+    # What no value of a caller's can cause.
+    ((errors.ArraySubscriptError, errors.CardinalityViolation), InvariantBroken, ""),
     ((psycopg.DataError,), UsageError, "mend the value"),
     # An operational error for psycopg; the same again would never work.
     ((errors.ProgramLimitExceeded,), UsageError, "make the value smaller: PostgreSQL can't keep it"),
