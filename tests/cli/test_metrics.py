@@ -77,7 +77,7 @@ def test_the_supervisor_tells_what_its_processes_measure(shop, tmp_path):
 def test_an_address_that_is_none_is_refused(shop, words, address):
     result = CliRunner().invoke(main, [*words, "--metrics", address, "--dsn", shop.dsn, "--schema", shop.schema])
     assert result.exit_code == 2, result.output
-    assert f"{address!r} is no address for metrics (HOST:PORT, such as 127.0.0.1:9464)" in result.output
+    assert f"cannot listen at {address!r} (HOST:PORT, such as 127.0.0.1:9464)" in result.output
 
 
 def test_health_of_a_box(shop):

@@ -23,25 +23,34 @@ BEGIN
     ON CONFLICT (queue_id, id_space, unique_key) DO UPDATE SET claimed_at = now();
     -- Whoever had one of them has committed by now: this looks anew.
     waiting := {schema}.waiting_with(of_queues, keys, of_space);
-    WITH first AS (
-        SELECT DISTINCT ON (given.queue_id, given.unique_key) given.queue_id, given.unique_key, given.message_id,
-            given.place
+    -- A plan that is made while the table is small would read all of it for each key. The rows are this transaction's, so
+    -- they stay where they are.
+    UPDATE {schema}.unique_keys AS known SET message_id = first.message_id, arrival_id = NULL, position = NULL
+    FROM (
+        SELECT found.at, asked.message_id
+        FROM (
+            SELECT DISTINCT ON (given.queue_id, given.unique_key) given.queue_id, given.unique_key, given.message_id
+            FROM unnest(of_queues, keys, ids, waiting) WITH ORDINALITY
+                AS given (queue_id, unique_key, message_id, waits, place)
+            WHERE given.unique_key IS NOT NULL AND given.waits IS NULL
+            ORDER BY given.queue_id, given.unique_key, given.place
+        ) AS asked
+        CROSS JOIN LATERAL (
+            SELECT one.ctid AS at FROM {schema}.unique_keys AS one
+            WHERE one.queue_id = asked.queue_id AND one.id_space = of_space AND one.unique_key = asked.unique_key OFFSET 0
+        ) AS found
+    ) AS first
+    WHERE known.ctid = first.at;
+    -- Of entries with one key the first one comes in. Not by a join of the entries with themselves, which the server,
+    -- that takes them for few, would make for each pair.
+    RETURN ARRAY(
+        SELECT coalesce(given.waits, CASE
+            WHEN given.unique_key IS NOT NULL AND row_number() OVER same > 1 THEN first_value(given.message_id) OVER same
+        END)
         FROM unnest(of_queues, keys, ids, waiting) WITH ORDINALITY
             AS given (queue_id, unique_key, message_id, waits, place)
-        WHERE given.unique_key IS NOT NULL AND given.waits IS NULL
-        ORDER BY given.queue_id, given.unique_key, given.place
-    ), taken AS (
-        UPDATE {schema}.unique_keys AS known SET message_id = first.message_id, arrival_id = NULL, position = NULL
-        FROM first
-        WHERE known.queue_id = ANY (ARRAY[first.queue_id]) AND known.id_space = of_space
-            AND known.unique_key = ANY (ARRAY[first.unique_key])
-    )
-    SELECT array_agg(
-        coalesce(given.waits, CASE WHEN given.place > first.place THEN first.message_id END) ORDER BY given.place
-    )
-    INTO waiting
-    FROM unnest(of_queues, keys, waiting) WITH ORDINALITY AS given (queue_id, unique_key, waits, place)
-    LEFT JOIN first USING (queue_id, unique_key);
-    RETURN waiting;
+        WINDOW same AS (PARTITION BY given.queue_id, given.unique_key, given.waits IS NULL ORDER BY given.place)
+        ORDER BY given.place
+    );
 END
 $function$;

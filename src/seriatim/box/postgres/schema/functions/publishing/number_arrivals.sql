@@ -13,6 +13,12 @@ DECLARE
     numbered integer[];
     entries_of bigint[];
 BEGIN
+    -- By its key: what the first run has deleted is still in the index, and each further run would read all of it.
+    IF NOT EXISTS (
+        SELECT FROM {schema}.arrivals WHERE transaction = NEW.transaction AND arrival_id = NEW.arrival_id
+    ) THEN
+        RETURN NULL;
+    END IF;
     FOR arrival IN
         WITH mine AS (
             DELETE FROM {schema}.arrivals WHERE transaction = pg_current_xact_id()

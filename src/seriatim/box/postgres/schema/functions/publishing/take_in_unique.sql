@@ -16,15 +16,20 @@ AS $function$
 DECLARE
     many bigint := cardinality(message_ids);
     space text := {schema}.id_space();
+    -- Of each entry: the id of its message, its key, the message that waits in its place, and whether it comes in.
+    entry_ids text[] := {schema}.items_at(message_ids, entry_places);
     own_keys text[];
     waiting text[];
-    answer text[];
-    -- The places of the messages that come in, their new places by their old ones, and those of their entries.
-    come bigint[];
+    comes boolean[];
+    -- Of each message whether it comes in, and its place among those; and the places of entries and parts among them.
+    keeps boolean[];
     moved bigint[];
-    entered bigint[];
+    part_comes boolean[];
+    entries integer[];
+    answer text[];
     newest bigint;
     known bigint[];
+    stored record;
 BEGIN
     PERFORM {schema}.permit('publish', ARRAY[]::integer[]);
     IF (cardinality(entry_keys) = ALL (ARRAY[cardinality(entry_places), cardinality(entry_queues)])) IS NOT TRUE
@@ -41,102 +46,76 @@ BEGIN
     own_keys := ARRAY(
         SELECT CASE WHEN given.unique_key IS NOT NULL AND NOT EXISTS (
             SELECT FROM {schema}.message_ids AS published
-            WHERE published.message_id = ANY (ARRAY[message_ids[given.place]])
-                AND published.id_space = ANY (ARRAY[space])
+            WHERE published.message_id = ANY (ARRAY[given.message_id]) AND published.id_space = ANY (ARRAY[space])
         ) THEN given.unique_key END
-        FROM unnest(entry_places, entry_keys) WITH ORDINALITY AS given (place, unique_key, nth) ORDER BY given.nth
+        FROM unnest(entry_ids, entry_keys) WITH ORDINALITY AS given (message_id, unique_key, nth) ORDER BY given.nth
     );
-    waiting := {schema}.claim_keys(
-        entry_queues, own_keys,
-        ARRAY(SELECT message_ids[place] FROM unnest(entry_places) WITH ORDINALITY AS one (place, nth) ORDER BY nth),
-        space
-    );
-    SELECT
-        array_agg(
-            CASE WHEN entry.entries > 0 AND entry.entries = entry.waits THEN entry.first END ORDER BY message.place
-        ),
-        array_agg(message.place ORDER BY message.place)
-            FILTER (WHERE entry.entries IS NULL OR entry.entries > entry.waits)
-    INTO answer, come
-    FROM generate_series(1, many) AS message (place)
-    LEFT JOIN (
-        SELECT given.place, count(*) AS entries, count(given.waits) AS waits,
-            (array_agg(given.waits ORDER BY given.nth))[1] AS first
-        FROM unnest(entry_places, waiting) WITH ORDINALITY AS given (place, waits, nth) GROUP BY given.place
-    ) AS entry USING (place);
-    IF come IS NULL THEN
+    waiting := {schema}.claim_keys(entry_queues, own_keys, entry_ids, space);
+    SELECT one.comes, one.entries, one.waits INTO keeps, entries, answer
+    FROM {schema}.keys_left(many, entry_places, waiting) AS one;
+    IF (TRUE = ANY (keeps)) IS NOT TRUE THEN
         RETURN coalesce(answer, '{}');
     END IF;
-    SELECT array_agg(one.nth ORDER BY message.place) INTO moved
-    FROM generate_series(1, many) AS message (place)
-    LEFT JOIN unnest(come) WITH ORDINALITY AS one (place, nth) USING (place);
-    entered := ARRAY(
-        SELECT given.nth FROM unnest(entry_places, waiting) WITH ORDINALITY AS given (place, waits, nth)
-        WHERE given.waits IS NULL AND moved[given.place] IS NOT NULL ORDER BY given.nth
+    moved := ARRAY(
+        SELECT CASE WHEN one.comes THEN sum(one.comes::integer) OVER (ORDER BY one.place) ELSE 0 END
+        FROM unnest(keeps) WITH ORDINALITY AS one (comes, place) ORDER BY one.place
     );
+    comes := ARRAY(
+        SELECT given.waits IS NULL AND moved[given.place] > 0
+        FROM unnest(entry_places, waiting) WITH ORDINALITY AS given (place, waits, nth) ORDER BY given.nth
+    );
+    IF part_counts IS NOT NULL THEN
+        part_comes := ARRAY(
+            SELECT moved[one.place] > 0 FROM unnest(part_places) WITH ORDINALITY AS one (place, nth) ORDER BY one.nth
+        );
+    END IF;
     newest := coalesce((
         SELECT max(arrival_id) FROM {schema}.arrivals WHERE transaction = pg_current_xact_id_if_assigned()
     ), 0);
     known := {schema}.take_in(
-        known_version,
-        ARRAY(SELECT message_ids[one] FROM unnest(come) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT types[one] FROM unnest(come) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT locations[one] FROM unnest(come) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT content_types[one] FROM unnest(come) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT contexts[one] FROM unnest(come) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT property_types[one] FROM unnest(come) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT bodies[one] FROM unnest(come) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
+        known_version, {schema}.kept(message_ids, keeps), {schema}.kept(types, keeps), {schema}.kept(locations, keeps),
+        {schema}.kept(content_types, keeps), {schema}.kept(contexts, keeps), {schema}.kept(property_types, keeps),
+        {schema}.kept(bodies, keeps), {schema}.kept(entries, keeps), {schema}.kept(problems, keeps), visible_at, delay,
         ARRAY(
-            SELECT coalesce(entry.queues, 0)::integer FROM unnest(come) WITH ORDINALITY AS c (one, nth)
-            LEFT JOIN (
-                SELECT entry_places[e] AS one, count(*) AS queues FROM unnest(entered) AS e GROUP BY entry_places[e]
-            ) AS entry USING (one) ORDER BY nth
+            SELECT moved[one.place] FROM unnest({schema}.kept(entry_places, comes)) WITH ORDINALITY AS one (place, nth)
+            ORDER BY one.nth
         ),
-        ARRAY(SELECT problems[one] FROM unnest(come) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        visible_at, delay,
-        ARRAY(SELECT moved[entry_places[one]] FROM unnest(entered) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT entry_queues[one] FROM unnest(entered) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT entry_groups[one] FROM unnest(entered) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT entry_sequences[one] FROM unnest(entered) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT entry_sizes[one] FROM unnest(entered) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT entry_priorities[one] FROM unnest(entered) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT entry_problems[one] FROM unnest(entered) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        ARRAY(SELECT entry_subscriptions[one] FROM unnest(entered) WITH ORDINALITY AS c (one, nth) ORDER BY nth),
-        CASE WHEN part_counts IS NOT NULL THEN
-            ARRAY(SELECT part_counts[one] FROM unnest(come) WITH ORDINALITY AS c (one, nth) ORDER BY nth) END,
+        {schema}.kept(entry_queues, comes), {schema}.kept(entry_groups, comes), {schema}.kept(entry_sequences, comes),
+        {schema}.kept(entry_sizes, comes), {schema}.kept(entry_priorities, comes), {schema}.kept(entry_problems, comes),
+        {schema}.kept(entry_subscriptions, comes), CASE WHEN part_counts IS NOT NULL THEN {schema}.kept(part_counts, keeps) END,
         CASE WHEN part_counts IS NOT NULL THEN ARRAY(
-            SELECT moved[place] FROM unnest(part_places) WITH ORDINALITY AS c (place, nth)
-            WHERE moved[place] IS NOT NULL ORDER BY nth
+            SELECT moved[one.place] FROM unnest({schema}.kept(part_places, part_comes)) WITH ORDINALITY AS one (place, nth)
+            ORDER BY one.nth
         ) END,
-        CASE WHEN part_counts IS NOT NULL THEN ARRAY(
-            SELECT part_names[nth] FROM unnest(part_places) WITH ORDINALITY AS c (place, nth)
-            WHERE moved[place] IS NOT NULL ORDER BY nth
-        ) END,
-        CASE WHEN part_counts IS NOT NULL THEN ARRAY(
-            SELECT part_content_types[nth] FROM unnest(part_places) WITH ORDINALITY AS c (place, nth)
-            WHERE moved[place] IS NOT NULL ORDER BY nth
-        ) END,
-        CASE WHEN part_counts IS NOT NULL THEN ARRAY(
-            SELECT part_bodies[nth] FROM unnest(part_places) WITH ORDINALITY AS c (place, nth)
-            WHERE moved[place] IS NOT NULL ORDER BY nth
-        ) END,
+        CASE WHEN part_counts IS NOT NULL THEN {schema}.kept(part_names, part_comes) END,
+        CASE WHEN part_counts IS NOT NULL THEN {schema}.kept(part_content_types, part_comes) END,
+        CASE WHEN part_counts IS NOT NULL THEN {schema}.kept(part_bodies, part_comes) END,
         on_way,
         -- Numbered at the commit, though that follows at once: until then its arrivals tell which messages they are.
         FALSE, flushed, numbered_queues
     );
-    UPDATE {schema}.unique_keys AS taken SET arrival_id = stored.arrival_id, position = stored.position
+    SELECT array_agg(kept.message_id) AS ids, array_agg(kept.arrival_id) AS arrivals, array_agg(kept.position) AS positions
+    INTO stored
     FROM {schema}.arrivals AS arrival
-    JOIN {schema}.spool AS stored ON stored.arrival_id = ANY (ARRAY[arrival.arrival_id])
-    JOIN (
-        SELECT entry_queues[one] AS queue_id, own_keys[one] AS unique_key, message_ids[entry_places[one]] AS message_id
-        FROM unnest(entered) AS one WHERE own_keys[one] IS NOT NULL
-    ) AS mine USING (message_id)
-    WHERE arrival.transaction = pg_current_xact_id() AND arrival.arrival_id > newest
-        AND taken.queue_id = ANY (ARRAY[mine.queue_id]) AND taken.id_space = space
-        AND taken.unique_key = ANY (ARRAY[mine.unique_key]);
+    JOIN {schema}.spool AS kept ON kept.arrival_id = ANY (ARRAY[arrival.arrival_id])
+    WHERE arrival.transaction = pg_current_xact_id() AND arrival.arrival_id > newest;
+    -- Each key is looked up, whatever the server thinks of the table: see `claim_keys`.
+    UPDATE {schema}.unique_keys AS taken SET arrival_id = mine.arrival_id, position = mine.position
+    FROM (
+        SELECT known.at, given.arrival_id, given.position
+        FROM {schema}.keys_stored(
+            {schema}.kept(entry_queues, comes), {schema}.kept(own_keys, comes), {schema}.kept(entry_ids, comes),
+            stored.ids, stored.arrivals, stored.positions
+        ) AS given
+        CROSS JOIN LATERAL (
+            SELECT one.ctid AS at FROM {schema}.unique_keys AS one
+            WHERE one.queue_id = given.queue_id AND one.id_space = space AND one.unique_key = given.unique_key OFFSET 0
+        ) AS known
+    ) AS mine
+    WHERE taken.ctid = mine.at;
     RETURN ARRAY(
-        SELECT CASE WHEN moved[place] = ANY (known) THEN '' ELSE answer[place] END
-        FROM generate_series(1, many) AS message (place) ORDER BY place
+        SELECT CASE WHEN one.place = ANY (known) THEN '' ELSE one.waits END
+        FROM unnest(moved, answer) WITH ORDINALITY AS one (place, waits, nth) ORDER BY one.nth
     );
 END
 $function$;

@@ -1,0 +1,18 @@
+-- Of messages that are taken in or not, by their entries: for each message whether it comes in, which is so if it has no
+-- entry, or one for which no message waits; how many entries come in; and the message that waits for the first one.
+-- is: sql, immutable, no nestloop
+CREATE OR REPLACE FUNCTION {schema}.keys_left(
+    many bigint, entry_places bigint[], waiting text[], OUT comes boolean[], OUT entries integer[], OUT waits text[]
+)
+AS $function$
+    SELECT
+        array_agg(coalesce(entry.waiting < entry.entries, TRUE) ORDER BY message.place),
+        array_agg(coalesce(entry.entries - entry.waiting, 0)::integer ORDER BY message.place),
+        array_agg(CASE WHEN entry.waiting = entry.entries THEN entry.first END ORDER BY message.place)
+    FROM generate_series(1, many) AS message (place)
+    LEFT JOIN (
+        SELECT given.place, count(*) AS entries, count(given.waits) AS waiting,
+            (array_agg(given.waits ORDER BY given.nth))[1] AS first
+        FROM unnest(entry_places, waiting) WITH ORDINALITY AS given (place, waits, nth) GROUP BY given.place
+    ) AS entry USING (place)
+$function$;
