@@ -24,7 +24,7 @@ from tests.soak import seed, sized
 MARK = "T0PS3CRET"
 FUNCTIONS = """
     SELECT function.oid::regproc::text, coalesce(function.proargnames, '{}'), coalesce(function.proargmodes::text[], '{}'),
-        ARRAY(SELECT kind::regtype::text FROM unnest(function.proargtypes::oid[]) AS kind)
+        ARRAY(SELECT replace(kind::regtype::text, 'anyarray', 'text[]') FROM unnest(function.proargtypes::oid[]) AS kind)
     FROM pg_proc AS function
     WHERE function.pronamespace = %s::regnamespace AND function.prorettype <> 'trigger'::regtype
         AND has_function_privilege(%s, function.oid, 'EXECUTE')

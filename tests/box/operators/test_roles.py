@@ -23,7 +23,7 @@ RELATIONS = """
 FUNCTIONS = """
     SELECT function.oid::regprocedure::text, function.oid::regproc::text, function.prosecdef,
         function.prorettype = 'trigger'::regtype, coalesce(function.proargnames, '{}'),
-        ARRAY(SELECT kind::regtype::text FROM unnest(function.proargtypes::oid[]) AS kind)
+        ARRAY(SELECT replace(kind::regtype::text, 'anyarray', 'text[]') FROM unnest(function.proargtypes::oid[]) AS kind)
     FROM pg_proc AS function WHERE function.pronamespace = %s::regnamespace ORDER BY 1
 """
 #: An argument of each type that a function has, but for arrays.
@@ -507,6 +507,7 @@ def test_the_commands(team):
         "dialogs": 0,
         "scheduled": 0,
         "put_right": 0,
+        "failed": [],
     }
     assert (
         call("tick").stdout
