@@ -1,6 +1,6 @@
 -- Return the items of an array at these places, one for each place; NULL: there is none. By a hash of the places, however
 -- few the server takes them for.
--- is: sql, immutable, no nestloop
+-- is: sql, stable, no nestloop
 CREATE OR REPLACE FUNCTION {schema}.items_at(given text[], places bigint[]) RETURNS text[]
 AS $function$
     SELECT array_agg(found.item ORDER BY wanted.nth)

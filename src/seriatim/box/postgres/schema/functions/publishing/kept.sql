@@ -1,6 +1,6 @@
 -- Return the items of an array that are to be kept, in their order. An item of a text array is never looked up by its
 -- place: the server would walk to it from the beginning, each time.
--- is: sql, immutable
+-- is: sql, stable
 CREATE OR REPLACE FUNCTION {schema}.kept(given anyarray, keeps boolean[]) RETURNS anyarray
 AS $function$
     SELECT coalesce(array_agg(one.item ORDER BY one.place), given[1:0])

@@ -1,5 +1,5 @@
 -- Return where the messages of entries with keys are stored: a row for each entry whose message is among those stored.
--- is: sql, immutable, 50 rows, no nestloop
+-- is: sql, stable, 50 rows, no nestloop
 CREATE OR REPLACE FUNCTION {schema}.keys_stored(
     of_queues integer[], keys text[], ids text[], stored_ids text[], arrivals bigint[], positions bigint[]
 ) RETURNS TABLE (queue_id integer, unique_key text, arrival_id bigint, "position" bigint)
