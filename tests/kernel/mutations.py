@@ -538,8 +538,10 @@ _GROUPS = (
     Mutation(
         "closed comes before all other states",
         "states.py",
-        '    CLOSED = "closed"\n    SUSPENDED = "suspended"\n',
-        '    SUSPENDED = "suspended"\n    CLOSED = "closed"\n',
+        "    Shown(GroupState.CLOSED, (Fact.CLOSED,), unless=(Fact.COMPLETE, Fact.FAULTED)),\n"
+        "    Shown(GroupState.SUSPENDED, (Fact.SUSPENDED,)),\n",
+        "    Shown(GroupState.SUSPENDED, (Fact.SUSPENDED,)),\n"
+        "    Shown(GroupState.CLOSED, (Fact.CLOSED,), unless=(Fact.COMPLETE, Fact.FAULTED)),\n",
     ),
     Mutation(
         "by arrival: a closed group takes nothing more in",
