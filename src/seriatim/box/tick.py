@@ -142,10 +142,9 @@ def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
                 more = turns.judge_all(queue, locked)
             except Exception:  # noqa: BLE001 -- whose fault it is shows when each is judged alone
                 transaction.connection.rollback()
-                more = False
-                alone = locked.keys
+                more, alone = False, list(locked.keys)
             else:
-                alone = ()
+                alone = []
         for key in alone:
             with failures.noted(queue, key), access.transaction() as transaction:
                 turns = Turns(transaction)
