@@ -1,4 +1,4 @@
-"""What this process counts and times while it works on queues: for whoever watches it, and read by nobody else.
+"""What this process counts and times while it works on queues: for metrics only.
 
 It knows nothing of Prometheus. Each value belongs to a queue, and perhaps to a kind (of a fault, of a disposition); never to a group or
 a message, so that there are few of them. All threads share `MEASURES`. A process of a supervisor tells them through memory that both see;

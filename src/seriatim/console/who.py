@@ -159,7 +159,7 @@ def by_header(
 
     Args:
         header: the header's name.
-        proxies: addresses or networks of proxies; ``unix``: whoever may open the Unix socket at which the console listens.
+        proxies: addresses or networks of proxies; ``unix``: the processes that may open the Unix socket at which the console listens.
         roles: what everybody may do; not used with `users`.
         users: who may do what; others are refused.
 

@@ -1,6 +1,6 @@
 """A turn of a gate: what came under one number is one arrival, and so is a closed place without results.
 
-The statement that reads a gate's turn says which places are closed; see ``close_places`` in the migrations.
+The statement that reads a gate's turn says which places are closed; see ``close_places`` in ``schema/functions/gates/``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
--- Whoever deletes rows of these tables leaves a note of it, and need not know.
+-- Note the messages of deleted rows, so that the clean-up looks whether they have another reference.
 CREATE OR REPLACE FUNCTION {schema}.note_dropped() RETURNS trigger
 AS $function$
 BEGIN

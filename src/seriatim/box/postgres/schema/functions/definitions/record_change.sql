@@ -1,4 +1,4 @@
--- The next version of what is defined; whoever routes reads it anew.
+-- Record the next version of the definitions; each process that routes then reads them anew.
 -- is: definer
 CREATE OR REPLACE FUNCTION {schema}.record_change(changed text) RETURNS void
 AS $function$
