@@ -280,7 +280,7 @@ def _what_next(console: Console, keep: Path | None) -> None:
     name = own_name()
     hints = {
         f"{name} demo --keep demo": "the same, and the files stay to be looked at",
-        f"cd demo && {name} console": "then: its message box in a browser, until Ctrl-C",
+        f"(cd demo && {own_name(absolute=True)} console)": "then: its message box in a browser, until Ctrl-C",
     }
     if keep is not None:
         folder = shlex.quote(str(keep))
