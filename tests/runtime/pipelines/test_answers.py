@@ -9,6 +9,7 @@ import pytest
 from seriatim.runtime.pipelines.answers import keeping
 from seriatim.runtime.pipelines.checkpoint import Checkpoint
 from seriatim.spark.control.log import COMMAND, FINISH, ControlLog
+from seriatim.spark.control.operator_log import OperatorLog
 from seriatim.spark.control.source import FIRST_OFFSET
 from seriatim.spark.deliver.stage import Delivered
 
@@ -58,3 +59,12 @@ def test_commands_are_deleted_by_the_next_batch_that_answers(runs):
     assert runs.obey(answers) == [1, 2]
     runs.control.append([{"kind": COMMAND}])
     assert runs.obey(answers) == [3]
+
+
+def test_who_reads_an_answer_finds_its_batch_counted(tmp_path):
+    checkpoint, kept = Checkpoint(tmp_path), []
+    (checkpoint.query / "offsets").mkdir(parents=True)
+    log = OperatorLog(checkpoint.operator_log, "runs")
+    take = keeping(checkpoint, "runs", lambda delivered: kept.append(list(log.entries())))
+    take(Delivered(0, {}, (json.dumps({"answers": [{"written": 1, "id": "a"}]}),)))
+    assert (kept, len(list(log.entries()))) == ([[]], 1)

@@ -15,10 +15,12 @@ from seriatim.spark.deliver.stage import Delivered
 __all__ = ["keeping"]
 
 
-def keeping(checkpoint: Checkpoint, id_: str, then: Callable[[Delivered], None]) -> Callable[[Delivered], None]:
-    """A function for a sink: keeps what a batch has answered and what happened in it, then calls `then`, and deletes what of the
-    control log can't be needed again: in its first batch what former runs have left, and then where commands were answered, which
-    are all that comes in the middle of a run.
+def keeping(checkpoint: Checkpoint, id_: str, count: Callable[[Delivered], None]) -> Callable[[Delivered], None]:
+    """A function for a sink: calls `count`, keeps what a batch has answered and what happened in it, and deletes what of the control
+    log can't be needed again: in its first batch what former runs have left, and then where commands were answered, which are all
+    that comes in the middle of a run.
+
+    The batch is counted first: whoever reads an answer finds the groups as it left them.
 
     The batch isn't committed yet: if it runs again, it tells the same, which takes the place of this.
     """
@@ -28,8 +30,8 @@ def keeping(checkpoint: Checkpoint, id_: str, then: Callable[[Delivered], None])
     def take(delivered: Delivered) -> None:
         nonlocal is_first
         answers, events = _told(delivered.reports)
+        count(delivered)
         log.keep(delivered.batch, [*answers, *events])
-        then(delivered)
         if answers or is_first:
             control.forget(log_position(checkpoint.query, done=True))
         is_first = False
