@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,7 @@ from seriatim.kernel.filter import (
     Property,
     Type,
 )
+from seriatim.kernel.filter_fold import Meaning, fold
 from seriatim.kernel.like import like
 
 __all__ = ["Filters", "Values", "column", "evaluate"]
@@ -86,7 +87,7 @@ def evaluate(
         The messages for which it is TRUE, and the messages for which it is known (TRUE or FALSE).
     """
     with np.errstate(all="ignore"):
-        found = _evaluated(expression, _Given(columns, {}, parameters))
+        found = fold(expression, _meaning(columns, parameters))
     known = np.broadcast_to(found.known, n)
     return np.broadcast_to(found.values, n) & known, known.copy()
 
@@ -105,67 +106,46 @@ class Filters:
 
     def true(self, columns: Mapping[str, Values], n: int) -> Iterator[Bools]:
         """For each filter, those of the `n` messages for which it is TRUE; `columns` as for `evaluate`."""
-        given = _Given(columns, dict.fromkeys(self._common))
+        meaning, shared = _meaning(columns), dict[Expression, Values | None].fromkeys(self._common)
         with np.errstate(all="ignore"):
             for expression in self._expressions:
-                found = _evaluated(expression, given)
+                found = fold(expression, meaning, shared)
                 yield np.broadcast_to(found.values & found.known, n)
 
 
-@dataclass(frozen=True, slots=True)
-class _Given:
-    """The input of an expression; `common` are the shared parts, None until they are computed."""
+def _meaning(columns: Mapping[str, Values], parameters: Sequence[Values] = ()) -> Meaning[Values]:
+    """What each kind of node is over these columns, and values of parameters."""
 
-    columns: Mapping[str, Values]
-    common: dict[Expression, Values | None]
-    parameters: Sequence[Values] = ()
+    def parameter(node: Parameter) -> Values:
+        if node.number >= len(parameters):
+            raise InvariantBroken("a shape has no value without its parameters")
+        return _filled(parameters[node.number], node.type)
 
-
-def _evaluated(expression: Expression, given: _Given) -> Values:
-    if not given.common or expression not in given.common:
-        return _computed(expression, given)
-    found = given.common[expression]
-    if found is None:
-        found = given.common[expression] = _computed(expression, given)
-    return found
+    return {
+        **_COMPUTED,
+        Property: lambda node: _filled(columns[node.name], node.type),
+        Parameter: parameter,
+    }
 
 
-def _computed(expression: Expression, given: _Given) -> Values:  # noqa: C901, PLR0911, PLR0912 - a case a node
-    match expression:
-        case Property(name, kind):
-            return _filled(given.columns[name], kind)
-        case Constant(value, kind):
-            return column([value], kind)
-        case Convert(operand, kind):
-            return _converted(_evaluated(operand, given), operand.type, kind)
-        case Arithmetic(operator, left, right, kind):
-            a, b = _evaluated(left, given), _evaluated(right, given)
-            if kind.kind is Kind.DECIMAL:
-                return _decimals(operator, a, b, left.type, right.type, kind)
-            return (_longs if kind == LONG else _doubles)(operator, a, b)
-        case Compare(operator, left, right):
-            return _compared(operator, _evaluated(left, given), _evaluated(right, given), left.type, right.type)
-        case In(operand, values, null):
-            return _among(_evaluated(operand, given), operand.type, values, null=null)
-        case Like(operand, segments):
-            a = _evaluated(operand, given)
-            return Values(_each(like(segments), a.values, np.bool_), a.known)
-        case IsNull(operand):
-            known = _evaluated(operand, given).known
-            return Values(~known, np.ones_like(known))
-        case Not(term):
-            a = _evaluated(term, given)
-            return Values(~a.values, a.known)
-        case And(terms):
-            return _joined([_evaluated(term, given) for term in terms], decisive=False)
-        case Or(terms):
-            return _joined([_evaluated(term, given) for term in terms], decisive=True)
-        case Parameter(number, kind):
-            if number >= len(given.parameters):
-                raise InvariantBroken("a shape has no value without its parameters")
-            return _filled(given.parameters[number], kind)
-        case _:
-            assert_never(expression)
+def _calculated(node: Arithmetic, a: Values, b: Values) -> Values:
+    if node.type.kind is Kind.DECIMAL:
+        return _decimals(node.operator, a, b, node.left.type, node.right.type, node.type)
+    return (_longs if node.type == LONG else _doubles)(node.operator, a, b)
+
+
+_COMPUTED: Meaning[Values] = {
+    Constant: lambda node: column([node.value], node.type),
+    Convert: lambda node, a: _converted(a, node.operand.type, node.type),
+    Arithmetic: _calculated,
+    Compare: lambda node, a, b: _compared(node.operator, a, b, node.left.type, node.right.type),
+    In: lambda node, a: _among(a, node.operand.type, node.values, null=node.null),
+    Like: lambda node, a: Values(_each(like(node.segments), a.values, np.bool_), a.known),
+    IsNull: lambda _, a: Values(~a.known, np.ones_like(a.known)),
+    Not: lambda _, a: Values(~a.values, a.known),
+    And: lambda _, *terms: _joined(terms, decisive=False),
+    Or: lambda _, *terms: _joined(terms, decisive=True),
+}
 
 
 def _stored(kind: Type) -> type[Any]:

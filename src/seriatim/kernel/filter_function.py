@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, assert_never
+from typing import Any
 
 from seriatim.kernel.filter import (
     LONG,
@@ -32,6 +32,7 @@ from seriatim.kernel.filter import (
     Property,
     Type,
 )
+from seriatim.kernel.filter_fold import Meaning, fold
 from seriatim.kernel.like import like
 
 __all__ = ["Function", "as_function"]
@@ -43,37 +44,9 @@ Function = Callable[[Mapping[str, Any], Sequence[Any]], Any]
 _Pair = Callable[[Any, Any], Any]
 
 
-def as_function(expression: Expression) -> Function:  # noqa: C901, PLR0911, PLR0912 - a case a node
+def as_function(expression: Expression) -> Function:
     """An expression as a function of a message's properties (every one that it names) and of its parameters' values."""
-    match expression:
-        case Property(name):
-            return lambda message, _: message[name]
-        case Constant(value):
-            return lambda _message, _: value
-        case Parameter(number):
-            return lambda _, given: given[number]
-        case Convert(operand, kind):
-            return _of_one(as_function(operand), _conversion(operand.type, kind))
-        case Arithmetic(operator, left, right, kind):
-            return _of_two(as_function(left), as_function(right), _arithmetic(operator, left.type, right.type, kind))
-        case Compare(operator, left, right):
-            return _of_two(as_function(left), as_function(right), _comparison(operator, left.type, right.type))
-        case In(operand, values, null):
-            wanted, otherwise = frozenset(values), None if null else False
-            return _of_one(as_function(operand), lambda value: True if value in wanted else otherwise)
-        case Like(operand, segments):
-            return _of_one(as_function(operand), like(segments))
-        case IsNull(operand):
-            inner = as_function(operand)
-            return lambda message, given: inner(message, given) is None
-        case Not(term):
-            return _of_one(as_function(term), lambda value: not value)
-        case And(terms):
-            return _joined([as_function(term) for term in terms], decisive=False)
-        case Or(terms):
-            return _joined([as_function(term) for term in terms], decisive=True)
-        case _:
-            assert_never(expression)
+    return fold(expression, _FUNCTIONS)
 
 
 def _of_one(operand: Function, compute: Callable[[Any], Any]) -> Function:
@@ -203,3 +176,45 @@ def _of_doubles(operator: str) -> _Pair:
         case "<":
             return lambda a, b: a < b or (math.isnan(b) and not math.isnan(a))
     return lambda a, b: a <= b or math.isnan(b)
+
+
+def _property(node: Property) -> Function:
+    name = node.name
+    return lambda message, _: message[name]
+
+
+def _constant(node: Constant) -> Function:
+    value = node.value
+    return lambda _message, _: value
+
+
+def _parameter(node: Parameter) -> Function:
+    number = node.number
+    return lambda _, given: given[number]
+
+
+def _is_null(_: IsNull, inner: Function) -> Function:
+    return lambda message, given: inner(message, given) is None
+
+
+def _among(node: In, operand: Function) -> Function:
+    wanted, otherwise = frozenset(node.values), None if node.null else False
+    return _of_one(operand, lambda value: True if value in wanted else otherwise)
+
+
+_FUNCTIONS: Meaning[Function] = {
+    Property: _property,
+    Constant: _constant,
+    Parameter: _parameter,
+    Convert: lambda node, a: _of_one(a, _conversion(node.operand.type, node.type)),
+    Arithmetic: lambda node, a, b: _of_two(
+        a, b, _arithmetic(node.operator, node.left.type, node.right.type, node.type)
+    ),
+    Compare: lambda node, a, b: _of_two(a, b, _comparison(node.operator, node.left.type, node.right.type)),
+    In: _among,
+    Like: lambda node, a: _of_one(a, like(node.segments)),
+    IsNull: _is_null,
+    Not: lambda _, a: _of_one(a, lambda value: not value),
+    And: lambda _, *terms: _joined(terms, decisive=False),
+    Or: lambda _, *terms: _joined(terms, decisive=True),
+}

@@ -13,30 +13,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from seriatim.kernel.filter import (
     BOOLEAN,
     STRING,
     And,
-    Arithmetic,
     Compare,
     Constant,
-    Convert,
     Expression,
     In,
-    IsNull,
     Kind,
-    Like,
-    Not,
     Or,
     Parameter,
     Property,
     decimal,
 )
+from seriatim.kernel.filter_fold import nodes, parts, with_parts
 from seriatim.kernel.filter_typing import all_of
 
-__all__ = ["ALWAYS", "Equality", "Rule", "named_types", "nodes", "of_types", "properties", "rules", "shape"]
+__all__ = ["ALWAYS", "Equality", "Rule", "named_types", "of_types", "properties", "rules", "shape"]
 
 #: A filter that every message passes.
 ALWAYS = Constant(True, BOOLEAN)
@@ -70,21 +66,21 @@ class Rule:
 
 def rules(filters: Sequence[Expression]) -> list[Rule]:
     """Rules for all filters; a filter is TRUE where one of its rules is."""
-    terms = [(number, _terms(part)) for number, whole in enumerate(filters) for part in _parts(whole)]
+    terms = [(number, _terms(part)) for number, whole in enumerate(filters) for part in _alternatives(whole)]
     choices = [[(key, place) for place, term in enumerate(parts) if (key := _equality(term))] for _, parts in terms]
     # Of several equalities the one that the fewest filters share leads to the fewest that have to be tried.
     popular = Counter((key.property, value) for found in choices for key, _ in found for value in key.values)
     made: list[Rule] = []
-    for (number, parts), found in zip(terms, choices, strict=True):
+    for (number, joined), found in zip(terms, choices, strict=True):
         if not found:
-            made.append(Rule(number, None, _rest(parts)))
+            made.append(Rule(number, None, _rest(joined)))
             continue
         key, place = min(found, key=lambda choice: max(popular[choice[0].property, v] for v in choice[0].values))
-        made.append(Rule(number, key, _rest([*parts[:place], *parts[place + 1 :]])))
+        made.append(Rule(number, key, _rest([*joined[:place], *joined[place + 1 :]])))
     return made
 
 
-def _parts(whole: Expression) -> tuple[Expression, ...]:
+def _alternatives(whole: Expression) -> tuple[Expression, ...]:
     """The terms of an OR, if each of them has an equality; else the whole."""
     if not isinstance(whole, Or) or _equality(whole) is not None:
         return (whole,)
@@ -117,13 +113,6 @@ def properties(expression: Expression) -> Iterator[Property]:
     return (node for node in nodes(expression) if isinstance(node, Property))
 
 
-def nodes(expression: Expression) -> Iterator[Expression]:
-    """An expression and all its sub-expressions."""
-    yield expression
-    for inner in _operands(expression):
-        yield from nodes(inner)
-
-
 def of_types(expression: Expression, types: Sequence[str]) -> Expression:
     """The filter for messages that pass the other filter and have one of the types."""
     return all_of([In(_TYPE, tuple(types)), expression])
@@ -135,27 +124,13 @@ def named_types(expression: Expression) -> set[str]:
     return {str(value) for node in compared for value in node.values}
 
 
-def _operands(expression: Expression) -> tuple[Expression, ...]:
-    match expression:
-        case And(terms) | Or(terms):
-            return terms
-        case Not(term):
-            return (term,)
-        case Compare(_, left, right) | Arithmetic(_, left, right):
-            return left, right
-        case Convert(operand) | In(operand) | Like(operand) | IsNull(operand):
-            return (operand,)
-        case Property() | Constant() | Parameter():
-            return ()
-
-
 def shape(expression: Expression) -> tuple[Expression, tuple[Constant, ...]]:
     """An expression with parameters in place of its constants, numbered from 0, and the constants."""
     taken: list[Constant] = []
     return _shape(expression, taken), tuple(taken)
 
 
-def _shape(expression: Expression, taken: list[Constant]) -> Expression:  # noqa: PLR0911 - a case a node
+def _shape(expression: Expression, taken: list[Constant]) -> Expression:
     match expression:
         case Constant(value) if value is not None:
             taken.append(expression)
@@ -165,18 +140,10 @@ def _shape(expression: Expression, taken: list[Constant]) -> Expression:  # noqa
             each = tuple(Compare("=", inner, _shape(Constant(v, operand.type), taken)) for v in values)
             return each[0] if len(each) == 1 else Or(each)
         case Compare(_, left, right):
-            return replace(
-                expression, left=_shape(_roomy(left, right), taken), right=_shape(_roomy(right, left), taken)
-            )
-        case Arithmetic(_, left, right):
-            return replace(expression, left=_shape(left, taken), right=_shape(right, taken))
-        case And(terms) | Or(terms):
-            return replace(expression, terms=tuple(_shape(term, taken) for term in terms))
-        case Not(term):
-            return Not(_shape(term, taken))
-        case Convert(operand) | In(operand) | Like(operand) | IsNull(operand):
-            return replace(expression, operand=_shape(operand, taken))
-    return expression
+            inside: tuple[Expression, ...] = _roomy(left, right), _roomy(right, left)
+        case _:
+            inside = parts(expression)
+    return with_parts(expression, [_shape(part, taken) for part in inside])
 
 
 def _roomy(side: Expression, other: Expression) -> Expression:

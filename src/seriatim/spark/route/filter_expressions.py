@@ -42,8 +42,8 @@ from seriatim.kernel.filter import (
     Type,
     decimal,
 )
+from seriatim.kernel.filter_fold import Meaning, fold, nodes
 from seriatim.kernel.like import LONG_SEGMENT, like, like_regex
-from seriatim.kernel.route import nodes
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.frames.columns import microseconds, quoted
 
@@ -143,63 +143,38 @@ def condition(
         columns: the properties that it names.
         parameter: returns the value of each `Parameter`, if it has any.
     """
-    return _Builder(columns, parameter).column(expression)
+    if parameter is None:
+        parameter = _no_value
+    return fold(
+        expression,
+        {
+            **_COLUMNS,
+            Property: lambda node: columns[node.name],
+            Parameter: lambda node: parameter(node.number),
+        },
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Builder:
-    columns: Mapping[str, Column]
-    parameter: Callable[[int], Column] | None
+def _no_value(_: int) -> Column:
+    raise InvariantBroken("a shape has no value without its parameters")
 
-    def column(self, expression: Expression) -> Column:  # noqa: C901, PLR0911, PLR0912 - a case a node
-        match expression:
-            case Property(name):
-                return self.columns[name]
-            case Constant(value, kind):
-                return _constant(value, kind)
-            case Parameter(number):
-                if self.parameter is None:
-                    raise InvariantBroken("a shape has no value without its parameters")
-                return self.parameter(number)
-            case Convert(operand, kind):
-                return self.column(operand).try_cast(spark_type(kind))
-            case Arithmetic(operator, left, right):
-                return _CALCULATE[operator](self.column(left), self.column(right))
-            case Compare(operator, left, right) if left.type.kind is Kind.DECIMAL:
-                return self._decimals(operator, left, right)
-            case Compare(operator, left, right):
-                return _COMPARE[operator](self.column(left), self.column(right))
-            case In(operand, values, null):
-                return _among(
-                    self.column(operand), [_constant(v, operand.type) for v in values], operand.type, null=null
-                )
-            case Like(operand, segments):
-                return _like(self.column(operand), segments)
-            case IsNull(operand):
-                return self.column(operand).isNull()
-            case Not(term):
-                return ~self.column(term)
-            case And(terms):
-                return _balanced([self.column(term) for term in terms], Column.__and__)
-            case Or(terms):
-                return _balanced([self.column(term) for term in terms], Column.__or__)
-            case _:
-                assert_never(expression)
 
-    def _decimals(self, operator: str, left: Expression, right: Expression) -> Column:
-        """Compare exactly, even if no decimal has room for the digits of both."""
-        one, other, compare = self.column(left), self.column(right), _COMPARE[operator]
-        scale, whole = max(left.type.scale, right.type.scale), max(left.type.whole, right.type.whole)
-        if scale + whole <= MOST_DIGITS:
-            common = T.DecimalType(scale + whole, scale)
-            return compare(one.cast(common), other.cast(common))
-        common = T.DecimalType(MOST_DIGITS, scale)
-        wide, same = one.try_cast(common), other.try_cast(common)
-        # One that doesn't fit is farther from 0 than the other, which does, whatever that is.
-        zero, nothing = F.lit(0), F.lit(None).cast("boolean")
-        beyond = F.when(one.isNotNull() & wide.isNull(), compare(F.signum(one), zero.cast("double")))
-        beyond = beyond.when(other.isNotNull() & same.isNull(), compare(zero.cast("double"), F.signum(other)))
-        return F.when(one.isNull() | other.isNull(), nothing).otherwise(beyond.otherwise(compare(wide, same)))
+def _compared(node: Compare, one: Column, other: Column) -> Column:
+    """Compare; decimals exactly, even if no decimal has room for the digits of both."""
+    left, right, compare = node.left.type, node.right.type, _COMPARE[node.operator]
+    if left.kind is not Kind.DECIMAL:
+        return compare(one, other)
+    scale, whole = max(left.scale, right.scale), max(left.whole, right.whole)
+    if scale + whole <= MOST_DIGITS:
+        common = T.DecimalType(scale + whole, scale)
+        return compare(one.cast(common), other.cast(common))
+    common = T.DecimalType(MOST_DIGITS, scale)
+    wide, same = one.try_cast(common), other.try_cast(common)
+    # One that doesn't fit is farther from 0 than the other, which does, whatever that is.
+    zero, nothing = F.lit(0), F.lit(None).cast("boolean")
+    beyond = F.when(one.isNotNull() & wide.isNull(), compare(F.signum(one), zero.cast("double")))
+    beyond = beyond.when(other.isNotNull() & same.isNull(), compare(zero.cast("double"), F.signum(other)))
+    return F.when(one.isNull() | other.isNull(), nothing).otherwise(beyond.otherwise(compare(wide, same)))
 
 
 def _constant(value: Any, kind: Type) -> Column:
@@ -224,13 +199,14 @@ _CALCULATE: Mapping[str, Callable[[Column, Column], Column]] = {
 }
 
 
-def _among(operand: Column, values: list[Column], kind: Type, *, null: bool) -> Column:
+def _among(node: In, operand: Column) -> Column:
+    values = [_constant(value, node.operand.type) for value in node.values]
     if not values:
-        return F.lit(None).cast("boolean") if null else F.when(operand.isNotNull(), F.lit(False))
+        return F.lit(None).cast("boolean") if node.null else F.when(operand.isNotNull(), F.lit(False))
     # Spark looks up many values in a set, in which -0.0 is not 0.0.
-    each = [operand == value for value in values] if kind == DOUBLE else [operand.isin(values)]
+    each = [operand == value for value in values] if node.operand.type == DOUBLE else [operand.isin(values)]
     found = _balanced(each, Column.__or__)
-    return F.when(found, F.lit(True)) if null else found
+    return F.when(found, F.lit(True)) if node.null else found
 
 
 def needs_python(expression: Expression) -> bool:
@@ -285,3 +261,17 @@ def _balanced(terms: Iterable[Column], join: Callable[[Column, Column], Column])
         pairs = zip(joined[::2], joined[1::2], strict=False)
         joined = [join(one, other) for one, other in pairs] + ([joined[-1]] if len(joined) % 2 else [])
     return joined[0]
+
+
+_COLUMNS: Meaning[Column] = {
+    Constant: lambda node: _constant(node.value, node.type),
+    Convert: lambda node, a: a.try_cast(spark_type(node.type)),
+    Arithmetic: lambda node, a, b: _CALCULATE[node.operator](a, b),
+    Compare: _compared,
+    In: _among,
+    Like: lambda node, a: _like(a, node.segments),
+    IsNull: lambda _, a: a.isNull(),
+    Not: lambda _, a: ~a,
+    And: lambda _, *terms: _balanced(terms, Column.__and__),
+    Or: lambda _, *terms: _balanced(terms, Column.__or__),
+}
