@@ -76,3 +76,15 @@ def test_where_time_would_let_them_out_that_is_told_too(spark, told):
         ),
         'resequence: 1 of 4 messages is not in the result: 1 invalid; output="all" gives every message, with the reason',
     ]
+
+
+def test_partitions_beyond_the_buckets_of_a_stream_are_told(spark, told, tmp_path):
+    (tmp_path / "in").mkdir()
+    stream = spark.readStream.schema("c string, n long").json(str(tmp_path / "in"))
+    resequence(stream, group="c", sequence="n", policy=Standard(), buckets=2)
+    assert told() == []
+    resequence(stream, group="c", sequence="n", policy=Standard(), buckets=1)
+    resequence(spark.createDataFrame(ROWS, "c string, n long"), group="c", sequence="n", policy=Standard(), buckets=1)
+    (line,) = told()
+    assert line.startswith("2 partitions for 1 buckets: 1 stay empty")
+    assert "spark.sql.shuffle.partitions" in line

@@ -43,7 +43,7 @@ from seriatim.spark.resequence.operator import (
     resequence_to_the_end,
 )
 from seriatim.spark.resequence.ordering import Ordering
-from seriatim.spark.session.requirements import arrow_schema, make_ready
+from seriatim.spark.session.requirements import arrow_schema, make_ready, warn_of_empty_partitions
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS, bucket_ids
 from seriatim.spark.state.manifest import fingerprint
 from seriatim.spark.state.packets import PACKET_SCHEMA, pack_by, unpack, with_witness
@@ -214,6 +214,7 @@ def put_in_order(df: DataFrame, ordering: Ordering) -> DataFrame:
     shown = _output_schema(user, output, forgets=forgets)
     make_ready(df)
     if df.isStreaming:
+        warn_of_empty_partitions(df.sparkSession, buckets)
         return _streaming(user, frame, plan, shown, start=ordering.start_from, control=ordering.control)
     if time is not None:
         frame = frame.withColumn(_UNTIL, _end_of(df, time, ordering.watermark))

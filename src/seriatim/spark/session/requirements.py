@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 
 from pyspark.errors import PySparkException
@@ -10,9 +11,13 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from seriatim.errors import EnvironmentProblem
+from seriatim.pipeline.text.log_fields import fields
 
-__all__ = ["arrow_schema", "make_ready", "use_this_python"]
+__all__ = ["arrow_schema", "make_ready", "use_this_python", "warn_of_empty_partitions"]
 
+_LOG = logging.getLogger("seriatim.spark")
+
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -33,6 +38,17 @@ def make_ready(df: DataFrame) -> None:
                 where=_PROVIDER,
                 remedy=f"set it to {_ROCKSDB} where Spark is started",
             ) from error
+
+
+def warn_of_empty_partitions(session: SparkSession, buckets: int) -> None:
+    """Tell of partitions beyond the buckets: they stay empty, and each commits a state store with every batch."""
+    partitions = int(session.conf.get(_PARTITIONS) or 0)
+    if partitions > buckets:
+        _LOG.warning(
+            "%d partitions for %d buckets: %d stay empty, and cost time in every batch; set %s to the number of your cores before"
+            " the first start: the checkpoint keeps it",
+            partitions, buckets, partitions - buckets, _PARTITIONS, extra=fields("empty_partitions", partitions=partitions, buckets=buckets),
+        )  # fmt: skip
 
 
 def use_this_python(session: SparkSession) -> None:
