@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example test test-all test-rest test-time soak check format bench docs clean
+.PHONY: help demo example test test-all test-rest test-time soak check format bench docs site clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -72,6 +72,10 @@ bench:  ## measure: ratios from one run, a table and JSON
 docs:  ## check the documents: their code runs, every command and error is described
 	@scripts/set-up test
 	@$(BIN)/python -m pytest docs README.md tests/project $(ARGS)
+
+site:  ## build the documents as a static site with a search: build/site/index.html
+	@scripts/set-up site
+	@$(BIN)/python scripts/site.py
 
 clean:  ## remove what was installed and built, and the caches
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
