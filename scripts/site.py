@@ -17,7 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BUILD = ROOT / "build"
 HOME = "README.md"
-PAGES = (HOME, "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
+PAGES = (HOME, "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 SECTIONS = {
     "Tutorials": "docs/tutorials",
     "How to": "docs/how-to",
