@@ -22,6 +22,7 @@ from seriatim.spark.resequence.commands import REMEMBERED, commands_in, in_calls
 from seriatim.spark.resequence.first_numbers import START_KEY, START_NEXT, START_QUEUE, first_numbers_in
 from seriatim.spark.resequence.left_out import Share
 from seriatim.spark.resequence.resubmitted import answer_to, never_late, refusal_of, rows_of
+from seriatim.spark.session.collector import freeze_loaded
 from seriatim.spark.state.buckets import bucket_ids
 from seriatim.spark.state.cold_groups import ColdGroups
 from seriatim.spark.state.group_index import Index, QueueState
@@ -72,6 +73,7 @@ class Resequencer(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state; Spark calls it once for each task, and once on the driver."""
+        freeze_loaded()
         self._handle = handle
         self._index = handle.getValueState("index", "value binary")
         self._bodies = handle.getMapState("bodies", "chunk long", "packet binary")

@@ -3,7 +3,7 @@
 A terminal sends Ctrl-C to every process of its foreground group. Then the driver finishes the present batch, which
 would fail without its workers. The setting ``spark.python.daemon.module`` names this module.
 
-It imports what most workers need, once, before it makes them.
+It imports what most workers need, once, before it makes them, and spares their collector those objects.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ import importlib
 import signal
 
 from pyspark import daemon
+
+from seriatim.spark.session.collector import freeze_loaded
 
 __all__ = ["daemon"]
 
@@ -25,4 +27,5 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in _OF_WORKERS:
         importlib.import_module(module)
+    freeze_loaded()
     daemon.manager()

@@ -18,6 +18,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 
 from seriatim.kernel import stamp as kernel
 from seriatim.kernel.columns import Ints, empty_ints
+from seriatim.spark.session.collector import freeze_loaded
 from seriatim.spark.stamp.arrival_order import not_total
 from seriatim.spark.state.packets import from_bytes
 from seriatim.spark.state.ticket_counters import Counters
@@ -61,6 +62,7 @@ class Stamper(StatefulProcessor):
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         """Declare the state; Spark calls it once for each task, and once on the driver."""
+        freeze_loaded()
         self._counters = handle.getValueState("counters", "value binary")
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803

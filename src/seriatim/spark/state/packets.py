@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from seriatim.spark.session.collector import freeze_loaded
+
 __all__ = [
     "EACH",
     "PACKET_SCHEMA",
@@ -65,6 +67,7 @@ def pack_by(column: str, ids: list[int]) -> Callable[[Iterable[pa.RecordBatch]],
     """
 
     def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_loaded()  # in a session that isn't ours nobody has
         gathered: list[pa.RecordBatch] = []
         size = 0
         for batch in batches:
