@@ -15,17 +15,19 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from benchmarks.feed import SCHEMA, Feed, make_feed
+from benchmarks.used import Used, used
 
 __all__ = ["Claim", "Timing", "identity", "measure", "timed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The seconds of the steady micro-batches, and the messages in each."""
+    """The seconds of the steady micro-batches, the messages in each, and what 100,000 messages cost, as `Used.told`."""
 
     name: str
     seconds: list[float]
     messages: int
+    cost: str
 
     @property
     def median(self) -> float:
@@ -40,12 +42,16 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A ratio, and what it has to be; without a limit it is only told."""
+    """A ratio, and what it has to be; without a limit it is only told.
+
+    `costs`: the processor time of both, as `Used.told` says it.
+    """
 
     what: str
     ratio: float
     limit: float | None = None
     least: bool = True
+    costs: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -95,15 +101,22 @@ def measure(
 def timed(query: StreamingQuery, batches: int, name: str, skip: int = 1) -> Timing:
     """Waits until a query has done so many micro-batches with messages; leaves the first `skip` out."""
     seen: dict[int, Any] = {}
+    costs: dict[int, Used] = {}
     while sum(bool(p["numInputRows"]) for p in seen.values()) < batches:
         if query.exception() is not None:
             raise query.exception()  # type: ignore[misc]
         seen |= {p["batchId"]: p for p in query.recentProgress if p["numInputRows"]}
+        costs.setdefault(len(seen), used())
         query.awaitTermination(0.1)
+    costs.setdefault(len(seen), used())
     steady = [seen[batch] for batch in sorted(seen)][skip:]
+    begun = min(number for number in costs if number >= skip)
+    messages = sum(seen[batch]["numInputRows"] for batch in sorted(seen)[begun:])
     seconds = [p["durationMs"]["triggerExecution"] / 1000 for p in steady]
-    timing = Timing(name, seconds, steady[-1]["numInputRows"])
+    cost = (costs[len(seen)] - costs[begun]).told(messages) if messages else ""
+    timing = Timing(name, seconds, steady[-1]["numInputRows"], cost)
     click.echo(
-        f"{name}: {timing.rate:,.0f} messages/s, batches of {', '.join(f'{s:.2f}' for s in seconds)} s", err=True
+        f"{name}: {timing.rate:,.0f} messages/s, batches of {', '.join(f'{s:.2f}' for s in seconds)} s; {cost}",
+        err=True,
     )
     return timing

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from benchmarks.plain_query import used_s
+from benchmarks.used import used
 from seriatim.pipeline.files.pipeline_file import load
 from seriatim.runtime.pipelines.run import run
 from seriatim.spark.session.builder import open_session
@@ -44,12 +44,12 @@ def once(feed: Path, destinations: int, *, finish: bool) -> tuple[float, int]:
     timed = ", hole_timeout: 1h, on_hole: skip" if finish else ""
     routes = "".join(_TO.format(n=n, folder=folder, timed=timed) for n in range(destinations))
     file.write_text(_FILE.format(folder=folder, feed=feed) + routes, encoding="utf-8")
-    before = used_s()
+    before = used()
     run(load(file), once=True, finish=finish)
-    used = used_s() - before
+    seconds = (used() - before).total
     size = sum(one.stat().st_size for one in (folder / "checkpoint" / "query" / "state").rglob("*") if one.is_file())
     shutil.rmtree(folder, ignore_errors=True)
-    return used, size
+    return seconds, size
 
 
 @click.command

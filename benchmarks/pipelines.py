@@ -54,7 +54,7 @@ def pipelines(root: Path, peers: bool) -> Iterator[Claim]:
         # The script runs with another seriatim, and without the other benchmarks, which may need what that lacks.
         package = Path(folder, "benchmarks")
         package.mkdir()
-        for name in ("__init__.py", "feed.py", "plain_query.py", "pipeline_query.py"):
+        for name in ("__init__.py", "feed.py", "plain_query.py", "pipeline_query.py", "used.py"):
             shutil.copy(_HERE / name, package)
         yield from _plain(trees, folder, make_feed(PLAIN, root))
         for destinations in _DESTINATIONS:

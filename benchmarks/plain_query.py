@@ -8,46 +8,25 @@ for each of two checkouts, so it uses only what both have.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import tempfile
-from collections import defaultdict
 from pathlib import Path
 
 import click
 from pyspark.sql import SparkSession
 
 from benchmarks.feed import SCHEMA
+from benchmarks.used import used
 from seriatim import Standard
 from seriatim.spark import resequence
 from seriatim.spark.session.builder import open_session
 
 
-def used_s() -> float:
-    """Seconds of processor time of this process and of all that descend from it."""
-    children: defaultdict[int, list[int]] = defaultdict(list)
-    ticks: dict[int, int] = {}
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:  # it has just ended
-                continue
-            children[int(fields[1])].append(int(folder.name))
-            ticks[int(folder.name)] = sum(map(int, fields[11:15]))  # its own, and of its children that have ended
-    total, todo = 0, [os.getpid()]
-    while todo:
-        process = todo.pop()
-        total += ticks.get(process, 0)
-        todo += children[process]
-    return total / os.sysconf("SC_CLK_TCK")
-
-
 def once(spark: SparkSession, feed: Path, batches: int) -> float:
     """Seconds of processor time of one query, from its start to the end of its last batch."""
     work = Path(tempfile.mkdtemp(dir=feed.parent))
-    before = used_s()
+    before = used()
     source = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).parquet(f"{feed}/*.parquet")
     frame = resequence(source, group="customer", sequence="version", policy=Standard())
     writer = frame.writeStream.format("parquet").option("path", str(work / "out"))
@@ -57,10 +36,10 @@ def once(spark: SparkSession, feed: Path, batches: int) -> float:
     while not last.exists():
         if query.awaitTermination(0.05):
             raise RuntimeError(f"the query has ended: {query.exception()}")
-    used = used_s() - before
+    seconds = (used() - before).total
     query.stop()
     shutil.rmtree(work, ignore_errors=True)
-    return used
+    return seconds
 
 
 @click.command

@@ -28,4 +28,5 @@ def stamping(spark: SparkSession, root: Path, peers: bool) -> Iterator[Claim]:
     for feed, locations in ((ONE, "one location"), (SIXTEEN, "16 locations")):
         ceiling = measure(spark, root, feed, identity, f"identity, {locations}")
         ours = measure(spark, root, feed, stamped, f"stamp, {locations}")
-        yield Claim(f"stamp ÷ identity mapInArrow, {locations}", ours.rate / ceiling.rate)
+        costs = ours.cost, ceiling.cost
+        yield Claim(f"stamp ÷ identity mapInArrow, {locations}", ours.rate / ceiling.rate, costs=costs)
