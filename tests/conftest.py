@@ -42,7 +42,14 @@ def spark() -> Iterator[Any]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_TOOL_OPTIONS", environment()["JAVA_TOOL_OPTIONS"])
-        session = open_session({"spark.master": "local[2]", "spark.sql.shuffle.partitions": "2"})
+        session = open_session(
+            {
+                "spark.master": "local[2]",
+                "spark.sql.shuffle.partitions": "2",
+                # To compile a whole stage takes longer than a few rows do; what processes of their own run compiles it.
+                "spark.sql.codegen.wholeStage": "false",
+            }
+        )
     yield session
     session.stop()
 
