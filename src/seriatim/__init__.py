@@ -51,8 +51,8 @@ from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.types.answer import Answer
-from seriatim.pipeline.types.body_model import body_as
 from seriatim.pipeline.types.message import Dialog, Message, Part, Received
+from seriatim.pipeline.types.model import body_as, context_as
 from seriatim.pipeline.types.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -155,6 +155,7 @@ __all__ = [
     "Worker",
     "__version__",
     "body_as",
+    "context_as",
 ]
 
 __version__ = "0.1.0"
