@@ -47,7 +47,7 @@ from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
-from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.types.answer import Answer
@@ -80,6 +80,7 @@ if TYPE_CHECKING:
 # Without the functions of `seriatim.spark`, so that `import *` works where the extra is not installed.
 __all__ = [
     "VOID",
+    "WHOLE_QUEUE",
     "ActionRefused",
     "Activation",
     "Answer",
