@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from seriatim.aio.message_box import AsyncMessageBox
     from seriatim.aio.session import AsyncSession
     from seriatim.box.box import MessageBox
+    from seriatim.box.connection.join import join
     from seriatim.box.instances.instances import Instance
     from seriatim.box.publishing.tickets import Tickets
     from seriatim.box.session import Session
@@ -157,6 +158,7 @@ __all__ = [
     "__version__",
     "body_as",
     "context_as",
+    "join",
 ]
 
 __version__ = "0.1.0"
@@ -179,6 +181,7 @@ _LATER = {
     "Tickets": "seriatim.box.publishing.tickets",
     "Transmitter": "seriatim.runtime.processes.transmitter",
     "Worker": "seriatim.runtime.workers.worker",
+    "join": "seriatim.box.connection.join",
     "resequence": "seriatim.spark",
     "route": "seriatim.spark",
     "stamp": "seriatim.spark",
