@@ -47,12 +47,12 @@ from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.location import Location
-from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
 from seriatim.pipeline.declared.service import Service
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.types.answer import Answer
-from seriatim.pipeline.types.body_model import body_as
 from seriatim.pipeline.types.message import Dialog, Message, Part, Received
+from seriatim.pipeline.types.model import body_as, context_as
 from seriatim.pipeline.types.schedule import Schedule
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from seriatim.aio.message_box import AsyncMessageBox
     from seriatim.aio.session import AsyncSession
     from seriatim.box.box import MessageBox
+    from seriatim.box.connection.join import join
     from seriatim.box.instances.instances import Instance
     from seriatim.box.publishing.tickets import Tickets
     from seriatim.box.session import Session
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
 # Without the functions of `seriatim.spark`, so that `import *` works where the extra is not installed.
 __all__ = [
     "VOID",
+    "WHOLE_QUEUE",
     "ActionRefused",
     "Activation",
     "Answer",
@@ -155,6 +157,8 @@ __all__ = [
     "Worker",
     "__version__",
     "body_as",
+    "context_as",
+    "join",
 ]
 
 __version__ = "0.1.0"
@@ -177,6 +181,7 @@ _LATER = {
     "Tickets": "seriatim.box.publishing.tickets",
     "Transmitter": "seriatim.runtime.processes.transmitter",
     "Worker": "seriatim.runtime.workers.worker",
+    "join": "seriatim.box.connection.join",
     "resequence": "seriatim.spark",
     "route": "seriatim.spark",
     "stamp": "seriatim.spark",

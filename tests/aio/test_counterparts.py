@@ -36,8 +36,8 @@ _WITHOUT = {
     },
 }
 _PAIRS = [(sq.MessageBox, sq.AsyncMessageBox), (sq.Session, AsyncSession), (sq.Delivery, sq.AsyncDelivery)]
-#: What does nothing that takes time, and is no coroutine.
-_AT_ONCE = {"more", "session", "stop_receiving"}
+#: What does nothing that takes time, or gives what does when it is awaited, and is no coroutine.
+_AT_ONCE = {"more", "open", "session", "stop_receiving"}
 
 
 def _public(kind):

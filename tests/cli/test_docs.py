@@ -73,3 +73,33 @@ def test_messages_and_help_name_pages_that_are_there():
     assert len(named) > 4
     for name in named:
         assert page(name).text
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ("priority", "how-to/tune-workers#which-group-is-next"),
+        ("hourly", "how-to/scheduled-publish"),
+        ("retry", "reference/worker#faults"),
+        ("outbox", "how-to/publish-from-a-transaction"),
+        ("webhook", "how-to/recipes#a-webhook-in-one-worker-per-customer"),
+        ("rate limit", "how-to/tune-workers#limits"),
+        ("Celery", "how-to/recipes"),
+        ("exit codes", "reference/cli#exit-codes-of-run"),
+        ("an ordered port", "reference/box-file#queues"),
+    ],
+)
+def test_words_of_the_field_are_found_first(words, place):
+    found = json.loads(told("--search", words, "--json"))
+    assert place in [one["page"] for one in found[:5]]
+    assert told(place).startswith("#")
+
+
+def test_a_search_finds_each_place_with_all_words():
+    found = json.loads(told("--search", "HOLE_timeout capacity", "--json"))
+    assert found
+    for one in found:
+        assert {"hole_timeout", "capacity"} <= set(re.findall(r"\w+", told(one["page"]).casefold()))
+    assert told("--search", "xyzzyx", "--json") == "[]\n"
+    assert "there is nothing to search for" in told("--search", " ", code=2)
+    assert "--search looks in all pages (leave PAGE out)" in told("glossary", "--search", "x", code=2)

@@ -12,10 +12,21 @@ from click.testing import CliRunner, Result
 
 import seriatim
 from seriatim.cli.main import main
+from tests.absent import EXTRA_PACKAGES, run_without
 from tests.command import environment
 
 TEMPLATES = Path(seriatim.__file__).parent / "cli" / "project"
-WRITTEN = [".gitignore", "README.md", "box.yaml", "inbox", "orders.py", "pipeline.yaml", "publish.py", "test_orders.py"]
+WRITTEN = [
+    ".gitignore",
+    "README.md",
+    "box.yaml",
+    "conftest.py",
+    "inbox",
+    "orders.py",
+    "pipeline.yaml",
+    "publish.py",
+    "test_orders.py",
+]
 
 
 def init(*words: str | Path) -> Result:
@@ -81,3 +92,13 @@ def test_the_tests_of_a_written_project_pass(tmp_path):
     ran = subprocess.run(words, cwd=folder, env=environment(), capture_output=True, text=True, check=False, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "2 passed" in ran.stdout
+
+
+@pytest.mark.proves("the tests of a written project run on the server of the application, where no extra is installed")
+def test_its_tests_run_on_the_server_of_the_application(tmp_path, postgresql, monkeypatch):
+    assert init(tmp_path / "shop").exit_code == 0
+    monkeypatch.setenv("SERIATIM_DSN", postgresql)
+    monkeypatch.delenv("SERIATIM_TEST_DSN", raising=False)
+    words = ["-m", "pytest", "-q", "-p", "no:cacheprovider", f"--rootdir={tmp_path / 'shop'}", str(tmp_path / "shop")]
+    ran = run_without(EXTRA_PACKAGES, words, tmp_path)
+    assert "1 passed, 1 skipped" in ran.stdout, ran.stdout + ran.stderr

@@ -218,3 +218,13 @@ def test_the_modules_of_an_extra_are_those_that_it_installs():
         assert len(modules) == len(wanted), extra
     (everything,) = extras["all"]
     assert everything == f"seriatim[{','.join(sorted(EXTRAS))}]"
+
+
+def test_the_page_about_installation_has_each_extra_and_what_it_installs():
+    page = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.MULTILINE))
+    assert rows.keys() == {*EXTRAS, "all"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for extra in EXTRAS:
+        for requirement in project["optional-dependencies"][extra]:
+            assert f"`{re.match(r'[A-Za-z0-9._-]+', requirement)[0]}`" in rows[extra], extra

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 import seriatim as sq
 from seriatim.operations import faults
@@ -74,3 +75,14 @@ def test_what_is_made_on_another_server_is_gone_at_the_end(postgresql):
                 assert "note" in box.definitions().types
                 assert len(names() - before) >= 3
     assert names() == before
+
+
+def test_a_role_that_may_make_no_databases_is_told(databases):
+    with databases.clone() as dsn, psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("CREATE ROLE plain LOGIN")
+        with (
+            Databases(make_conninfo(dsn, user="plain"), is_own=False) as limited,
+            pytest.raises(sq.EnvironmentProblem, match="the role of the tests' server can't create databases"),
+            limited.clone(),
+        ):
+            pass

@@ -14,12 +14,14 @@ from uuid import UUID
 from seriatim.aio.calls import Calls
 from seriatim.aio.face import counterpart
 from seriatim.aio.lines import Lines
+from seriatim.aio.opening import Opening
 from seriatim.aio.session import AsyncSession, BegunSession
 from seriatim.aio.slots import Slots
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.application_connection import ApplicationConnection, for_threads
 from seriatim.box.connection.connections import DEFAULT_SCHEMA
 from seriatim.box.connection.wait_time import patience
+from seriatim.box.connection.with_block import OnlyAsyncWith
 from seriatim.box.definitions.change import Change
 from seriatim.box.postgres.migrate import Migration
 from seriatim.box.views.box_status import BoxStatus
@@ -35,7 +37,7 @@ T = TypeVar("T")
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.02, 1.0
 
 
-class AsyncMessageBox:
+class AsyncMessageBox(OnlyAsyncWith):
     """The asyncio face of a `MessageBox`: its methods as coroutines; arguments, results and errors are the same.
 
     Each call is made in a thread; there are as many threads as the box has connections. Coroutines that wait, for messages or
@@ -59,7 +61,7 @@ class AsyncMessageBox:
         self._lines = Lines(box)
 
     @classmethod
-    async def open(
+    def open(
         cls,
         dsn: str | None = None,
         *,
@@ -68,20 +70,27 @@ class AsyncMessageBox:
         turn_limit: float | str | None = None,
         create: bool = True,
         unrouted: Unroutable | None = None,
-    ) -> Self:
-        """Open a box; arguments and errors are those of `MessageBox.open`. Closing this closes it."""
+    ) -> Opening[Self]:
+        """Open a box; arguments and errors are those of `MessageBox.open`. Closing this closes it.
+
+        Returns:
+            what is awaited, ``box = await AsyncMessageBox.open()``, or entered, ``async with AsyncMessageBox.open() as box``.
+        """
 
         def opened() -> MessageBox:
             return MessageBox.open(
                 dsn, schema=schema, connections=connections, turn_limit=turn_limit, create=create, unrouted=unrouted
             )  # fmt: skip
 
-        opening = asyncio.ensure_future(asyncio.to_thread(opened))
-        try:
-            return cls(await asyncio.shield(opening), owns=True)
-        except asyncio.CancelledError:
-            opening.add_done_callback(_close_opened)
-            raise
+        async def open_() -> Self:
+            opening = asyncio.ensure_future(asyncio.to_thread(opened))
+            try:
+                return cls(await asyncio.shield(opening), owns=True)
+            except asyncio.CancelledError:
+                opening.add_done_callback(_close_opened)
+                raise
+
+        return Opening(open_)
 
     @classmethod
     async def migrate(cls, dsn: str | None = None, *, schema: str = DEFAULT_SCHEMA) -> list[Migration]:

@@ -19,6 +19,7 @@ from seriatim.aio.lines import Lines
 from seriatim.aio.slots import Slots
 from seriatim.box.connection.round_trip import is_idle
 from seriatim.box.connection.wait_time import patience_of_receiver
+from seriatim.box.connection.with_block import OnlyAsyncWith
 from seriatim.box.instances.instances import Instance
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
@@ -203,7 +204,7 @@ class LentSession(AsyncSession):
             raise _torn()
 
 
-class BegunSession(AsyncSession):
+class BegunSession(OnlyAsyncWith, AsyncSession):
     """A session of its own. It takes a connection when it is first used.
 
     Args:

@@ -16,6 +16,7 @@ from seriatim.box.connection.access import Access
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing, Connections, connected_once
 from seriatim.box.connection.renewable import RenewableTransaction
 from seriatim.box.connection.wait_time import patience
+from seriatim.box.connection.with_block import OnlyWith
 from seriatim.box.definitions.apply import apply, drops_of
 from seriatim.box.definitions.change import Change, Definition
 from seriatim.box.definitions.define import define
@@ -40,7 +41,7 @@ from seriatim.pipeline.types.message import Message
 __all__ = ["MessageBox"]
 
 
-class MessageBox(Closing):
+class MessageBox(OnlyWith, Closing):
     """A message box: a schema of a PostgreSQL database. Open it with `open`; close it, or use it with ``with``.
 
     Threads may share a box, but not a session. A forked process has to open the box again.

@@ -20,9 +20,11 @@ from seriatim.box.connection.application_connection import as_ours
 from seriatim.box.connection.fast_paths import NEXT_DELIVERY, EndedDelivery
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event
+from seriatim.box.connection.misuse import Misuse
 from seriatim.box.connection.round_trip import is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
 from seriatim.box.connection.wait_time import FOREVER, patience_of_receiver
+from seriatim.box.connection.with_block import OnlyWith
 from seriatim.box.dialogs.delivery import accept, first_of
 from seriatim.box.dialogs.dialogs import handle_of
 from seriatim.box.dialogs.verbs import DialogVerbs
@@ -381,7 +383,7 @@ class Session(PublishVerbs, DialogVerbs):
         Group locks don't keep sessions of one connection apart.
         """
         if self._is_lent:
-            raise UsageError(
+            raise Misuse(
                 "a handler can't receive in the transaction of its message",
                 remedy="receive in a session of its own: with box.session() as tx: …",
             )
@@ -505,7 +507,7 @@ class Session(PublishVerbs, DialogVerbs):
         return after
 
 
-class SessionBlock(AbstractContextManager[Session]):
+class SessionBlock(OnlyWith, AbstractContextManager[Session]):
     """What `MessageBox.session` gives: the session begins and ends with a ``with`` block."""
 
     def __init__(self, block: AbstractContextManager[Session]) -> None:

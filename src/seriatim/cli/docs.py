@@ -1,4 +1,4 @@
-"""``seriatim docs``: list the pages of the documents, or read one."""
+"""``seriatim docs``: list the pages of the documents, read one, or search in all."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from seriatim.cli.table import Column, Table, json_option
+from seriatim.errors import UsageError
 
 if TYPE_CHECKING:
-    from seriatim.operations.pages import Page
+    from seriatim.operations.pages import Found, Page
 
-__all__ = ["PAGES", "docs"]
+__all__ = ["FOUND", "PAGES", "docs"]
 
 PAGES: Table[Page] = Table(
     "A page of the documents",
@@ -21,12 +22,20 @@ PAGES: Table[Page] = Table(
     Column("path", None, value=lambda one: str(one.path), kind="str"),
     row="seriatim.operations.pages:Page",
 )
+FOUND: Table[Found] = Table(
+    "A place in the documents",
+    Column("page", meaning="the page and the heading, as `seriatim docs` takes them", kind="str"),
+    Column("title", meaning="the page's title, and the heading", kind="str"),
+    Column("line", meaning="the first line with one of the words, shortened", kind="str"),
+    row="seriatim.operations.pages:Found",
+)
 
 
 @click.command()
 @click.argument("page", required=False)
-@json_option("Print a JSON list of the pages.", PAGES)
-def docs(*, page: str | None, json_: bool) -> None:
+@click.option("--search", metavar="WORDS", help="List the places that have all these words.")
+@json_option("Print a JSON list of the pages, or of the places.", PAGES, FOUND)
+def docs(*, page: str | None, search: str | None, json_: bool) -> None:
     """List the pages of the documents, or print one: `seriatim docs glossary`.
 
     PAGE is a name such as glossary or reference/dialogs, or a path as it stands in a message; behind a `#` stands a heading
@@ -34,6 +43,11 @@ def docs(*, page: str | None, json_: bool) -> None:
     """
     from seriatim.operations import pages  # noqa: PLC0415 -- what only this command needs
 
+    if search is not None:
+        if page is not None:
+            raise UsageError("--search looks in all pages", remedy="leave PAGE out")
+        FOUND.print(pages.search(search), json_=json_)
+        return
     if page is None or json_:
         PAGES.print(pages.pages(), json_=json_)
         return

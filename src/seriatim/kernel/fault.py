@@ -2,8 +2,8 @@
 
 Every exception is tried again until the attempts of its queue are used up, with a pause that grows, because most failures
 pass: something was away, or locked, or not there yet. What doesn't pass is either said (`Business`, or a class that the user
-names), and fails at once; or it is an error in the handler's own code, and is tried twice. What a handler raised after it
-ended its own transaction fails at once, too: each further attempt could commit again.
+names), and fails at once; or it is an error in the handler's own code, and is tried twice. A call that can't succeed whatever the
+data and the time (`Misuse`), as where a handler returns text or commits, fails at once, too.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, ClassVar, Literal
 
 from seriatim.errors import PolicyError, UsageError, shown
+from seriatim.kernel.arguments import refusing
 from seriatim.kernel.time import micros, seconds
 
 __all__ = [
@@ -74,6 +75,7 @@ def period_of(policy: str, name: str, value: Duration | None) -> float | None:
 _LATE = ("set_aside", "deliver", "suspend")
 
 
+@refusing(PolicyError)
 @dataclass(frozen=True, slots=True)
 class Unordered:
     """No order: messages have no ordinal and no state, and none waits for another message. A queue of a box that has a gate counts
@@ -83,6 +85,7 @@ class Unordered:
     name: ClassVar[str] = "unordered"
 
 
+@refusing(PolicyError)
 @dataclass(frozen=True, slots=True)
 class Fifo:
     """The order of arrival, per group. No message is held."""
@@ -90,6 +93,7 @@ class Fifo:
     name: ClassVar[str] = "fifo"
 
 
+@refusing(PolicyError)
 @dataclass(frozen=True, slots=True)
 class Standard:
     """Contiguous numbers per group; a missing number holds up the messages behind it.
@@ -158,6 +162,7 @@ class Standard:
             )
 
 
+@refusing(PolicyError)
 @dataclass(frozen=True, slots=True)
 class BestEffort:
     """Ascending numbers or times within a round, without waiting for missing numbers.
@@ -202,6 +207,7 @@ class BestEffort:
         _one_of("BestEffort", "late", self.late, _LATE)
 
 
+@refusing(PolicyError)
 @dataclass(frozen=True, slots=True)
 class UnitOfWork:
     """A set numbered from 1, released when complete: all or nothing.
@@ -281,14 +287,6 @@ def policy_from(name: str, **parameters: Any) -> Policy:
     kind = _BY_NAME.get(name)
     if kind is None:
         raise PolicyError(f"unknown policy {name!r}", remedy=f"one of {', '.join(sorted(_BY_NAME))}", argument="policy")
-    known = [field.name for field in fields(kind)]
-    for parameter in parameters:
-        if parameter not in known:
-            raise PolicyError(
-                f"{name}: unknown option {parameter!r}",
-                remedy=f"it takes {', '.join(known) or 'none'}",
-                argument=parameter,
-            )
     return kind(**parameters)
 
 

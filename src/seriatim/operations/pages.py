@@ -8,16 +8,19 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path, PurePosixPath
 
 from seriatim.errors import UsageError, shown
 
-__all__ = ["Page", "page", "pages"]
+__all__ = ["Found", "Page", "page", "pages", "search"]
 
 #: The folders of the pages for users, in the order in which they are listed.
 _FOLDERS = ("tutorials", "how-to", "reference", "explanation")
 _HEADING = re.compile(r"^(#+) (.*)$")
 _FENCE = re.compile(r"^\s*(```|~~~)")
+_LINK = re.compile(r"\]\(([^)\s]+)\.md(#[^)\s]+)?\)")
+_LONGEST_LINE = 100
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,60 @@ class Page:
         line, level, _ = places[anchors.index(anchor)]
         ends = (other for other, its_level, _ in places if other > line and its_level <= level)
         return "".join(lines[line : next(ends, len(lines))])
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A place in the documents that has some words.
+
+    Args:
+        page: the page and the heading, as `seriatim docs` takes them, such as ``how-to/unique-jobs#once-per-key``.
+        title: the page's title, and the heading below it.
+        line: the first line with one of the words, shortened.
+    """
+
+    page: str
+    title: str
+    line: str
+
+
+def search(text: str, limit: int = 20) -> list[Found]:
+    """The places that have all words of a text, in capitals or not: first those that the map of all pages names, then by headings.
+
+    Args:
+        text: words, or parts of words.
+        limit: the most places.
+
+    Raises:
+        UsageError: there are no words.
+    """
+    words = text.casefold().split()
+    if not words:
+        raise UsageError("there is nothing to search for", remedy="such as seriatim docs --search retry")
+    rows = (_root() / "index.md").read_text(encoding="utf-8").splitlines()
+    mapped = {name + anchor for row in rows if _has(row, words) for name, anchor in _LINK.findall(row)}
+    found: list[tuple[tuple[int, int, int], Found]] = []
+    for one in pages():
+        lines = one.text.splitlines()
+        places = [*_headings(lines), (len(lines), 0, "")]
+        for (line, level, title), (end, _, _) in pairwise(places):
+            part, anchor = "\n".join(lines[line:end]), "" if level == 1 else f"#{_anchor(title)}"
+            if (is_mapped := one.name + anchor in mapped) or _has(part, words):
+                shown_line = next(
+                    (row for row in lines[line:end] if any(word in row.casefold() for word in words)), title
+                )
+                place = Found(
+                    one.name + anchor,
+                    one.title if level == 1 else f"{one.title}: {title}",
+                    shown_line.strip("|# ")[:_LONGEST_LINE],
+                )
+                found.append(((-is_mapped, -_has(title, words), -part.casefold().count(words[0])), place))
+    return [place for _, place in sorted(found, key=lambda one: one[0])[:limit]]
+
+
+def _has(text: str, words: list[str]) -> bool:
+    plain = text.casefold()
+    return all(word in plain for word in words)
 
 
 def pages() -> list[Page]:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, cast
 
 from seriatim.box.definitions.change import Definition
 from seriatim.errors import UsageError
+from seriatim.kernel.arguments import refusing
 from seriatim.kernel.policy import Standard
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.location import Location
@@ -21,6 +22,7 @@ from seriatim.regions.journal.values import QueueRules
 __all__ = ["Declared", "RegionalQueue", "declared_of"]
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class RegionalQueue:
     """A queue of sessions that are sent to the boxes of two regions. Its rules lie in the journal, so that both regions have the same.

@@ -26,7 +26,9 @@ from psycopg.rows import scalar_row
 
 from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import DEFAULT_SCHEMA
+from seriatim.box.connection.dsn import place_of
 from seriatim.box.postgres.statements import Statements
+from seriatim.errors import EnvironmentProblem
 from seriatim.testing.clock import SEARCH_PATH, make_movable
 
 __all__ = ["Databases", "Define", "fresh_box", "in_memory"]
@@ -171,7 +173,14 @@ class Databases:
 
     def _create(self, database: str, template: str | None, search_path: str | None) -> None:
         words = sql.SQL("CREATE DATABASE {} TEMPLATE {} STRATEGY FILE_COPY")
-        self._execute(words.format(sql.Identifier(database), sql.Identifier(template or "template0")))
+        try:
+            self._execute(words.format(sql.Identifier(database), sql.Identifier(template or "template0")))
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise EnvironmentProblem(
+                "the role of the tests' server can't create databases",
+                where=place_of(self.dsn, DEFAULT_SCHEMA),
+                remedy='ALTER ROLE … CREATEDB; or name a server in SERIATIM_TEST_DSN; or pip install "seriatim[embedded]"',
+            ) from error
         if search_path is not None:  # no clone has the settings of its template
             self._execute(
                 sql.SQL("ALTER DATABASE {} SET search_path = {}").format(sql.Identifier(database), sql.SQL(search_path))

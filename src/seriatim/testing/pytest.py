@@ -11,8 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.connections import VARIABLE
 from seriatim.box.connection.dsn import resolve
 from seriatim.box.server.embedded import serving
+from seriatim.extras import is_chosen
 from seriatim.testing.clock import Clock
 from seriatim.testing.databases import Databases, Define, fresh_box, in_memory
 
@@ -24,8 +26,11 @@ _VARIABLE = "SERIATIM_TEST_DSN"
 
 @pytest.fixture(scope="session")
 def seriatim_databases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Databases]:
-    """Where the tests' databases are: ``SERIATIM_TEST_DSN``, or else a private server, which stops at the end of the run."""
-    if given := os.environ.get(_VARIABLE):
+    """Where the tests' databases are: ``SERIATIM_TEST_DSN``, or else a private server, which stops at the end of the run.
+
+    Without the extra ``embedded`` there is no private server, and they are in the server of ``SERIATIM_DSN``.
+    """
+    if given := os.environ.get(_VARIABLE) or (None if is_chosen("embedded") else os.environ.get(VARIABLE)):
         with Databases(resolve(given), is_own=False) as found:
             yield found
         return

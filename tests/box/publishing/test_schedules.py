@@ -342,3 +342,21 @@ def test_by_the_command_line(box):
     assert "paused by" in call("schedules")
     assert call("schedule", "resume", "daily", "--reason", "x", "--actor", "ann") == "resumed daily\n"
     assert call("schedule", "resume", "daily", "--reason", "x", "--actor", "ann") == "nothing to change\n"
+
+
+def test_a_schedule_of_an_unknown_type_is_refused(box, tmp_path):
+    with pytest.raises(sq.NotFound) as told:
+        box.define(daily(), sq.Schedule("s", "0 6 * * *", "reprot"))
+    assert str(told.value) == "schedule 's': there is no message type 'reprot' (did you mean 'report'?)"
+    assert defined(box) == {}
+    box.define(sq.Schedule("s", "0 6 * * *", "new"), sq.MessageType("new"))
+    with pytest.raises(sq.ActionRefused, match="type 'new' can't be dropped: schedule 's' publishes it"):
+        box.drop(type="new")
+    file = tmp_path / "box.yaml"
+    file.write_text("schedules: {t: {cron: 0 6 * * *, type: reprot}}\n")
+    with pytest.raises(sq.DeclarationError) as told:
+        box.apply(file)
+    assert str(told.value).endswith(
+        ":1:40: schedules.t.type: there is no message type 'reprot', neither here nor in the box (did you mean 'report'?)"
+    )
+    assert len(box.drop(type="new", schedule="s")) == 2

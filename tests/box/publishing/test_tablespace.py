@@ -40,5 +40,5 @@ def test_a_box_in_a_tablespace(postgresql, tablespace):
 
 
 def test_a_queue_has_none():
-    with pytest.raises(TypeError, match="tablespace"):
+    with pytest.raises(sq.UsageError, match="Queue: unknown argument 'tablespace'"):
         sq.Queue("q", policy=sq.Unordered(), tablespace="fast")

@@ -6,7 +6,7 @@ import pytest
 
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import Standard, Unordered
-from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
 from seriatim.pipeline.declared.subscription import Subscription, distinct
 
 
@@ -33,7 +33,19 @@ WRONG = [
     ({"name": "\ud800"}, "is not a queue's name"),
     ({"name": 7}, "7 is not a queue's name"),
     ({"policy": "standard"}, "queue 'q': 'standard' is not a policy"),
-    ({"group": None}, "queue 'q': fifo needs a group"),
+    (
+        {"group": None},
+        "queue 'q': fifo needs a group (name the property of its key; or, for one order of the whole queue, WHOLE_QUEUE",
+    ),
+    ({"group": None, "policy": Standard()}, "queue 'q': standard needs a group and a sequence"),
+    (
+        {"group": WHOLE_QUEUE, "policy": Unordered()},
+        "queue 'q': the whole queue can't be one order, because unordered keeps none",
+    ),
+    (
+        {"group": WHOLE_QUEUE, "default_group": "x"},
+        "queue 'q': default_group is for messages without a key, and the whole queue",
+    ),
     ({"group": ""}, "queue 'q': group can't be ''"),
     ({"policy": Standard()}, "queue 'q': standard needs a sequence"),
     ({"sequence": 3}, "queue 'q': sequence can't be 3"),
@@ -84,7 +96,7 @@ def test_what_no_queue_can_be(changed, told):
 
 
 def test_the_fields_of_the_box_are_given_by_name():
-    with pytest.raises(TypeError):
+    with pytest.raises(UsageError, match="Queue: too many positional arguments"):
         Queue("q", Unordered(), None, None, None, "stop")  # type: ignore[misc]
 
 

@@ -31,7 +31,7 @@ def test_two_runs_deliver_in_turn():
         "group": "group",
         "sequence": "sequence",
     }
-    kafka = "deliver: {format: kafka, options: {topic: parcels}}"
+    kafka = "deliver: {format: kafka, options: {kafka.bootstrap.servers: 'k:1', topic: parcels}}"
     assert read(BOTH, top=TOP, deliver=kafka, JOURNAL=DSN)[1] == []
     assert (
         read(BOTH, top=TOP, order=ORDER.replace("}", ", late: deliver}"), deliver="deliver: drop", JOURNAL=DSN)[1] == []

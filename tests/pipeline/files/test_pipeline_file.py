@@ -9,7 +9,7 @@ import pytest
 from seriatim.errors import DeclarationError
 from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.pipeline import Deliver, Promotion, StartFrom
-from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
 from seriatim.pipeline.files import pipeline_file
 
 FULL = """\
@@ -484,3 +484,66 @@ def test_a_hole_is_skipped_only_where_there_is_a_time_for_it():
     told = fault(FULL.replace(line, ""))
     assert 'on_hole="skip" requires a hole_timeout' in told
     assert "add a hole_timeout" in told
+
+
+def test_faults_of_a_location_hide_none_of_the_destinations():
+    text = small("path: inbox}", "pth: inbox}").replace("type: long", "type: lon")
+    text = text.replace("group: key", "group: kye")
+    text += "  - {to: b, resequence: {policy: standrd, group: kxy}, deliver: {format: jsn, path: x}}\n"
+    found = [one.removeprefix("pipeline.yaml:") for one in faults(text)]
+    for told in (
+        "receive[0].source.path is missing",
+        "unknown key 'pth'",
+        "'lon' is not a type (did you mean 'long'?)",
+        "no location promotes a property 'kye' (did you mean 'key'?)",
+        "route[1].resequence.policy can't be 'standrd'",
+        "route[1].resequence.group: no location promotes a property 'kxy' (did you mean 'key'?)",
+        "there is no format 'jsn'",
+    ):
+        assert any(told in one for one in found), (told, found)
+    # The type of the number isn't known, so nothing is said of it.
+    assert not [one for one in found if "'number'" in one]
+
+
+def test_a_filter_is_read_where_a_location_has_a_fault():
+    text = small("path: inbox}", "pth: inbox}").replace("to: all", "to: all\n    where: keey = 'a'")
+    assert any("there is no property 'keey'" in one for one in faults(text))
+
+
+def test_a_destination_may_be_one_order():
+    whole = small("group: key", "group: {whole_queue: true}")
+    (one,) = pipeline_file.load(written(whole)).route
+    assert one.queue == Queue("all", Standard(), WHOLE_QUEUE, "number", "all")
+    told = "route[0].resequence.group must be a property's name, or {whole_queue: true}"
+    assert told in fault(whole.replace("true", "false"))
+    assert "unknown key 'whole' in route[0].resequence.group" in " ".join(faults(whole.replace("whole_queue", "whole")))
+    assert "no location promotes a property '*'" not in fault(whole.replace("policy: standard", "policy: unordered"))
+
+
+KAFKA = small("{format: json, path: inbox}", "SOURCE").replace("{format: json, path: out/all}", "SINK")
+GOOD_SOURCE = "{format: kafka, options: {kafka.bootstrap.servers: 'k:9092', subscribe: a}, id: [topic, partition, offset], body: value}"
+GOOD_SINK = "{format: kafka, options: {kafka.bootstrap.servers: 'k:9092', topic: b}}"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("kafka.bootstrap.servers: 'k:9092', subscribe", "subscribe", "Kafka needs kafka.bootstrap.servers"),
+        (", subscribe: a", "", "Kafka's source takes one of subscribe, subscribePattern, assign, and has none"),
+        ("subscribe: a", "subscribe: a, assign: b", "Kafka's source takes one of subscribe, subscribePattern, assign, and has subscribe and assign"),
+        ("kafka.bootstrap.servers: 'k:9092', topic", "topic", "Kafka needs kafka.bootstrap.servers"),
+        (", topic: b", "", "Kafka's sink needs a topic (such as options: {topic: ordered})"),
+    ],
+)  # fmt: skip
+def test_kafka_is_told_what_it_lacks(old, new, told):
+    text = KAFKA.replace("SOURCE", GOOD_SOURCE).replace("SINK", GOOD_SINK)
+    assert text.count(old) == 1
+    assert told in fault(text.replace(old, new))
+
+
+def test_kafka_without_a_connector_is_remarked():
+    text = KAFKA.replace("SOURCE", GOOD_SOURCE).replace("SINK", GOOD_SINK)
+    (remark,) = pipeline_file.load(written(text)).remarks
+    assert "spark names no connector for Kafka" in remark
+    with_one = text + "spark: {spark.jars.packages: 'org.apache.spark:spark-sql-kafka-0-10_2.13:4.3.0'}\n"
+    assert pipeline_file.load(written(with_one)).remarks == ()

@@ -349,7 +349,7 @@ FAILS = {
     "bug": (LookupError("no"), ("unexpected", "LookupError")),
     "transient": (sq.Transient(), ("transient", "Transient")),
     "dead letter": (sq.DeadLetter("no"), ("business", "DeadLetter")),
-    "result": (None, ("unexpected", "UsageError")),
+    "result": (None, ("business", "Misuse")),
 }
 
 

@@ -226,7 +226,7 @@ def test_a_handler_that_receives_or_ends_what_was_received(box, how, told, uses)
 
     work(box, handle, workers=1, done=lambda: faulted(box))
     (fault,) = faults(box)
-    assert (fault.sequence, fault.kind, fault.error_class) == (2, "unexpected", "UsageError")
+    assert (fault.sequence, fault.kind, fault.error_class) == (2, "business", "Misuse")
     assert told in fault.error
     assert seen(box) == ([("c1", 1)] if uses else [])
     assert (left(box), left(box, "other")) == (2, 3)

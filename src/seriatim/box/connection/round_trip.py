@@ -29,6 +29,7 @@ from seriatim.box.connection.exchange import (
 )
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event, InHand
+from seriatim.box.connection.misuse import Misuse
 from seriatim.box.connection.observed_cursor import seen
 from seriatim.box.connection.settings import (
     begins_as_set,
@@ -39,7 +40,6 @@ from seriatim.box.connection.settings import (
     settings_of,
 )
 from seriatim.box.connection.statement_effects import Effect, effect_of
-from seriatim.errors import UsageError
 
 __all__ = [
     "OwnConnection",
@@ -216,7 +216,7 @@ class OwnConnection(PreparingConnection):
         has_received = self.in_hand is not None and self.in_hand is not self._committed
         if (has_received and effect & (Effect.ENDS | Effect.GOES_BACK)) or (self._blocks and Effect.ENDS in effect):
             self.refused += 1
-            raise UsageError(
+            raise Misuse(
                 f"a session can't be ended, or taken back, by a statement: {' '.join(self._text(query).split()):.80}",
                 remedy="use tx.connection.transaction() for a part that may fail, and commit() or rollback() of tx.connection",
             )
@@ -247,7 +247,7 @@ class OwnConnection(PreparingConnection):
             UsageError: a session uses the connection.
         """
         if self._is_lent and value:
-            raise UsageError(
+            raise Misuse(
                 "a session is one transaction: its connection can't commit each statement by itself",
                 remedy="leave autocommit off, or connect with psycopg.connect(box.dsn, autocommit=True)",
             )
@@ -259,7 +259,7 @@ class OwnConnection(PreparingConnection):
         Raises:
             UsageError: always.
         """
-        raise UsageError(
+        raise Misuse(
             "a session's transaction can't be one of two phases",
             remedy="join one of your own: box.session(connection=…)",
         )
@@ -310,7 +310,7 @@ class OwnConnection(PreparingConnection):
 
     def _check_ended(self) -> None:
         if self.in_hand is not None and self.in_hand.is_open:
-            raise UsageError(
+            raise Misuse(
                 "cannot commit: a delivery of this transaction is neither done nor put back",
                 remedy="call delivery.done() or delivery.put_back() before the commit, or let the session end",
             )

@@ -77,7 +77,10 @@ def _checked(definitions: Iterable[Definition]) -> list[Definition]:
     found: dict[tuple[Kind, str], Definition] = {}
     for one in definitions:
         if not isinstance(one, Definition):
-            raise UsageError(f"{type(one).__name__} can't be defined in a message box")
+            raise UsageError(
+                f"{type(one).__name__} can't be defined in a message box",
+                remedy="give MessageType(…), Queue(…), Subscription(…) and their like; of a list define(*list); of a file apply(FILE)",
+            )
         if found.setdefault((kind_of(one), one.name), one) is not one:
             raise UsageError(f"{kind_of(one)} {one.name!r} is given twice", remedy="give it once")
     return sorted(found.values(), key=lambda one: _ORDER.index(kind_of(one)))
@@ -99,6 +102,7 @@ class _Defining:
         given = [self._as_kept(one) for one in (*given, *services.queues_for(given, self._before))]
         given.sort(key=lambda one: _ORDER.index(kind_of(one)))
         self._check_destinations(given, {name for kind, name in gone if kind is Kind.QUEUE})
+        self._check_schedules(given)
         kept = [one for one in given if (kind_of(one), one.name) not in set(gone)]
         # Subscriptions and services first and last: others can't go while they are there, or come before what they name.
         changes = [self._drop(kind, name) for kind, name in gone if kind in (Kind.SUBSCRIPTION, Kind.SERVICE)]
@@ -131,6 +135,25 @@ class _Defining:
                     f"there is no queue {one.to!r}",
                     where=f"subscription {one.name!r}",
                     remedy=likely(one.to, queues) or "define the queue",
+                )
+
+    def _check_schedules(self, given: Sequence[Definition]) -> None:
+        """Refuse a schedule of an unknown type, whose messages nobody would get, and to drop the type of a schedule."""
+        gone = {name for kind, name in self._gone if kind is Kind.TYPE}
+        types = {*self._before.types, *(one.name for one in given if isinstance(one, MessageType))} - gone
+        told = {one.name: one for one in given if isinstance(one, Schedule)}
+        for name, one in told.items():
+            if one.type not in types:
+                raise NotFound(
+                    f"there is no message type {one.type!r}",
+                    where=f"schedule {name!r}",
+                    remedy=likely(one.type, types) or "define the type",
+                )
+        for name, kept in schedules.scheduled(self._statements).items() if gone else ():
+            if kept is not None and kept.type in gone and name not in told and (Kind.SCHEDULE, name) not in self._gone:
+                raise ActionRefused(
+                    f"type {kept.type!r} can't be dropped: schedule {name!r} publishes it",
+                    remedy="drop the schedule with it",
                 )
 
     def _as_kept(self, one: Definition) -> Definition:

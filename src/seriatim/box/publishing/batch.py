@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from seriatim.box.connection.fast_paths import SINGLE_MESSAGE, RoutedPart
+from seriatim.box.connection.misuse import Misuse
 from seriatim.box.definitions.route import Routed
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.reading import unwrapped
@@ -66,8 +67,8 @@ def listed(messages: Message | Iterable[Message]) -> list[Message]:
     """
     if isinstance(messages, Message):
         return [messages]
-    if not isinstance(messages, Iterable):
-        raise UsageError(f"{shown(messages)} is not a message", remedy="publish a seriatim.Message, or a list of them")
+    if not isinstance(messages, Iterable) or isinstance(messages, Mapping | str | bytes):
+        raise _no_message(messages)
     return list(messages)
 
 
@@ -80,12 +81,19 @@ def distinct(messages: Iterable[Message]) -> list[Message]:
     found: dict[str, Message] = {}
     for message in messages:
         if not isinstance(message, Message):
-            raise UsageError(f"{type(message).__name__} is not a message", remedy="publish a list of seriatim.Message")
+            raise _no_message(message)
         if isinstance(message, Received):
             message.check()  # its receiver may have changed it
         check_size(message)
         found.setdefault(message.message_id, message)
     return list(found.values())
+
+
+def _no_message(given: object) -> Misuse:
+    remedy = "publish a seriatim.Message, or a list of them"
+    if isinstance(given, Mapping):
+        remedy = 'write sq.Message(type="…", body=json.dumps(…).encode(), context={…})'
+    return Misuse(f"{type(given).__name__} is not a message", remedy=remedy, argument="messages")
 
 
 def check_size(message: Message) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from seriatim.box.connection.forks import check_process
 from seriatim.box.connection.in_hand import Event, InHand, State
+from seriatim.box.connection.misuse import Misuse
 from seriatim.box.postgres.translate import translated
 from seriatim.box.turns.causes import Causes
 from seriatim.errors import Unavailable, UsageError, shown
@@ -250,7 +251,7 @@ class Delivery(InHand):
         check_process(self._process)
         if self.early_ends is None or self.is_lent:
             what = f"a handler can't {verb} the worker's delivery from queue {self.queue!r} by a call"
-            raise UsageError(what, remedy=f"{instead}; the worker does it")
+            raise Misuse(what, remedy=f"{instead}; the worker does it")
         return self.early_ends
 
     def _check_early(self, verb: str, done: int) -> None:
@@ -319,7 +320,7 @@ class Delivery(InHand):
         """Refuse to end the delivery in a forked process or while it is lent."""
         check_process(self._process)
         if self.is_lent:
-            raise UsageError(
+            raise Misuse(
                 f"a handler can't complete the worker's delivery from queue {self.queue!r}",
                 remedy="return (for a part of a batch: Consumed(n)), or raise an error; the worker completes it",
             )

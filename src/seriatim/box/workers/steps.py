@@ -16,12 +16,13 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.misuse import Misuse
 from seriatim.box.connection.round_trip import OwnConnection
 from seriatim.box.postgres.statements import Statements, statement
 from seriatim.box.session import Session
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 
-__all__ = ["Steps", "TurnEnded", "check_role", "end_backend", "is_transient", "refusal"]
+__all__ = ["Steps", "TurnEnded", "check_role", "end_backend", "is_transient", "misuses_driver", "refusal"]
 
 _AGAIN = (
     *(errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable, errors.QueryCanceled),
@@ -38,8 +39,8 @@ _SET_ANEW = b"RELEASE SAVEPOINT step; SAVEPOINT step"
 _CHECK = b"SET CONSTRAINTS ALL IMMEDIATE"
 
 
-class TurnEnded(UsageError):
-    """A handler ended its transaction, so that nothing can be written in it any more."""
+class TurnEnded(Misuse):
+    """A handler ended its transaction, so that nothing can be written in it any more. A retry might commit again."""
 
 
 class Steps:
@@ -294,6 +295,11 @@ def end_backend(session: Session, pid: int, since_s: float) -> None:
 def is_transient(error: BaseException) -> bool:
     """Whether a retry may succeed after an error of the driver."""
     return isinstance(error, _AGAIN) and not isinstance(error, errors.InFailedSqlTransaction)
+
+
+def misuses_driver(error: BaseException) -> bool:
+    """Whether the driver itself refused a call, such as a commit in a session: the server hasn't seen it."""
+    return isinstance(error, psycopg.ProgrammingError) and error.sqlstate is None
 
 
 def refusal(error: SeriatimError) -> Exception | None:

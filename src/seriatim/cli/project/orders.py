@@ -19,7 +19,6 @@ def handle(message: sq.Received, tx: sq.Session) -> None:
     update = json.loads(message.body)
     if update["status"] not in STATUSES:
         raise sq.Business(f"unknown status {update['status']!r}")
-    tx.connection.execute(
-        "INSERT INTO order_updates VALUES (%s, %s, %s)", [update["customer"], update["version"], update["status"]]
-    )
-    print(f"handled: {update['customer']} number {update['version']}: {update['status']}", flush=True)
+    customer, version = message.text("customer"), message.whole("version")
+    tx.connection.execute("INSERT INTO order_updates VALUES (%s, %s, %s)", [customer, version, update["status"]])
+    print(f"handled: {customer} number {version}: {update['status']}", flush=True)

@@ -10,16 +10,24 @@ from orders import TABLE
 HERE = Path(__file__).parent
 
 
-def publish(box: sq.MessageBox) -> int:
-    """Apply `box.yaml`, and publish each line of the files in one transaction."""
+def define(box: sq.MessageBox) -> None:
+    """Apply `box.yaml`, and make the handler's table."""
     box.apply(HERE / "box.yaml")
-    lines = [line for file in sorted(HERE.glob("inbox/*.json")) for line in file.read_bytes().splitlines()]
     with box.session() as tx:
         tx.connection.execute(TABLE)
-        tx.publish([sq.Message(type="order", body=line) for line in lines])
-    return len(lines)
+
+
+def updates() -> list[bytes]:
+    """The lines of the files, in order of arrival."""
+    return [line for file in sorted(HERE.glob("inbox/*.json")) for line in file.read_bytes().splitlines()]
+
+
+def publish(box: sq.MessageBox) -> int:
+    """Publish each update, in one transaction."""
+    return len(box.publish([sq.Message(type="order", body=line) for line in updates()]))
 
 
 if __name__ == "__main__":
     with sq.MessageBox.open() as box:  # SERIATIM_DSN, or a private PostgreSQL in this folder
+        define(box)
         print(f"published {publish(box)} updates")

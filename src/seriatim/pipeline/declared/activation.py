@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any
 
 from seriatim.errors import UsageError, shown
+from seriatim.kernel.arguments import refusing
 from seriatim.pipeline.declared.error_class import checked_error_classes
 from seriatim.pipeline.declared.function import checked_function
 from seriatim.pipeline.declared.work_limits import (
@@ -27,6 +28,7 @@ MOST_READERS = 256
 _LONGEST = 10_000
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class Activation:
     """The readers of a queue; ``seriatim serve`` starts and stops them as the load requires.

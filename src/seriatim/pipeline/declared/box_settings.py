@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from seriatim.errors import UsageError, shown
+from seriatim.kernel.arguments import refusing
 
 __all__ = ["UNROUTED", "BoxSettings", "Unroutable", "checked_unrouted"]
 
@@ -14,6 +15,7 @@ Unroutable = Literal["keep", "refuse"]
 UNROUTED: tuple[str, ...] = get_args(Unroutable)
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class BoxSettings:
     """Settings that hold for a whole message box, whoever uses it.

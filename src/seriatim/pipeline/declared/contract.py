@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from seriatim.errors import UsageError, entry_of, shown
+from seriatim.kernel.arguments import refusing
 from seriatim.kernel.dialog import OURS
 from seriatim.pipeline.text.name import checked_name
 
@@ -17,6 +18,7 @@ SENDERS = ("initiator", "target", "any")
 DEFAULT = "DEFAULT"
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class Contract:
     """The message types of a dialog, and the sender of each. A contract never changes: a new version needs a new name.

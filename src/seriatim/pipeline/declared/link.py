@@ -10,6 +10,7 @@ from typing import Any
 from uuid import UUID
 
 from seriatim.errors import Argument, UsageError, shown
+from seriatim.kernel.arguments import refusing
 from seriatim.kernel.time import micros
 from seriatim.pipeline.declared.link_address import VARIABLE, checked_address
 from seriatim.pipeline.text.name import checked_name
@@ -24,6 +25,7 @@ LONGEST_KEPT_S = 30 * 86_400
 _FILES = ("certificate", "key", "authority")
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class Link:
     """The road to another message box, whose address this one has. The other box accepts it by ``seriatim link accept``.

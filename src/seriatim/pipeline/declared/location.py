@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seriatim.errors import Argument, UsageError, shown
+from seriatim.kernel.arguments import refusing
 from seriatim.kernel.sequence import LAST_NUMBER
 
 __all__ = ["DEFAULT_LOCATION", "Location", "checked_location"]
@@ -14,6 +15,7 @@ DEFAULT_LOCATION = "box"
 _LONGEST_NAME = 128
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class Location:
     """A place where messages are received, with a ticket counter of its own.

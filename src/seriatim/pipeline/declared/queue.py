@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, Field, dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from seriatim.errors import Argument, UsageError, entry_of, shown
+from seriatim.kernel.arguments import refusing
 from seriatim.kernel.fault import Retry
 from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered, with_stays
 from seriatim.kernel.recover import Recover
@@ -26,11 +27,16 @@ __all__ = [
     "MOST_MESSAGES",
     "MOST_OPEN",
     "WHEN_FULL",
+    "WHOLE_QUEUE",
     "Queue",
 ]
 
 #: As the group of a queue: its groups are conversation groups, because it is for the messages of dialogs alone.
 CONVERSATION_GROUP = "conversation_group"
+#: As the group of a queue: all its messages are one group. No property can be called so.
+WHOLE_QUEUE: Final = "*"
+#: The key of that group.
+_WHOLE_KEY = "all"
 ERRORS = ("suspend", "continue", "stop")
 KEEP = ("nothing", "faults", "everything")
 EVENTS = ("usual", "all")
@@ -68,6 +74,7 @@ MOST_ATTEMPTS = 1_000
 _MOST_FACTOR = 100
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class Queue:
     """A named, ordered destination.
@@ -75,7 +82,8 @@ class Queue:
     Args:
         name: its name; a routed message carries it in the column ``destination``.
         policy: how its groups are ordered.
-        group: the property (column) with the key of a message's group, the unit of order. For `Unordered` only with a `gate`.
+        group: the property (column) with the key of a message's group, the unit of order; or `WHOLE_QUEUE`: the queue is one order, and all its
+            messages are the group ``all``. For `Unordered` only with a `gate`.
         sequence: the property (column) with a message's position in its group. Not for `Unordered` and `Fifo`.
         default_group: the group of messages whose key is null, empty, too long or has a NUL; None: such messages are invalid.
 
@@ -186,6 +194,7 @@ class Queue:
             value = getattr(self, what)
             if value is not None and (not isinstance(value, str) or not value):
                 raise self._wrong(what, f"{what} can't be {shown(value)}", "text, not empty")
+        self._check_whole()
         self._check_choice("level", LEVELS)
         self._check_policies()
         self._check_order()
@@ -306,11 +315,34 @@ class Queue:
     def _wrong(self, argument: Argument, what: str, remedy: str) -> UsageError:
         return UsageError(f"queue {self.name!r}: {what}", remedy=remedy, argument=argument)
 
+    def _check_whole(self) -> None:
+        if self.group != WHOLE_QUEUE:
+            return
+        if isinstance(self.policy, Unordered):
+            raise self._wrong(
+                ("group", "policy"),
+                "the whole queue can't be one order, because unordered keeps none",
+                "such as Fifo()",
+            )
+        if self.default_group not in {None, _WHOLE_KEY}:
+            raise self._wrong(
+                "default_group",
+                "default_group is for messages without a key, and the whole queue is one group",
+                "leave it out",
+            )
+        # No message has the property, so each comes into this group.
+        object.__setattr__(self, "default_group", _WHOLE_KEY)
+
     def _check_order(self) -> None:
         if isinstance(self.policy, Unordered):
             return
         if self.group is None:
-            raise self._wrong(("group", "policy"), f"{self.policy.name} needs a group", "name the column of the key")
+            raise self._wrong(
+                ("group", "policy"),
+                f"{self.policy.name} needs a group{'' if self.sequence or isinstance(self.policy, Fifo) else ' and a sequence'}",
+                "name the property of its key; or, for one order of the whole queue, WHOLE_QUEUE (in YAML {whole_queue: true}); or let the "
+                "policy be unordered",
+            )
         for policy in self.all_policies():
             if self.sequence is None and not isinstance(policy, Fifo):
                 raise self._wrong(

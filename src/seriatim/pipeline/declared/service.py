@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from seriatim.errors import UsageError, shown
+from seriatim.kernel.arguments import refusing
 from seriatim.kernel.policy import Fifo
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.text.name import checked_name
@@ -13,6 +14,7 @@ from seriatim.pipeline.text.name import checked_name
 __all__ = ["Service", "queue_of"]
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class Service:
     """A name for one end of dialogs.

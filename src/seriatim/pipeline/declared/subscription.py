@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from seriatim.errors import Argument, UsageError, shown
+from seriatim.kernel.arguments import refusing
 from seriatim.pipeline.declared.function import checked_function
 from seriatim.pipeline.text.name import checked_name
 
@@ -15,6 +16,7 @@ __all__ = ["STATES", "Subscription", "distinct"]
 STATES = ("started", "stopped", "enlisted", "unenlisted")
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class Subscription:
     """A filter that leads matching messages to a queue.

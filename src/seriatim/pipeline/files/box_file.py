@@ -137,6 +137,7 @@ class _Reading:
         self._check_contracts(contracts, services)
         locations = self._entries("locations", _location)
         schedules = self._entries("schedules", schedule_entry)
+        self._check_schedules(types, schedules)
         links = self._entries("links", link_entry)
         settings = _settings(self._settings) if self._settings else ()
         return BoxFile(locations, types, queues, subscriptions, contracts, services, settings, schedules, links)
@@ -196,6 +197,16 @@ class _Reading:
                     what = f"{entry.full('contracts')}: there is no contract {name!r}, neither here nor in the box"
                     entry.fault("contracts", what, likely(name, known))
 
+    def _check_schedules(self, types: tuple[MessageType, ...], schedules: tuple[Schedule, ...]) -> None:
+        if self._present is None or "types" in self._faulty:
+            return
+        known = {one.name for one in (*types, *self._present.types)}
+        for one in schedules:
+            entry = self._entry("schedules", one.name)
+            if one.type not in known and entry is not None:
+                what = f"{entry.full('type')}: there is no message type {one.type!r}, neither here nor in the box"
+                entry.fault("type", what, likely(one.type, known))
+
     def _entry(self, part: str, name: str) -> Section | None:
         section = self._sections[part]
         return section.section(name) if section and section.has(name) else None
@@ -224,7 +235,7 @@ def _checked_queue(entry: Section, name: str, *, types: Mapping[str, str], whole
 
 def _subscription(entry: Section, name: str, *, types: Mapping[str, str], whole: bool) -> Subscription | None:
     given = entry.plain("where", required=True) is not None
-    text = where(entry, types, whole=whole, unfit=UNFIT)
+    text = where(entry, types, unknown=None if whole else lambda _: True, unfit=UNFIT)
     to, state = entry.text("to", required=True), entry.choice("state", STATES)
     starts, correlate = entry.text("starts"), entry.texts("correlate")
     entry.finish()

@@ -57,9 +57,13 @@ class _Folder:
 
 
 class Paths:
-    """The paths that a pipeline file names, compared with each other in the order of reading."""
+    """The paths that a pipeline file names, compared with each other in the order of reading.
 
-    def __init__(self) -> None:
+    `inputs`: whether input folders have to be there.
+    """
+
+    def __init__(self, *, inputs: bool = True) -> None:
+        self._inputs = inputs
         self._sources: list[_Folder] = []
         self._written: list[_Folder] = []
         # The same, to be found by path, and by every folder above it.
@@ -72,6 +76,8 @@ class Paths:
         if path is None:
             return None
         folder = _before_pattern(path)
+        if not self._inputs:
+            return path
         if not folder.exists():
             section.fault(key, f"the input folder {str(folder)!r} does not exist", "create it, or mend the path")
         elif not folder.is_dir():

@@ -15,6 +15,7 @@ from seriatim.pipeline.bodies.envelopes.moves import is_in_column
 from seriatim.pipeline.bodies.envelopes.registry import ONE_UPDATE
 from seriatim.pipeline.declared.function import search_folders
 from seriatim.pipeline.declared.pipeline import DROP, MOST_BUCKETS, Destination, Pipeline, Receive
+from seriatim.pipeline.files import kafka
 from seriatim.pipeline.files.box_place import in_place, read_place
 from seriatim.pipeline.files.claims import read_claims
 from seriatim.pipeline.files.paths import Paths
@@ -35,18 +36,25 @@ _OF_A_BOX = dict.fromkeys(
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
-def load(path: str | Path, environment: Mapping[str, str] = os.environ, *, original: Path | None = None) -> Pipeline:
+def load(
+    path: str | Path,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    original: Path | None = None,
+    inputs: bool = True,
+) -> Pipeline:
     """The pipeline that a file declares.
 
     Args:
         path: the file. Relative paths in it are relative to the current directory.
         environment: the variables for ``${NAME}``.
         original: if the file is a copy, its original: functions are looked for in the folder of the original.
+        inputs: whether the folders that it reads have to be there.
 
     Raises:
         DeclarationError: the file is wrong. One error has all faults, a line for each.
     """
-    pipeline, faults = examine(path, environment, original=original)
+    pipeline, faults = examine(path, environment, original=original, inputs=inputs)
     if pipeline is not None and not faults:
         return pipeline
     if len(faults) == 1:
@@ -61,7 +69,11 @@ def check(path: str | Path, environment: Mapping[str, str] = os.environ) -> list
 
 
 def examine(
-    path: str | Path, environment: Mapping[str, str] = os.environ, *, original: Path | None = None
+    path: str | Path,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    original: Path | None = None,
+    inputs: bool = True,
 ) -> tuple[Pipeline | None, list[DeclarationError]]:
     """The pipeline that a file declares, as far as it can be read, and all faults. Arguments as for `load`.
 
@@ -72,7 +84,7 @@ def examine(
     table = read(path, problems, environment)
     if table is None:
         return None, problems.found()
-    pipeline = _pipeline(Section(table, problems), original or path)
+    pipeline = _pipeline(Section(table, problems), original or path, Paths(inputs=inputs))
     return pipeline, problems.found()
 
 
@@ -84,8 +96,7 @@ class _Clock:
     arrival: str | None
 
 
-def _pipeline(section: Section, path: Path) -> Pipeline | None:
-    paths = Paths()
+def _pipeline(section: Section, path: Path, paths: Paths) -> Pipeline | None:
     name = _name(section)
     checkpoint = _checkpoint(section, name)
     functions = [Path(folder) for folder in search_folders(path)]
@@ -101,6 +112,8 @@ def _pipeline(section: Section, path: Path) -> Pipeline | None:
     horizon_s = _merging(section, received, routed, whole=properties.whole)
     claims = read_claims(section, received, routed, whole=properties.whole)
     spark, place = _spark(section), read_place(section)
+    formats = [*(one.source.format for one in received), *(one.deliver.format for one in routed)]
+    kafka.remark_connector(section, formats, spark)
     section.finish(LATER, _OF_A_BOX)
     if name is None or checkpoint is None:
         return None

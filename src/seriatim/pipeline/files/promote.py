@@ -20,7 +20,7 @@ from seriatim.pipeline.text.document import Items, Table
 from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.properties import property_type, usable_name
 
-__all__ = ["Promotions", "is_json_path", "promote", "usable_function", "usable_xpath"]
+__all__ = ["Promotions", "is_json_path", "promote", "usable_function", "usable_xpath", "written_names"]
 
 _JSON_PATH = re.compile(r"\$(?:\.[^.\[\]\s*?'\"]+|\[\d{1,18}\]|\['[^'?]+'\])*")
 
@@ -80,6 +80,16 @@ def promote(
     _compare(section, [one for one in promotions if one is not None], types)
     good = tuple(promotion for promotion in promotions if promotion is not None)
     return Promotions(good, function, envelope) if len(good) == len(promotions) else None
+
+
+def written_names(location: Section) -> set[str] | None:
+    """The properties that a location with a fault promotes, as far as the file says it; None: they aren't told there."""
+    section = location.section("promote") if isinstance(location.tree("promote"), Table) else None
+    if section is None or location.has("queue") or location.has("service") or "envelope" in section.names():
+        return None
+    if section.has("function"):
+        section = section.section("returns") if isinstance(section.tree("returns"), Table) else None
+    return None if section is None else {*section.names()}
 
 
 def _is_envelope(section: Section, source: Source | None) -> bool:

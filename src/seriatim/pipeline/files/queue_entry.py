@@ -21,7 +21,7 @@ from seriatim.pipeline.declared.queue import (
 )
 from seriatim.pipeline.declared.queue_level import LEVELS
 from seriatim.pipeline.declared.work_limits import MOST_RUN, Mode, rate_of
-from seriatim.pipeline.files.policy import read_policy
+from seriatim.pipeline.files.policy import read_group, read_policy
 from seriatim.pipeline.text.secret import secret_in
 from seriatim.pipeline.text.section import Section
 
@@ -34,7 +34,7 @@ def queue_entry(entry: Section, name: str) -> Queue | None:
     """The queue that an entry of the file declares; None if it is wrong, which is reported."""
     _, policy = read_policy(entry)
     given: dict[str, Any] = {
-        "group": entry.text("group"),
+        "group": read_group(entry),
         "sequence": entry.text("sequence"),
         "default_group": entry.text("default_group"),
         "errors": entry.choice("errors", ERRORS),

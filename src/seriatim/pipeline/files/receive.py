@@ -13,7 +13,7 @@ from seriatim.pipeline.bodies.xpath import is_prefix
 from seriatim.pipeline.declared.pipeline import BOX, REGION, Promotion, Receive, Source, Split, Stamp
 from seriatim.pipeline.files.box_place import box_source, own_place, with_dialog, with_type
 from seriatim.pipeline.files.paths import Paths
-from seriatim.pipeline.files.promote import is_json_path, promote, usable_function, usable_xpath
+from seriatim.pipeline.files.promote import is_json_path, promote, usable_function, usable_xpath, written_names
 from seriatim.pipeline.files.source import source
 from seriatim.pipeline.text.document import Scalar, Table
 from seriatim.pipeline.text.section import Section, likely
@@ -33,6 +33,7 @@ def receive(pipeline: Section, paths: Paths, functions: Sequence[Path] = ()) -> 
     titles: set[str] = set()
     types: dict[str, str] = {}
     whole, splits = True, False
+    faulty: set[str] | None = set()
     for section in pipeline.sections("receive"):
         region = section.choice("region", REGIONS)
         name = _name(section, titles, region)
@@ -43,12 +44,17 @@ def receive(pipeline: Section, paths: Paths, functions: Sequence[Path] = ()) -> 
             received.append(entry)
         else:
             whole = False
+            written = written_names(section)
+            faulty = None if faulty is None or written is None else {*faulty, *written, *({REGION} if region else ())}
     if whole:
         _check_regions(pipeline, received)
     own = {REGION: "string"} if any(entry.region is not None for entry in received) else {}
     by_location = {entry.title: {one.name: one.type for one in entry.promote} | own for entry in received}
     unstamped = tuple(entry.location for entry in received if entry.stamp is None)
-    return tuple(received), Properties(by_location, whole and bool(received), splits or has_parts(received), unstamped)
+    known = None if faulty is None or not (received or faulty) else frozenset(faulty)
+    return tuple(received), Properties(
+        by_location, whole and bool(received), splits or has_parts(received), unstamped, known
+    )
 
 
 def _check_regions(pipeline: Section, received: Sequence[Receive]) -> None:

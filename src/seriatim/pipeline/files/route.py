@@ -10,10 +10,11 @@ from typing import Any
 from seriatim.errors import UsageError
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, TABLE, Deliver, Destination, StartFrom
-from seriatim.pipeline.declared.queue import EXPIRE_TO, Queue
+from seriatim.pipeline.declared.queue import EXPIRE_TO, WHOLE_QUEUE, Queue
+from seriatim.pipeline.files import kafka
 from seriatim.pipeline.files.box_place import by_subscriptions, queue_port, service_port
 from seriatim.pipeline.files.paths import PORT_FORMATS, Paths, file_format
-from seriatim.pipeline.files.policy import read_policy
+from seriatim.pipeline.files.policy import read_group, read_policy
 from seriatim.pipeline.files.process import process, returning
 from seriatim.pipeline.files.receive import LATER
 from seriatim.pipeline.files.where import filter_types, where
@@ -53,7 +54,7 @@ def route(
         if name is not None and name in names:
             section.fault("to", f"destination {name!r} is given twice", "one destination has one policy and one port")
         names.add(name or "")
-        filtered = where(section, types, whole=properties.whole)
+        filtered = where(section, types, unknown=properties.unknown)
         step = process(section, functions, properties, returned)
         found = returning(properties, step)
         ordering = _resequence(section, name, found, paths)
@@ -81,9 +82,11 @@ def require_property(
     """Report a property that isn't promoted everywhere, or not with one of `types`."""
     found = _OWN.get(name) or properties.type_of(name)
     if found is None:
-        if properties.whole:
+        if not properties.is_unknown(name):
             what = f"{section.full(key)}: no location promotes a property {name!r}"
-            section.fault(key, what, likely(name, properties.names()) or "promote it under receive")
+            section.fault(
+                key, what, likely(name, properties.names() | (properties.faulty or set())) or "promote it under receive"
+            )
         return
     if types and found not in types:
         what = f"{section.full(key)}: {name!r} is {found}, but has to be {' or '.join(types)}"
@@ -132,6 +135,8 @@ def _sink(port: Section, kind: str | None, paths: Paths) -> Deliver | None:
         path = paths.port(port, "path", required=True)
         port.finish()
         return Deliver(kind, path, options) if kind and path else None
+    if kind == kafka.FORMAT:
+        kafka.check_sink(port, options)
     # Spark's sinks have paths of all kinds, or none; what isn't a path of this machine goes to Spark as it is.
     written = port.text("path") if kind else None
     plain = written is not None and "://" not in written
@@ -189,7 +194,7 @@ def _resequence(
     kind, policy = read_policy(section)
     start_from = _start_from(section, paths)
     content: dict[str, Any] = {
-        "group": section.text("group"),
+        "group": read_group(section),
         "sequence": section.text("sequence"),
         "default_group": section.text("default_group"),
         "compare": section.texts("compare"),
@@ -200,16 +205,14 @@ def _resequence(
         "expire_to": section.choice("expire_to", EXPIRE_TO),
     }
     section.finish(LATER)
-    if kind is None:
-        return None
     _check_columns(section, kind, policy, properties, group=content["group"], sequence=content["sequence"])
     for key in ("opens", "closes"):
         if content[key] is not None:
-            where(section, filter_types(properties), key=key, whole=properties.whole)
+            where(section, filter_types(properties), key=key, unknown=properties.unknown)
     for one in content["compare"] or ():
         if one != "body":
             require_property(section, "compare", one, properties)
-    if start_from is not None and kind is not Standard:
+    if start_from is not None and kind is not None and kind is not Standard:
         section.fault("start_from", f"{kind.name} has no first numbers", "start_from goes with policy: standard")
     if policy is None or name is None or any(section.has(key) and value is None for key, value in content.items()):
         return None
@@ -223,27 +226,27 @@ def _resequence(
 
 def _check_columns(
     section: Section,
-    kind: type[Policy],
+    kind: type[Policy] | None,
     policy: Policy | None,
     properties: Properties,
     *,
     group: str | None,
     sequence: str | None,
 ) -> None:
-    if group is not None:
+    if group is not None and group != WHOLE_QUEUE:
         require_property(section, "group", group, properties)
     if sequence == "ticket":
         if properties.unstamped:
             what = f"{section.full('sequence')}: location {properties.unstamped[0]!r} stamps no tickets"
             section.fault("sequence", what, "leave out its stamp: false, or name a promoted property")
-    elif sequence is not None and kind not in (Fifo, Unordered):
+    elif sequence is not None and kind not in (None, Fifo, Unordered):
         by_time = isinstance(policy, BestEffort) and policy.by == "time"
-        if policy is not None:
-            require_property(section, "sequence", sequence, properties, ("timestamp",) if by_time else ("long",))
+        fitting = () if kind is BestEffort and policy is None else ("timestamp",) if by_time else ("long",)
+        require_property(section, "sequence", sequence, properties, fitting)
     if isinstance(policy, UnitOfWork) and isinstance(policy.size, str):
         require_property(section, "size", policy.size, properties, ("long",))
     if isinstance(policy, UnitOfWork) and isinstance(policy.last, str):
-        where(section, filter_types(properties), key="last", whole=properties.whole)
+        where(section, filter_types(properties), key="last", unknown=properties.unknown)
 
 
 def _start_from(section: Section, paths: Paths) -> StartFrom | None:

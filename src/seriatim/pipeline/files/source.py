@@ -7,10 +7,11 @@ Spark `id` has the columns that identify a row.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
 from seriatim.pipeline.declared.pipeline import Source, Split
+from seriatim.pipeline.files import kafka
 from seriatim.pipeline.files.paths import Paths
 from seriatim.pipeline.text.section import Section, likely
 
@@ -108,7 +109,7 @@ def row_bytes(options: Mapping[str, str]) -> int:
 
 
 def source(location: Section, paths: Paths) -> Source | None:
-    """Read the source of a location."""
+    """Read the source of a location; None if its format isn't known. What else is wrong is reported, and hides no fault of what follows."""
     section = location.section("source", required=True)
     if section is None:
         return None
@@ -120,11 +121,11 @@ def source(location: Section, paths: Paths) -> Source | None:
         _check_keys(section, kind, schema)
         _check_options(section, kind, options)
     else:
-        fitting = kind is not None and _other(section, kind, ids)
+        fitting = kind is not None and _other(section, kind, ids, options)
     path = paths.source(section, "path") if kind in KNOWN or section.has("path") else None
     section.known("path")
     section.finish()
-    if kind is None or not fitting or (path is None and (kind in KNOWN or section.has("path"))):
+    if kind is None or not fitting:
         return None
     return Source(kind, path, options, schema, ids or (), body)
 
@@ -139,19 +140,21 @@ def _check_keys(section: Section, kind: str, schema: str | None) -> None:
             section.fault(key, what, "leave it out; it is only for formats whose rows Spark reads")
 
 
-def _other(section: Section, kind: str, ids: tuple[str, ...] | None) -> bool:
-    if ids:
+def _other(section: Section, kind: str, ids: tuple[str, ...] | None, options: Collection[str]) -> bool:
+    """Whether it may be a format of Spark's; if its name is one of ours misspelt, that is reported, and so is what it lacks."""
+    if kind == kafka.FORMAT:
+        kafka.check_source(section, options)
+    if ids or section.has("id"):
         return True
-    if not section.has("id"):
-        meant = get_close_matches(kind.casefold(), [*KNOWN, "txt"], n=1, cutoff=0.7)
-        if meant:
-            meant = ["text"] if meant == ["txt"] else meant
-            section.fault("format", f"the format {kind!r} is not known", likely(meant[0], KNOWN))
-        else:
-            what = f"the format {kind!r} needs id, the columns that name a row in order of arrival"
-            remedy = f"such as id: [topic, partition, offset]; without it there are {', '.join(KNOWN)}"
-            section.fault("format", what, remedy)
-    return False
+    meant = get_close_matches(kind.casefold(), [*KNOWN, "txt"], n=1, cutoff=0.7)
+    if meant:
+        meant = ["text"] if meant == ["txt"] else meant
+        section.fault("format", f"the format {kind!r} is not known", likely(meant[0], KNOWN))
+        return False
+    what = f"the format {kind!r} needs id, the columns that name a row in order of arrival"
+    remedy = f"such as id: [topic, partition, offset]; without it there are {', '.join(KNOWN)}"
+    section.fault("format", what, remedy)
+    return True
 
 
 def _check_options(section: Section, kind: str, options: Mapping[str, str]) -> None:

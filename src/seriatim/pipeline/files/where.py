@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from seriatim.errors import UsageError
 from seriatim.kernel.filter import type_from
@@ -36,7 +36,7 @@ def where(
     types: Mapping[str, str],
     *,
     key: str = "where",
-    whole: bool = True,
+    unknown: Callable[[str], bool] | None = None,
     unfit: Mapping[str, str] = _UNFIT,
 ) -> str:
     """Read a filter's text: ``TRUE`` if there is none, or if it is wrong, which is reported.
@@ -45,7 +45,7 @@ def where(
         section: the section that has it.
         types: the properties that the filter may name, and their types.
         key: its key.
-        whole: whether `types` are all properties; if not, a filter that names another may be right.
+        unknown: whether nothing can be said of a name that isn't in `types`, because of a fault elsewhere; None: `types` are all.
         unfit: existing columns that no filter can read, and their types.
     """
     written = section.plain(key)
@@ -55,7 +55,7 @@ def where(
         section.fault(key, f"{section.full(key)} must be a filter, not {written!r}", "put it in quotes")
         return "TRUE"
     try:
-        if whole or named(written) <= {*types, *unfit}:
+        if unknown is None or not any(map(unknown, named(written) - {*types, *unfit})):
             parsed(written, {name: type_from(kind) for name, kind in types.items()}, unfit=unfit)
     except UsageError as error:
         section.fault(key, f"{section.full(key)}, {error.where} of the filter: {error.what}", error.remedy)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from seriatim.errors import UsageError
 from seriatim.kernel.filter import type_from
 from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
-from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
+from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, WHOLE_QUEUE, Queue
 from seriatim.pipeline.filters.syntax import named, parsed
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES
@@ -179,7 +179,7 @@ def _needed(queue: Queue, policy: Policy) -> list[tuple[str, str | None, str]]:
     if isinstance(policy, Unordered) and queue.gate is None:
         return []
     needed: list[tuple[str, str | None, str]] = []
-    if queue.group != CONVERSATION_GROUP:
+    if queue.group not in {CONVERSATION_GROUP, WHOLE_QUEUE}:
         needed.append(("group", queue.group, ""))
     if not isinstance(policy, Fifo | Unordered) and not by_ticket(queue):
         by_time = isinstance(policy, BestEffort) and policy.by == "time"

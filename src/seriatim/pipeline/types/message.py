@@ -15,6 +15,7 @@ from uuid import UUID
 from seriatim.errors import UsageError, shown
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.sent_by import SentBy
+from seriatim.pipeline.types.typed_getters import TypedGetters
 
 __all__ = ["Dialog", "Message", "Part", "Property", "Received", "Ticket", "new_message_id", "with_context"]
 
@@ -90,7 +91,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Message:
+class Message(TypedGetters):
     """A message; immutable. Its `repr` leaves bodies out, because they may contain secrets.
 
     Args:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from seriatim.errors import Argument, UsageError, entry_of, shown
+from seriatim.kernel.arguments import refusing
 from seriatim.pipeline.bodies.body_check import FORMATS, VALIDATIONS, WITH_SCHEMA, Format, body_reader, schema_check
 from seriatim.pipeline.bodies.json_paths import path_steps
 from seriatim.pipeline.bodies.property_values import Unreadable, problem_text
@@ -20,6 +21,7 @@ __all__ = ["MessageType"]
 _WRITTEN = "a type, such as 'string', or {'type': 'long', 'path': '$.customer.id'}"
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class MessageType:
     """The properties of the messages of one type, and the check of their bodies.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from seriatim.errors import UsageError, shown
@@ -56,13 +56,24 @@ _MEANT = {
 class Properties:
     """The promoted properties: for each location the type of each property; `whole`: none was left out because of a fault.
 
-    `splits`: there are parts of messages, and so their `PARTS`. `unstamped`: the locations without tickets.
+    `splits`: there are parts of messages, and so their `PARTS`. `unstamped`: the locations without tickets. `faulty`: the names that locations with a fault promote;
+    None: these aren't known.
     """
 
     by_location: Mapping[str, Mapping[str, str]]
     whole: bool
     splits: bool = False
     unstamped: tuple[str, ...] = ()
+    faulty: frozenset[str] | None = frozenset()
+
+    def is_unknown(self, name: str) -> bool:
+        """Whether nothing can be said of a name that no location without a fault promotes: one with a fault may."""
+        return self.faulty is None or name in self.faulty
+
+    @property
+    def unknown(self) -> Callable[[str], bool] | None:
+        """`is_unknown`; None: no location has a fault."""
+        return None if self.faulty == frozenset() else self.is_unknown
 
     def type_of(self, name: str) -> str | None:
         """The property's type; None if no location promotes it."""

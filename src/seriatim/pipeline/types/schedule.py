@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from cronsim import CronSim, CronSimError
 
 from seriatim.errors import Argument, UsageError, entry_of, shown
+from seriatim.kernel.arguments import refusing
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message
 from seriatim.pipeline.types.origin import ORIGIN
@@ -33,6 +34,7 @@ _SPANS = tuple(timedelta(**one) for one in ({"hours": 1}, {"days": 1}, {"days": 
 _NOT_GIVEN = frozenset({"type", "message_id", "ticket", "epoch", "received_at", *ORIGIN, *LINK})
 
 
+@refusing(UsageError)
 @dataclass(frozen=True, slots=True)
 class Schedule:
     """A message that the box publishes at each time that `cron` names, once in the whole box.

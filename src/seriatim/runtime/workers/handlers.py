@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from seriatim.aio.delivery import AsyncDelivery
 from seriatim.aio.session import AsyncSession
+from seriatim.box.connection.misuse import Misuse
 from seriatim.box.faults.postpone import postponement_us
 from seriatim.box.session import Session
 from seriatim.box.turns.delivery import Delivery
@@ -227,7 +228,7 @@ def answered(answer: object, given: int) -> Answered:
     """Read a handler's answer.
 
     Raises:
-        UsageError: the answer is something else.
+        Misuse: the answer is something else.
     """
     match answer:
         case None:
@@ -236,7 +237,7 @@ def answered(answer: object, given: int) -> Answered:
             return Answered([answer], given)
         case Consumed():
             if answer.count is not None and answer.count > given:
-                raise UsageError(f"the handler consumed {answer.count} messages, but got only {given}")
+                raise Misuse(f"the handler consumed {answer.count} messages, but got only {given}")
             delay_us = None if answer.postpone is None else postponement_us(answer.postpone)
             return Answered([], given if answer.count is None else answer.count, delay_us)
         case list() | tuple() if all(isinstance(one, Message) for one in answer):
@@ -246,6 +247,6 @@ def answered(answer: object, given: int) -> Answered:
     what = type(answer).__name__
     if isinstance(answer, list | tuple):
         what = f"{what} of {', '.join(sorted({type(one).__name__ for one in answer}))}"
-    raise UsageError(
+    raise Misuse(
         f"the handler returned {what}", remedy="return None, a seriatim.Message, a list of them, or seriatim.Consumed"
     )

@@ -12,8 +12,9 @@ from functools import partial
 from types import CodeType
 from typing import Any
 
+from seriatim.box.connection.misuse import Misuse
 from seriatim.box.faults.faults import Fault
-from seriatim.box.workers.steps import TurnEnded, is_transient
+from seriatim.box.workers.steps import is_transient, misuses_driver
 from seriatim.errors import DeadLetter, Transient, Unavailable, UsageError
 from seriatim.kernel.fault import ErrorClasses, FaultKind, kind_of
 from seriatim.kernel.time import micros
@@ -43,7 +44,7 @@ def fault_of(error: BaseException, worker: str, classes: ErrorClasses = _NOTHING
         classes: what the user says of classes of exceptions.
         handler: the handler, if one was called.
     """
-    if isinstance(error, TurnEnded):  # each further attempt might commit once more what it wrote
+    if isinstance(error, Misuse) or (misuses_driver(error) and classes.said_of(error) is None):
         kind, retry_after = FaultKind.BUSINESS, None
     else:
         in_handler = handler is not None and _raised_by(error) in {called.__code__, *_codes(handler)}

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
+from seriatim.box.connection.misuse import Misuse
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, FaultResult, LostTurn, fail, note_lost
 from seriatim.box.faults.lease import fence, give_back
@@ -418,7 +419,7 @@ class _Turn:
     def _check_in_hand(self) -> None:
         """Check that a handler hasn't put the delivery back, with its own session in the same transaction."""
         if self._session.delivery is not self.delivery:
-            raise UsageError(
+            raise Misuse(
                 "the handler called receive, or completed a delivery, in the transaction of its message",
                 remedy="leave receiving and completing to the worker; the handler may publish in its session",
             )

@@ -21,7 +21,7 @@ from pyspark.sql import types as T
 
 from seriatim.pipeline.bodies.envelopes.registry import has_parts
 from seriatim.pipeline.declared.pipeline import DROP, TABLE, Pipeline
-from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
 from seriatim.spark.deliver.set_aside_reasons import without_place
 from seriatim.spark.process.stage import properties, spread
 from seriatim.spark.process.step import OUTPUTS
@@ -137,7 +137,8 @@ class Layout:
         Group and sequence are those of the message, whatever its outputs have there.
         """
         if OUTPUTS in frame.columns:
-            used = {name for shape in self._shapes.values() for name in (shape.group, shape.sequence) if name}
+            named = {name for shape in self._shapes.values() for name in (shape.group, shape.sequence) if name}
+            used = named - {WHOLE_QUEUE}
             kept = {f"{_KEPT}{name}": F.col(name) for name in sorted(used)}
             frame = spread(_with_whole_tickets(frame).withColumns(kept))
         return frame.withColumns(self._computed(frame.schema))
@@ -261,8 +262,8 @@ def _group_as_it_is(shape: _Shape, rows: T.StructType) -> str | None:
 
 def _group(name: str | None, default: str | None, frame: Sequence[str]) -> Column:
     """The key by which the queue ordered the message, as text."""
-    if name is None:
-        return F.lit(None).cast("string")
+    if name is None or name == WHOLE_QUEUE:
+        return F.lit(None if name is None else default).cast("string")
     key = F.col(_kept(name, frame)).cast("string")
     if default is None:
         return key

@@ -16,7 +16,7 @@ from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unord
 from seriatim.kernel.reading import of_size
 from seriatim.kernel.sequence import MAX_KEY_BYTES
 from seriatim.kernel.stays import CLOSES, OPENS
-from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
 from seriatim.spark.frames.columns import NESTED, located, microseconds, quoted, type_of
 from seriatim.spark.frames.readings import Numbers, moments, sequence_numbers, whole_numbers
 from seriatim.spark.resequence import bucket as names
@@ -57,6 +57,8 @@ class Merge:
 def _key(df: DataFrame, queue: Queue) -> Column | None:
     if queue.group is None or isinstance(queue.policy, Unordered):
         return None
+    if queue.group == WHOLE_QUEUE:
+        return F.lit(queue.default_group).cast("binary")
     field, column = located(df, queue.group, "group")
     kind = field.dataType
     if isinstance(kind, NESTED):

@@ -85,7 +85,7 @@ def resequence(
     Args:
         df: messages, one per row; a streaming or a batch frame. All its columns are kept.
         group: the column of the group key, or a field in a column (``customer.id``): any atomic type, compared as the bytes
-            of its text.
+            of its text; or `WHOLE_QUEUE`: all messages are one group.
         sequence: the column of the sequence: whole numbers (also as text, decimals or floats), a ticket
             ``struct<epoch, number>``, or with ``BestEffort(by="time")`` timestamps.
         policy: how groups are ordered.

@@ -91,3 +91,36 @@ def test_a_body_that_does_not_fit_is_a_business_failure(model, body, told):
 def test_another_class_is_refused(model):
     with pytest.raises(sq.UsageError, match="is not a model"):
         sq.body_as(model, message({}))
+
+
+class Key(pydantic.BaseModel):
+    customer: str
+    version: int
+    amount: Decimal = Decimal(0)
+
+
+class Place(msgspec.Struct):
+    customer: str
+    version: int
+    amount: Decimal = Decimal(0)
+
+
+CONTEXT = {"customer": "c1", "version": 3, "amount": Decimal("1.5"), "location": "crm"}
+
+
+@pytest.mark.parametrize("model", [Key, Place])
+def test_properties_are_an_object_of_the_class(model):
+    with_properties = sq.Message(type="order", context=CONTEXT)
+    assert sq.context_as(model, with_properties) == model(customer="c1", version=3, amount=Decimal("1.5"))
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [(Key, "$.version: Input should be a valid integer"), (Place, "$.version: Expected `int`, got `str`")],
+)
+def test_properties_that_do_not_fit_are_a_business_failure(model, told):
+    wrong = sq.Message(type="order", message_id="m1", context={"customer": "c1", "version": "secret"})
+    with pytest.raises(sq.Business) as raised:
+        sq.context_as(model, wrong)
+    assert str(raised.value).startswith(f"message m1: the properties don't fit {model.__name__}: {told}")
+    assert "secret" not in str(raised.value)

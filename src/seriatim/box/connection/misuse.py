@@ -1,0 +1,11 @@
+"""`Misuse`: the code that called is wrong, and the same call fails again. As a fault of a handler it is never retried."""
+
+from __future__ import annotations
+
+from seriatim.errors import UsageError
+
+__all__ = ["Misuse"]
+
+
+class Misuse(UsageError):
+    """A call that can't succeed, whatever the data and the time."""

@@ -1,0 +1,53 @@
+"""Arguments that a declaration doesn't take are refused as our error, with the names that it takes."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from seriatim.errors import UsageError
+
+__all__ = ["refusing"]
+
+Kind = TypeVar("Kind", bound=type)
+
+
+def refusing(error: type[UsageError]) -> Callable[[Kind], Kind]:
+    """Decorate a dataclass: arguments that it doesn't take are an `error`, not Python's TypeError."""
+
+    def decorated(kind: Kind) -> Kind:
+        init = kind.__init__  # type: ignore[misc]
+        signature = inspect.signature(init)
+
+        @functools.wraps(init)
+        def checked(self: object, *args: Any, **given: Any) -> None:
+            try:
+                init(self, *args, **given)
+            except TypeError as raised:
+                try:
+                    signature.bind(self, *args, **given)
+                except TypeError as told:
+                    raise _refusal(error, kind, given, told) from None
+                raise raised  # noqa: TRY201 -- the one of its own checks
+
+        kind.__init__ = checked  # type: ignore[misc]
+        return kind
+
+    return decorated
+
+
+def _refusal(error: type[UsageError], kind: type, given: dict[str, Any], told: TypeError) -> UsageError:
+    known = [one for one in inspect.signature(kind).parameters if one != "_"]
+    takes = f"it takes {', '.join(known) or 'no arguments'}"
+    unknown = next((one for one in given if one not in known), None)
+    if unknown is None:
+        return error(f"{kind.__name__}: {told}", remedy=takes)
+    close = get_close_matches(unknown, known, n=1)
+    return error(
+        f"{kind.__name__}: unknown argument {unknown!r}",
+        remedy=f"did you mean {close[0]!r}?" if close else takes,
+        argument=unknown,
+    )
