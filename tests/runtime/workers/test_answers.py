@@ -192,7 +192,7 @@ HOW = {
     "address": ("unexpected", "UsageError"),
     "unrouted": ("unexpected", "Unrouted"),
     "full": ("transient", "QueueFull"),
-    "trigger": ("unexpected", "InvariantBroken"),
+    "trigger": ("unexpected", "UsageError"),
     "deadlock": ("transient", "Unavailable"),
 }
 

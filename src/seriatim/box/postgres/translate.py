@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Protocol
@@ -70,8 +70,26 @@ _ROWS: tuple[tuple[tuple[type[psycopg.Error], ...], type[SeriatimError], str], .
     ((psycopg.DataError,), UsageError, "mend the value"),
     # An operational error for psycopg; the same again would never work.
     ((errors.ProgramLimitExceeded,), UsageError, "make the value smaller: PostgreSQL can't keep it"),
-    ((psycopg.OperationalError, psycopg.InterfaceError), Unavailable, _BACK),
 )
+_REFUSED = "a trigger or a function of the application refused it: mend that, or what the transaction wrote"
+_LOG = "look into PostgreSQL's log, and have its administrator mend it"
+#: All others by the beginning of their SQLSTATE, the longest that fits: what we raise, what to do. Codes come with new versions.
+_CLASSES: Mapping[str, tuple[type[SeriatimError], str]] = {
+    # What seriatim's own SQL would have to cause: no data, syntax, cursors, dependent objects, the state of a transaction.
+    **dict.fromkeys(("02", "0A", "0F", "20", "21", "24", "25", "2B", "34", "42"), (InvariantBroken, "")),
+    **dict.fromkeys(("08", "53", "55", "57", "58"), (Unavailable, _BACK)),
+    # A time limit of the session, or what was rolled back by the server.
+    **dict.fromkeys(("25P", "40", "72"), (Unavailable, _AGAIN)),
+    **dict.fromkeys(("09", "27", "2D", "2F", "38", "39", "3B", "44", "P0"), (UsageError, _REFUSED)),
+    "26": (
+        EnvironmentProblem,
+        "a connection pooler mixes prepared statements of several clients up: let it keep them apart",
+    ),
+    "28": (EnvironmentProblem, "are the role and its password still right?"),
+    **dict.fromkeys(("3D", "F0", "HV", "XX"), (EnvironmentProblem, _LOG)),
+    # An extension's, or one that an application's own function raises.
+    "": (UsageError, _REFUSED),
+}
 
 
 class KnownVersion(Protocol):
@@ -133,7 +151,12 @@ class translated:  # noqa: N801 -- a context manager, as those of contextlib; a 
             if isinstance(error, kinds):
                 hint = error.diag.message_hint if isinstance(error, errors.InsufficientPrivilege) else None
                 raise ours(_said(error), where=self._place, remedy=hint or remedy) from error
-        raise InvariantBroken(_said(error), where=self._place) from error
+        if error.sqlstate is None:  # the driver's own
+            broken = isinstance(error, psycopg.OperationalError | psycopg.InterfaceError)
+            ours, remedy = (Unavailable, _BACK) if broken else (InvariantBroken, "")
+            raise ours(_said(error), where=self._place, remedy=remedy) from error
+        ours, remedy = next(_CLASSES[code] for size in (3, 2, 0) if (code := error.sqlstate[:size]) in _CLASSES)
+        raise ours(_said(error), where=self._place, remedy=remedy) from error
 
 
 def is_out_of_step(error: BaseException | None) -> bool:

@@ -7,7 +7,7 @@ handler has ended the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 
@@ -22,17 +22,25 @@ from seriatim.box.postgres.statements import Statements, statement
 from seriatim.box.session import Session
 from seriatim.errors import EnvironmentProblem, SeriatimError, Unavailable, UsageError
 
-__all__ = ["Steps", "TurnEnded", "check_role", "end_backend", "is_transient", "misuses_driver", "refusal"]
+__all__ = [
+    "Steps",
+    "TurnEnded",
+    "check_role",
+    "end_backend",
+    "ending_setting",
+    "is_transient",
+    "misuses_driver",
+    "refusal",
+]
 
-_AGAIN = (
-    *(errors.SerializationFailure, errors.DeadlockDetected, errors.LockNotAvailable, errors.QueryCanceled),
-    *(
-        errors.InsufficientResources,
-        errors.IdleInTransactionSessionTimeout,
-        errors.TransactionTimeout,
-        psycopg.OperationalError,
-    ),
-)
+#: What ends a connection, and the setting of PostgreSQL by which it does.
+_SETTINGS: Mapping[type[psycopg.Error], str] = {
+    errors.IdleInTransactionSessionTimeout: "idle_in_transaction_session_timeout",
+    errors.TransactionTimeout: "transaction_timeout",
+    errors.IdleSessionTimeout: "idle_session_timeout",
+}
+#: The beginnings of SQLSTATEs after which a retry may succeed: connections, rollbacks, resources, locks, administrators, time limits.
+_AGAIN = ("08", "25P", "40", "53", "55", "57", "58", "72")
 
 _STEP = "step"
 _SET_ANEW = b"RELEASE SAVEPOINT step; SAVEPOINT step"
@@ -294,7 +302,20 @@ def end_backend(session: Session, pid: int, since_s: float) -> None:
 
 def is_transient(error: BaseException) -> bool:
     """Whether a retry may succeed after an error of the driver."""
-    return isinstance(error, _AGAIN) and not isinstance(error, errors.InFailedSqlTransaction)
+    if not isinstance(error, psycopg.Error) or isinstance(error, errors.InFailedSqlTransaction):
+        return False
+    if error.sqlstate is None:  # the driver's: the connection broke
+        return isinstance(error, psycopg.OperationalError)
+    return error.sqlstate.startswith(_AGAIN)
+
+
+def ending_setting(error: BaseException | None) -> str | None:
+    """The setting of PostgreSQL that ended a connection, by the error of its user; None: it says none."""
+    while error is not None:
+        if isinstance(error, psycopg.Error) and (setting := _SETTINGS.get(type(error))) is not None:
+            return setting
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def misuses_driver(error: BaseException) -> bool:
