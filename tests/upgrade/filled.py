@@ -289,6 +289,9 @@ def _lease(box: sq.MessageBox, numbers: _Numbers) -> None:
         with box.session() as tx:
             delivery = tx.receive(queue, limit=2)
             claim(tx.transaction, delivery, 2, "worker-1", _LEASE_US)
+    with box.session() as tx:
+        queue = tx.access.known.definitions.queue("fifo")
+        tx.transaction.do("begin_trial", of_queue=queue.queue_id, of_group="a", how_many=1)
 
 
 def _pipe(box: sq.MessageBox, numbers: _Numbers) -> None:

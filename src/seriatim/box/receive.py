@@ -12,6 +12,7 @@ from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.dialogs.clock import fire_due
 from seriatim.box.dialogs.transmission import transmit_to
 from seriatim.box.faults.expired_leases import reap
+from seriatim.box.faults.trials import next_trial
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
 from seriatim.box.turns.delivery import Completion, Delivery
 from seriatim.box.turns.locked_groups import LockedGroups
@@ -44,6 +45,7 @@ class Receiver:
         apart: returns transactions for work that must be committed even if the session rolls back.
         after: execute this statement and commit first, in one round trip with the first attempt to receive.
         ends_wait: says that a wait for messages shall end.
+        tries: whether groups whose last turn was rolled back are put on trial, see `trials.py`; for workers, who write down what they begin.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Receiver:
         apart: SeparateTransaction,
         after: Completion | None = None,
         ends_wait: Callable[[], bool] | None = None,
+        tries: bool = False,
     ) -> None:
         self._transaction = transaction
         self._turns = self._turns_on(transaction)
@@ -65,6 +68,7 @@ class Receiver:
         self._apart = apart
         self._after = after
         self._ends_wait = ends_wait or (lambda: False)
+        self._tries = tries
         self._definitions = transaction.access.known.definitions
         #: When the wait is over; without a wait never, so that None says that there is nothing to hand out.
         self._deadline = math.inf
@@ -103,14 +107,20 @@ class Receiver:
                         waiter.pass_on()
 
     def _next(self) -> Delivery | None:
-        queue, wary, judges_next, is_last = self._queue(), True, self._apart.is_free, False
+        queue, trials = self._queue(), self._transaction.access.trials
+        # What is on trial comes behind the others, but not only where there are none.
+        if self._group is None and self._after is None and trials.is_due(queue.queue_id):
+            delivery = self._next_on_trial(queue)
+            return self._next_ready(queue) if delivery is None else delivery
+        return self._next_ready(queue)
+
+    def _next_ready(self, queue: BoxQueue) -> Delivery | None:
+        wary, judges_next, is_last = True, self._apart.is_free, False
         while queue.has_groups:
             delivery, queue = self._released(queue)
             if delivery is not None:
                 return delivery
-            if queue.serves:
-                fire_due(self._transaction, self._apart, self._is_over)
-                transmit_to(self._transaction, queue, self._apart)
+            self._serve(queue)
             after, self._after = self._after, None
             locked, begun = self._turns.begin(queue, self._limit, self._group, self._definitions.version, after)
             queue = self._see(locked.version)
@@ -126,11 +136,14 @@ class Receiver:
                 if judges_next and locked.many and self._judge_next(queue, locked, judged):
                     judges_next = False  # what is judged twice would be judged for ever
                     continue
-                if (delivery := self._deliver(queue, locked, judged)) is not None:
+                delivery = self._deliver(queue, locked, judged)
+                if delivery is not None and self._begins_trial(queue, delivery):
+                    continue
+                if delivery is not None:
                     return delivery
             goes_on = self._go_on(queue, locked, judged) or self._reap(queue, locked)
             if is_last or not goes_on:
-                return None
+                return self._next_on_trial(queue)
             is_last = self._is_over()  # what was set free now is handed out yet
         return self._next_unordered(queue)
 
@@ -180,17 +193,50 @@ class Receiver:
     def _next_unordered(self, queue: BoxQueue) -> Delivery | None:
         is_last = False
         while True:
-            delivery, version = self._turns.take_unordered(queue, self._limit, self._definitions)
+            delivery, version = self._turns.take_unordered(queue, self._limit, self._definitions, wary=self._tries)
             if delivery is None:
                 version = self._transaction.access.known.current(self._transaction).version
             now = self._see(version)
             if (now.queue_id, now.declared.policy) != (queue.queue_id, queue.declared.policy):
                 return self._next()  # another queue, or another order
-            if delivery is not None or not (self._route() or reap(self._transaction, queue, self._apart)):
+            if delivery is not None:
                 return delivery
-            if is_last:
-                return None
+            if is_last or not (self._route() or reap(self._transaction, queue, self._apart)):
+                return self._next_on_trial(queue)
             is_last = self._is_over()
+
+    def _serve(self, queue: BoxQueue) -> None:
+        """Do what is due of dialogs, in the queue of a service."""
+        if queue.serves:
+            fire_due(self._transaction, self._apart, self._is_over)
+            transmit_to(self._transaction, queue, self._apart)
+
+    def _begins_trial(self, queue: BoxQueue, delivery: Delivery) -> bool:
+        """Put a group on trial whose last turn was rolled back; then its messages are put back."""
+        is_suspected = delivery.is_marked and not (delivery.on_trial or queue.counts_rollbacks)
+        if not (is_suspected and self._tries and self._group is None and self._apart.is_free):
+            return False
+        delivery.put_back()
+        with self._apart() as transaction:
+            named = {"of_queue": queue.queue_id, "of_group": delivery.group}
+            transaction.do("begin_trial", **named, how_many=self._limit)
+        return True
+
+    def _next_on_trial(self, queue: BoxQueue) -> Delivery | None:
+        """Hand out the next message that is on trial; without groups only workers try any."""
+        if self._group is not None or not (queue.has_groups or self._tries):
+            return None
+        found = next_trial(self._transaction, queue, self._apart)
+        if found is None:
+            return None
+        group, entry_id = found
+        if group is not None:
+            named = Receiver(self._transaction, self._name, 1, group=group, apart=self._apart, tries=self._tries)
+            return named._next()
+        delivery, _ = self._turns.take_unordered(queue, 1, self._definitions, only=entry_id)
+        if delivery is not None:
+            delivery.on_trial = True
+        return delivery
 
     def _route(self) -> bool:
         """Route messages published through SQL; return whether this or another process routed any.

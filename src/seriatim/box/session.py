@@ -83,6 +83,8 @@ class Session(PublishVerbs, DialogVerbs):
         self._own = own
         #: Called before each use of the connection; a worker sets it.
         self.on_use: Callable[[], None] | None = None
+        #: Whether `receive` puts groups on trial whose last turn was rolled back, see `Receiver`; a worker sets it.
+        self.tries = False
         #: Says that a wait in `receive` shall end before its time; a worker sets it.
         self.ends_wait: Callable[[], bool] | None = None
         self._process = getpid()
@@ -314,8 +316,9 @@ class Session(PublishVerbs, DialogVerbs):
             is_free = False  # what is put back below, or set aside, is not committed on the side
             limit = 1 if queue in self._access.known.definitions.starting else limit
             receiver = Receiver(
-                transaction, queue, limit, group=group, apart=apart, after=after, ends_wait=self.ends_wait
-            )
+                transaction, queue, limit, group=group, apart=apart, after=after, ends_wait=self.ends_wait,
+                tries=self.tries,
+            )  # fmt: skip
             # At once: whatever goes wrong from here on, it has to be ended.
             self._delivery = delivery = receiver.receive(wait_s)
             after = None
@@ -501,6 +504,7 @@ class Session(PublishVerbs, DialogVerbs):
         """End this session; its transaction, its delivery and its instance are a new session's."""
         instance, self._instance = self._instance, None
         after = Session(self._access, self._connection, own=self._own, instance=instance)
+        after.tries = self.tries
         if (delivery := self._delivery) is not None:
             delivery.holder = after
         self._forget()

@@ -91,6 +91,7 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
         with failures.noted(queue):
             with access.transaction() as transaction:
                 reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
+                transaction.do("drop_trials", of_queue=queue.queue_id)
             if at_once and queue.is_open and queue.holds:
                 with access.transaction() as transaction:
                     put_right += transaction.value("put_right", of_queue=queue.queue_id, named=None)

@@ -15,6 +15,7 @@ from seriatim.box.connection.identity import Identity
 from seriatim.box.connection.known_room import FreeRoom
 from seriatim.box.connection.queue_heads import Heads
 from seriatim.box.connection.told_once import ToldOnce
+from seriatim.box.connection.trial_looks import TrialLooks
 from seriatim.box.definitions.known import Known
 from seriatim.box.notice import Notice
 from seriatim.box.postgres.statements import Statements, right_of_look, seen_statement
@@ -39,6 +40,7 @@ class Access:
         free_room: the known free room of queues.
         heads: the known beginnings of queues.
         released: the gates, by their ids, where a turn of this process has released much more than was handed out.
+        trials: when it has looked for what is on trial.
         told: what this process has logged of the messages of publishers, and of queues of other boxes.
         unrouted: what `publish` does with messages that reach no queue; None: what the box's settings say.
         ending: set when no receiver shall wait forever any more.
@@ -54,6 +56,7 @@ class Access:
     free_room: FreeRoom = field(default_factory=FreeRoom)
     heads: Heads = field(default_factory=Heads)
     released: set[int] = field(default_factory=set)
+    trials: TrialLooks = field(default_factory=TrialLooks)
     told: ToldOnce = field(default_factory=ToldOnce)
     unrouted: str | None = None
     ending: threading.Event = field(default_factory=threading.Event)

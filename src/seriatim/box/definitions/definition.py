@@ -86,6 +86,11 @@ class BoxQueue:
         return self.serves and self.declared.max_messages is not None
 
     @cached_property
+    def counts_rollbacks(self) -> bool:
+        """Whether rollbacks of its messages suspend their group, whoever received them."""
+        return self.serves and self.declared.rollbacks is not None
+
+    @cached_property
     def is_open(self) -> bool:
         """Whether it hands out: it is on, belongs to no pipeline, and is a queue of this box."""
         return self.enabled and self.owner is None and self.declared.at is None

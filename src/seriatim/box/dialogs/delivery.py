@@ -44,7 +44,7 @@ def accept(transaction: Transaction, delivery: Delivery, definitions: Definition
             if one.dialog is not None and one.dialog.sequence == 0 and not one.dialog.is_initiator
         ]
     queue = definitions.queues.get(delivery.queue)
-    if queue is not None and queue.serves and queue.declared.rollbacks is not None and delivery.group is not None:
+    if queue is not None and queue.counts_rollbacks and delivery.group is not None:
         return rollbacks.take_in_hand(transaction, queue, delivery, begun, apart)
     if begun:
         transaction.do("converse", handles=begun)

@@ -78,6 +78,8 @@ class Delivery(InHand):
         incarnation: the incarnation of the group.
         completion: the statement that completes the whole delivery, to send it together with other statements; None for a part.
         mark: see `Mark`; None before it was looked up.
+        is_marked: whether the last transaction that had it in hand was rolled back; not known of each queue.
+        on_trial: whether its messages are handed out one at a time for that reason.
         holder: the session that received the delivery.
         causes: which of the messages is at work, in a queue whose messages are on the way to a gate; None: nobody asks.
         early_ends: what postpones and dead-letters; None for a part, whose handler tells the worker by an error.
@@ -110,6 +112,7 @@ class Delivery(InHand):
         self.incarnation = incarnation
         self.completion = completion
         self.mark: Mark | None = None
+        self.is_marked = self.on_trial = False
         self.holder: object = None
         self.causes: Causes | None = None
         self.early_ends: EarlyEnds | None = None

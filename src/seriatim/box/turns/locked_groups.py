@@ -16,6 +16,7 @@ class LockedGroups(NamedTuple):
 
     `unrouted`: whether messages that were published through SQL wait to be routed. `many`: whether more messages
     wait to be judged than a turn of one group is worth. `has_expired`: whether a lease of the queue has run out; None: nobody has looked.
+    `is_new`: whether nothing is remembered of the one group; `is_marked`: whether its last turn was rolled back; `on_trial`: see `trials.py`.
     """
 
     keys: list[str]
@@ -24,6 +25,9 @@ class LockedGroups(NamedTuple):
     unrouted: bool = False
     many: bool = False
     has_expired: bool | None = None
+    is_new: bool = False
+    is_marked: bool = False
+    on_trial: bool = False
 
     def by_policy(self, queue: BoxQueue) -> list[LockedGroups]:
         """The same groups, grouped by policy."""

@@ -219,7 +219,10 @@ class Turns:
             name, parameters = "begin_turn_gate", parameters | places_of(queue)
         (row,) = self._rows(name, parameters, after)
         check_isolation(row.isolation)
-        locked = LockedGroups(row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many, row.has_expired)
+        locked = LockedGroups(
+            row.locked_keys, row.now_us, row.version, row.locked_unrouted, row.many, row.has_expired,
+            not row.group_keys, True in (row.are_marked or ()), True in (row.are_on_trial or ()),
+        )  # fmt: skip
         if not locked.keys or locked.version != version:
             return locked, None
         if (judged := judged_at_once(queue, locked, row, at_most, portion["most_arrived"])) is not None:
@@ -260,17 +263,30 @@ class Turns:
             self._decide(queue, locked.keys, judged, [])
             return None
         handed = judged.handed[0]
-        rows = self._decide(queue, locked.keys, judged, handed.entry_ids)
-        return self._deliveries.of(queue, handed, rows, definitions)
+        first_id = handed.entry_ids[0] if locked.is_new and not queue.counts_rollbacks else None
+        rows = self._decide(queue, locked.keys, judged, handed.entry_ids, first_id)
+        delivery = self._deliveries.of(queue, handed, rows, definitions)
+        delivery.is_marked = locked.is_marked or rows[0].is_left is False
+        delivery.on_trial = locked.on_trial
+        return delivery
 
-    def _decide(self, queue: BoxQueue, keys: Sequence[str], judged: TurnResult, handed_ids: list[int]) -> list[Any]:
+    def _decide(
+        self,
+        queue: BoxQueue,
+        keys: Sequence[str],
+        judged: TurnResult,
+        handed_ids: list[int],
+        first_id: int | None = None,
+    ) -> list[Any]:
         """Write the result of a turn and its events; returns the messages that are handed out."""
-        rows = self._written(queue, judged, handed_ids)
+        rows = self._written(queue, judged, handed_ids, first_id)
         self.record(queue, keys, judged.events)
         return rows
 
-    def _written(self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int]) -> list[Any]:
-        parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, **judged.changes}
+    def _written(
+        self, queue: BoxQueue, judged: TurnResult, handed_ids: list[int], first_id: int | None = None
+    ) -> list[Any]:
+        parameters = {"queue_id": queue.queue_id, "handed_ids": handed_ids, "first_id": first_id, **judged.changes}
         rows = self._transaction.rows("decide", **parameters)
         _measure(queue.declared.name, judged)
         if judged.begun:
@@ -487,7 +503,7 @@ class Turns:
         name = "hand_out"
         if arrived:
             name = "hand_out_fifo"
-            marks = queue.serves and queue.declared.rollbacks is not None
+            marks = queue.counts_rollbacks
             parameters |= {
                 "known_version": definitions.version, "fresh": _FRESH_AS_TEXT, "serves": queue.serves, "marks": marks,
                 **self._where_unrouted(),
@@ -522,13 +538,17 @@ class Turns:
             return begin_with(connection, (statement(name, schema, *parameters, of_rows=True), written(parameters)))
         return self._transaction.rows(name, **parameters)
 
-    def take_unordered(self, queue: BoxQueue, limit: int, definitions: Definitions) -> tuple[Delivery | None, int]:
+    def take_unordered(
+        self, queue: BoxQueue, limit: int, definitions: Definitions, *, wary: bool = False, only: int | None = None
+    ) -> tuple[Delivery | None, int]:
         """Hand out the next messages of a queue without order, each locked by itself; otherwise like `hand_out`.
 
-        With a gate, of one group as far as they go: it looks at fewer groups then, and more leave it at once.
+        With a gate, of one group as far as they go: it looks at fewer groups then, and more leave it at once. `wary`: pass over
+        messages whose last transaction was rolled back. `only`: the entry of the one message.
         """
         parameters = {
             "of_queue": queue.queue_id, "at_most": limit, "from_rank": self._from_rank(queue), "by_group": queue.numbers,
+            "wary": wary, "of_entry": only,
         }  # fmt: skip
         rows = self._rows("take_unordered", parameters)
         if not rows:

@@ -93,7 +93,7 @@ class LeasedTurns(TurnsWithLeases):
             if delivery is None:
                 return None
             # Before the claim, which costs an attempt if the process dies.
-            around.enter_context(turns.exclusion(delivery, session))
+            around.enter_context(turns.exclusion(delivery, has_ended_worker=turns.has_ended_worker(delivery, session)))
             turns.turn_size.counts = delivery.group is None
             measure(turns.queue, delivery)
             size = len(delivery) if turns.whole else untried(delivery.messages)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
 from seriatim.box.box import MessageBox
@@ -24,7 +24,7 @@ from seriatim.box.postgres.translate import migrated, translated
 from seriatim.box.session import Session
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.turns.delivery import Delivery
-from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, refusal
+from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, ending_setting, refusal
 from seriatim.errors import BoxMigrated, Postpone, SeriatimError, Unavailable, UsageError
 from seriatim.kernel.fault import ErrorClasses, FaultKind
 from seriatim.pipeline.types.message import Message, Received
@@ -130,7 +130,11 @@ class TransactionalTurns:
     ) -> None:
         """Do turns, one after another; each is added to `begun` before it begins. After a refused turn only turns of its group."""
         already = len(begun)
-        self._do(begun, slot, wait_s, limit, refused)
+        try:
+            self._do(begun, slot, wait_s, limit, refused)
+        except BaseException as error:
+            self._end_attempt(begun[already:], error)  # of a turn that the commit refused
+            raise
         for turn in begun[already:]:
             if turn.checks and refused is None:
                 self.suspects.discard(turn.delivery.group)
@@ -142,7 +146,7 @@ class TransactionalTurns:
         until = time.monotonic() + LONG_S
         traces = TRACES.turn(self.queue)  # around the transaction: settling ends with its commit
         with traces, self.box.sessions() as sessions, translated(sessions.session.access.place):
-            sessions.session.ends_wait = self.ending
+            sessions.session.ends_wait, sessions.session.tries = self.ending, True
             delivery = sessions.session.receive(self.queue, limit=self.most(limit), group=group, wait=wait_s or None)
             while delivery is not None:
                 self.turn_size.counts = delivery.group is None
@@ -151,15 +155,26 @@ class TransactionalTurns:
                 checks = refused is not None or delivery.group in self.suspects
                 turn = _Turn(self, sessions.session, delivery, slot, traces, checks=checks)
                 begun.append(turn)
-                with self.exclusion(delivery, sessions.session):
-                    slot.begin(self.queue, delivery.group, turn.steps.backend_pid)
+                has_ended_worker = self.has_ended_worker(delivery, sessions.session)
+                with self.exclusion(delivery, has_ended_worker=has_ended_worker):
+                    if delivery.on_trial or has_ended_worker:
+                        turn.token = self._begin_attempt(delivery, sessions.session)
+                    slot.begin(self.queue, delivery.group, turn.steps.backend_pid, turn.token)
                     try:
                         turn.run()
-                    except AnswersRefused:
-                        self.suspects.add(delivery.group)  # before another thread has the group
+                    except BaseException as error:
+                        if isinstance(error, AnswersRefused):
+                            self.suspects.add(delivery.group)  # before another thread has the group
+                        self._end_attempt([turn], error)  # before the rollback sets the group free
                         raise
                 traces.settles()
-                if limit is not None or not turn.is_whole or time.monotonic() > until or self.ending():
+                if (
+                    turn.token is not None
+                    or limit is not None
+                    or not turn.is_whole
+                    or time.monotonic() > until
+                    or self.ending()
+                ):
                     turn.end()
                     return
                 ended = time.monotonic()
@@ -219,21 +234,58 @@ class TransactionalTurns:
         if result is not None:
             FAILURES.tell(lost.queue, lost.group, what, result)
 
+    def take_away(self, session: Session, token: int, done: int) -> None:
+        """Take away that a turn on trial has begun, of whose messages so many are done."""
+        queue = session.access.known.definitions.queue(self.queue)
+        session.transaction.do("end_attempt", of_queue=queue.queue_id, of_token=token, done=done)
+
     def most(self, limit: int | None) -> int:
         """The number of messages of a turn, by the number that may be begun; None: all present messages."""
         return self.turn_size.of(self.run_length if limit is None else min(limit, self.run_length))
 
-    def exclusion(self, delivery: Delivery, session: Session) -> AbstractContextManager[None]:
+    def exclusion(self, delivery: Delivery, *, has_ended_worker: bool) -> AbstractContextManager[None]:
         """Around the handlers of a turn: where an attempt of its first message has ended its process, or took too long, the
         last one is made while nobody else is at work in the process.
         """
-        queue = session.access.known.definitions.queue(self.queue)
-        attempts = queue.declared.attempts
-        is_last = attempts > 1 and delivery.messages[0].attempt >= attempts
-        alone = is_last and bool(
-            session.transaction.value("has_ended_its_worker", of_queue=queue.queue_id, of_entry=delivery.entry_ids[0])
-        )
+        attempts = self.box.access.known.definitions.queue(self.queue).declared.attempts
+        alone = has_ended_worker and delivery.messages[0].attempt >= attempts
         return EXCLUSION.at_work(alone=alone, patience_s=min(PATIENCE_S, self.turn_limit_s / 2))
+
+    def has_ended_worker(self, delivery: Delivery, session: Session) -> bool:
+        """Whether an attempt of the first message has ended its process, or took too long."""
+        if delivery.messages[0].attempt == 1:
+            return False
+        queue = session.access.known.definitions.queue(self.queue)
+        named = {"of_queue": queue.queue_id, "of_entry": delivery.entry_ids[0]}
+        return bool(session.transaction.value("has_ended_its_worker", **named))
+
+    def _begin_attempt(self, delivery: Delivery, session: Session) -> int:
+        """Write down, and commit, that this worker begins with a delivery; returns the token by which that is taken away."""
+        queue = session.access.known.definitions.queue(self.queue)
+        named = {"of_queue": queue.queue_id, "of_group": delivery.group, "of_entry": delivery.entry_ids[0]}
+        with self.box.session() as apart:
+            return int(apart.transaction.value("begin_attempt", **named, of_worker=self.worker))
+
+    def _end_attempt(self, turns: Sequence[_Turn], error: BaseException) -> None:
+        """Take away that a worker has begun with messages on trial whose turn is rolled back: that is no attempt.
+
+        A lost connection is one, as the end of a process is. If the server has said which setting ended it, the fault says so; other
+        ends are counted by the next receiver that finds the turn begun, unless the server itself was restarted.
+        """
+        for turn in turns:
+            token, turn.token = turn.token, None
+            if token is None:
+                continue
+            setting = ending_setting(error)
+            with suppress(SeriatimError):  # then it is found later
+                if setting is not None:
+                    remedy = f"set it to 0 for this role, or above the turn limit of {self.turn_limit_s:g} s"
+                    said = f"PostgreSQL ended the turn by {setting}: {remedy}"
+                    lost = LostTurn(self.queue, turn.delivery.group, turn.at_hand, token)
+                    self.note_lost(lost, Fault(FaultKind.TIMEOUT, "TurnEndedBySetting", said, self.worker))
+                elif not turn.steps.is_lost:
+                    with self.box.session() as session:
+                        self.take_away(session, token, 0)
 
     def give_up(self, thread: int | None) -> None:
         """Nobody waits for the handler of a thread any more."""
@@ -252,7 +304,7 @@ class TransactionalTurns:
             what = Fault(
                 FaultKind.TIMEOUT, "TurnLimit", f"the turn took longer than {self.turn_limit_s:g} s", self.worker
             )
-            lost = LostTurn(work.queue, work.group, work.entry_id, late.token)
+            lost = LostTurn(work.queue, work.group, work.entry_id, late.token or work.token)
             result = note_lost(session.transaction, lost, what, PATIENCE_S)
         if result is not None:
             FAILURES.tell(lost.queue, lost.group, what, result)
@@ -295,6 +347,8 @@ class _Turn:
         self.tried = 0
         #: Whether each message is checked for what would refuse the whole turn.
         self.checks = checks
+        #: Of a turn on trial, that it was begun is written down under this token; see `trials.py`.
+        self.token: int | None = None
         #: At what a handler failed, and what that does; it is committed with the turn.
         self.failed: tuple[Fault, FaultResult] | None = None
         self._handler: Handler | None = None
@@ -367,6 +421,8 @@ class _Turn:
         if self._delay_us is not None and self.delivery.is_open and not self.is_whole:
             postpone(self._session.transaction, self.delivery, self._done, self._delay_us)
         self.delivery.done_through(self._done)
+        if self.token is not None:
+            self._turns.take_away(self._session, self.token, self._done)
 
     def _call(self, size: int, *, together: bool) -> int:
         """Call a handler, and publish its returned messages."""

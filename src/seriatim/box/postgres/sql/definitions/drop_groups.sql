@@ -1,7 +1,7 @@
 -- Purpose: forget what is remembered of a queue's groups and their places, and who waits there.
 -- Caller: drop.py, before it holds off publishers, who touch none of these.
 -- Locks: the rows. A turn that is writing one down is waited for.
--- Index: known_groups_pkey, requests_of_queue, place_runs_pkey, late_places_pkey, waiters_of_queue.
+-- Index: known_groups_pkey, requests_of_queue, place_runs_pkey, late_places_pkey, trials_pkey, waiters_of_queue.
 WITH gone AS (
     DELETE FROM {schema}.known_groups WHERE queue_id = %(queue_id)s
 ), asked AS (
@@ -10,5 +10,7 @@ WITH gone AS (
     DELETE FROM {schema}.place_runs WHERE queue_id = %(queue_id)s
 ), late AS (
     DELETE FROM {schema}.late_places WHERE gate_id = %(queue_id)s
+), tried AS (
+    DELETE FROM {schema}.trials WHERE queue_id = %(queue_id)s
 )
 DELETE FROM {schema}.waiters WHERE queue_id = %(queue_id)s

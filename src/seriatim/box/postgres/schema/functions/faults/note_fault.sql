@@ -19,6 +19,9 @@ BEGIN
     UPDATE {schema}.entries AS entry SET attempt = entry.attempt + 1, visible_at = again
     WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue
         AND entry.group_key = coalesce(of_group, entry.group_key);
+    -- Behind the locks of group and entry, as everybody does.
+    UPDATE {schema}.trials AS trial SET token = NULL
+    WHERE trial.queue_id = of_queue AND trial.unit IN (of_group, of_entries[1]::text) AND trial.token IS NOT NULL;
     INSERT INTO {schema}.faults AS fault (
         queue_id, group_key, entry_id, arrival_id, position, message_id, type, sequence, ordinal, attempt, kind,
         error_class, error, traceback, at, worker, retry_at

@@ -1,5 +1,5 @@
--- Take a lease away: its messages are where they were before. `expired`: only if it has run out. Return FALSE where
--- there is none, or its group isn't free within `patience_ms`.
+-- Take a lease away: its messages are where they were before. `expired`: only if it has run out. Or take away that a turn
+-- on trial has begun. Return FALSE where there is none, or its group isn't free within `patience_ms`.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.drop_lease(
     of_queue integer, of_token bigint, expired boolean, patience_ms integer
@@ -7,8 +7,23 @@ CREATE OR REPLACE FUNCTION {schema}.drop_lease(
 AS $function$
 DECLARE
     lease record;
+    before text := current_setting('lock_timeout');
 BEGIN
     PERFORM {schema}.permit('judge', ARRAY[of_queue]);
+    SELECT trial.group_key, trial.entry_id INTO lease
+    FROM {schema}.trials AS trial WHERE trial.queue_id = of_queue AND trial.token = of_token;
+    IF FOUND THEN
+        -- What it is of comes first: a turn has that when it writes down that it begins.
+        PERFORM set_config('lock_timeout', patience_ms::text, TRUE);
+        IF lease.group_key IS NULL THEN
+            PERFORM FROM {schema}.entries AS entry WHERE entry.entry_id = lease.entry_id FOR UPDATE;
+        ELSE
+            PERFORM pg_advisory_xact_lock({schema}.group_lock(of_queue, lease.group_key));
+        END IF;
+        PERFORM set_config('lock_timeout', before, TRUE);
+        UPDATE {schema}.trials AS trial SET token = NULL WHERE trial.queue_id = of_queue AND trial.token = of_token;
+        RETURN FOUND;
+    END IF;
     SELECT * INTO lease FROM {schema}.hold_lease(of_queue, of_token, patience_ms);
     IF lease.held IS NULL OR expired AND lease.held THEN
         RETURN FALSE;
@@ -19,5 +34,7 @@ BEGIN
     END IF;
     PERFORM {schema}.call_waiters(ARRAY[of_queue], 1);
     RETURN TRUE;
+EXCEPTION WHEN lock_not_available THEN
+    RETURN FALSE;
 END
 $function$;

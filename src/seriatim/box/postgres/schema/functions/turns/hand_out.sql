@@ -1,7 +1,7 @@
 -- Hand out what was released before, of the group of lowest rank that has some, or of the group `named`, and lock that
 -- group: no rule has to be asked. Return no row where a turn has to look: no such group is free, a group with something
--- to judge has waited longer, an operator has asked something, or a subscription isn't started. `at_us`: the time,
--- NULL: the clock's. `from_rank`: see `head_of`.
+-- to judge has waited longer, an operator has asked something, a subscription isn't started, or the last turn of the
+-- group was rolled back. `at_us`: the time, NULL: the clock's. `from_rank`: see `head_of`.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.hand_out(
     of_queue integer, named text, at_most integer, at_us bigint, from_rank bigint
@@ -63,9 +63,17 @@ BEGIN
             -- A statement of its own: its snapshot is younger than the lock. A request may have come before, and is
             -- obeyed by a turn that judges. The line: as much as is asked for, and the one behind it.
             SELECT
+                -- NULL: its last turn was rolled back.
                 (
-                    SELECT known.ready_rank IS NOT NULL FROM {schema}.known_groups AS known
+                    SELECT CASE
+                        WHEN known.ready_rank IS NULL THEN FALSE
+                        WHEN known.xmax = '0' OR NOT {schema}.was_rolled_back(known.xmax) THEN TRUE
+                    END
+                    FROM {schema}.known_groups AS known
                     WHERE known.queue_id = of_queue AND known.group_key = candidate
+                ) AND NOT EXISTS (
+                    SELECT FROM {schema}.trials AS trial
+                    WHERE trial.queue_id = of_queue AND trial.unit = candidate
                 ) AND NOT EXISTS (
                     SELECT FROM {schema}.requests
                     WHERE queue_id = of_queue AND requests.group_key = candidate AND requests.action <> 'look'
@@ -83,7 +91,9 @@ BEGIN
                 WHERE entry.queue_id = of_queue AND entry.group_key = candidate AND entry.status = 'queued'
                 ORDER BY entry.ordinal LIMIT at_most + 1::bigint
             ) AS one;
-            IF line.is_ready THEN
+            IF line.is_ready IS NULL THEN
+                RETURN;
+            ELSIF line.is_ready THEN
                 chosen := candidate;
                 EXIT;
             END IF;

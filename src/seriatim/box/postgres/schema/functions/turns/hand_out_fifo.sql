@@ -2,7 +2,8 @@
 -- the group `named`, what is queued and then what has arrived, in order of commit, and lock that group. What has
 -- arrived leaves as it is, so no rule has to be asked, as long as nothing stops the group, goes ahead, or may not be
 -- seen yet. Return no row where a turn has to look: one of these is so, an operator has asked something, a timer is
--- due, the definitions have changed, or so much has arrived that it is cheaper to judge it at once.
+-- due, the definitions have changed, the last turn of the group was rolled back, or so much has arrived that it is
+-- cheaper to judge it at once.
 --
 -- The caller knows, as of `known_version`, that all subscriptions of the queue are started. `at_us`: the time, NULL:
 -- the clock's. `fresh`: the state of a group that is new. `serves`: the queue is a service's; dialogs whose first
@@ -35,6 +36,7 @@ DECLARE
     released bigint;
     following bigint;
     mark bigint;
+    first_id bigint;
 BEGIN
     IF NOT {schema}.is_owner() THEN
         PERFORM {schema}.permit('receive', ARRAY[of_queue]);
@@ -100,9 +102,14 @@ BEGIN
                     SELECT FROM {schema}.leases AS lease
                     WHERE lease.queue_id = of_queue AND lease.group_key = candidate
                 ) OR EXISTS (
+                    SELECT FROM {schema}.trials AS trial
+                    WHERE trial.queue_id = of_queue AND trial.unit = candidate
+                ) OR EXISTS (
                     SELECT FROM {schema}.known_groups AS one
-                    WHERE one.queue_id = of_queue AND one.group_key = candidate
-                        AND (one.flags > {flag.BEGUN} OR one.due_at IS NOT NULL)
+                    WHERE one.queue_id = of_queue AND one.group_key = candidate AND (
+                        one.flags > {flag.BEGUN} OR one.due_at IS NOT NULL
+                        OR one.xmax <> '0' AND {schema}.was_rolled_back(one.xmax)
+                    )
                 ) OR known_version <> (
                     SELECT change.version FROM {schema}.changes AS change ORDER BY change.version DESC LIMIT 1
                 ) AS judges,
@@ -207,6 +214,18 @@ BEGIN
     WHERE one.queue_id = of_queue AND one.group_key = of_group
     RETURNING one.ordinal, one.incarnation INTO known;
     IF NOT FOUND THEN
+        -- A group that is known bears the mark of a transaction that is rolled back; of a new one the first message does.
+        IF NOT marks THEN -- as `leave_mark`, within this function for its cost
+            IF alone THEN
+                first_id := entry_id;
+            ELSE
+                first_id := line.ids[1];
+            END IF;
+            IF {schema}.was_rolled_back((SELECT one.xmax FROM {schema}.entries AS one WHERE one.entry_id = first_id)) THEN
+                RETURN;
+            END IF;
+            PERFORM FROM {schema}.entries AS one WHERE one.entry_id = first_id FOR UPDATE SKIP LOCKED;
+        END IF;
         INSERT INTO {schema}.known_groups AS one (
             queue_id, group_key, incarnation, flags, first, next, mark, last, ordinal, since, reports, clock, skipped,
             arrivals, decided, ready_rank

@@ -7,7 +7,8 @@ RETURNS text[]
 AS $function$
 DECLARE
     candidate text;
-    tried text[] := ARRAY[]::text[];
+    -- Those on trial come behind the others: `next_trial`.
+    tried text[] := ARRAY(SELECT unit FROM {schema}.trials WHERE queue_id = of_queue);
     taken text[] := ARRAY[]::text[];
     passed integer := 0;
 BEGIN

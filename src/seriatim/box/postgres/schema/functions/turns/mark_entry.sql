@@ -7,17 +7,12 @@ CREATE OR REPLACE FUNCTION {schema}.mark_entry(
 AS $function$
 DECLARE
     own bigint := pg_current_xact_id()::text::bigint & 4294967295;
-    following bigint;
-    whole bigint;
 BEGIN
     PERFORM FROM {schema}.entries AS entry WHERE entry.entry_id = of_entry FOR UPDATE SKIP LOCKED;
     IF locker IN (0, own) THEN
         RETURN NULL;
     END IF;
-    following := pg_snapshot_xmax(pg_current_snapshot())::text::bigint;
-    -- A row keeps the lower half of a transaction's number.
-    whole := following - ((following - locker) & 4294967295);
-    IF whole BETWEEN 3 AND following - 1 AND pg_xact_status(whole::text::xid8) = 'aborted' AND NOT EXISTS (
+    IF {schema}.was_rolled_back(locker::text::xid) AND NOT EXISTS (
         SELECT FROM {schema}.rollbacks AS known
         WHERE known.queue_id = of_queue AND known.group_key = of_group AND known.last_by = locker
     ) THEN

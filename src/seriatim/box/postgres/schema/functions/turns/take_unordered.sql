@@ -1,10 +1,11 @@
 -- Hand out the next messages of an `Unordered` queue, of lowest rank first, and lock each; those that others have
 -- locked are skipped. `from_rank`: see `head_of`. `by_group`: with the first message go those that follow it in its
 -- group and have its priority, before all others. Of a queue with a gate, messages stay whose places are too far ahead
--- of the gate (`open_at_most`).
+-- of the gate (`open_at_most`). `wary`: pass over those whose last transaction was rolled back. `of_entry`: only this message.
 -- is: definer, generic plan, no seqscan, no bitmapscan, no hashjoin, no mergejoin
 CREATE OR REPLACE FUNCTION {schema}.take_unordered(
-    of_queue integer, at_most integer, from_rank bigint, by_group boolean DEFAULT FALSE
+    of_queue integer, at_most integer, from_rank bigint, by_group boolean DEFAULT FALSE, wary boolean DEFAULT FALSE,
+    of_entry bigint DEFAULT NULL
 )
 RETURNS TABLE (
     version bigint, entry_id bigint, message_id text, type text, content_type text, context text, property_types jsonb,
@@ -30,6 +31,10 @@ BEGIN
                 SELECT * FROM {schema}.entries WHERE rank >= least_rank AND queue_id = of_queue AND status = 'arrived'
                     AND (visible_at IS NULL OR visible_at <= clock_timestamp())
                     AND (subscription_ids <> '{}' AND subscription_ids <@ (SELECT ids FROM stopped)) IS NOT TRUE
+                    AND NOT (
+                        wary AND xmax <> '0' AND xmax <> ALL ((SELECT {schema}.running())::xid[])
+                        AND {schema}.was_rolled_back(xmax)
+                    )
                 ORDER BY rank LIMIT 1
                 FOR NO KEY UPDATE SKIP LOCKED
             ), of_group AS (
@@ -38,6 +43,10 @@ BEGIN
                     AND priority = (SELECT priority FROM first) AND queue_id = of_queue AND status = 'arrived'
                     AND (visible_at IS NULL OR visible_at <= clock_timestamp())
                     AND (subscription_ids <> '{}' AND subscription_ids <@ (SELECT ids FROM stopped)) IS NOT TRUE
+                    AND NOT (
+                        wary AND xmax <> '0' AND xmax <> ALL ((SELECT {schema}.running())::xid[])
+                        AND {schema}.was_rolled_back(xmax)
+                    )
                 ORDER BY ordinal LIMIT at_most - 1
                 FOR NO KEY UPDATE SKIP LOCKED
             ), others AS (
@@ -48,6 +57,10 @@ BEGIN
                 ) AND queue_id = of_queue AND status = 'arrived'
                     AND (visible_at IS NULL OR visible_at <= clock_timestamp())
                     AND (subscription_ids <> '{}' AND subscription_ids <@ (SELECT ids FROM stopped)) IS NOT TRUE
+                    AND NOT (
+                        wary AND xmax <> '0' AND xmax <> ALL ((SELECT {schema}.running())::xid[])
+                        AND {schema}.was_rolled_back(xmax)
+                    )
                 ORDER BY rank LIMIT at_most - 1 - (SELECT count(*) FROM of_group)
                 FOR NO KEY UPDATE SKIP LOCKED
             ), taken AS (
@@ -103,6 +116,11 @@ BEGIN
                 WHERE rank >= least_rank AND queue_id = of_queue AND status = 'arrived'
                     AND (visible_at IS NULL OR visible_at <= clock_timestamp())
                     AND (subscription_ids <> '{}' AND subscription_ids <@ (SELECT ids FROM stopped)) IS NOT TRUE
+                    AND NOT (
+                        wary AND xmax <> '0' AND xmax <> ALL ((SELECT {schema}.running())::xid[])
+                        AND {schema}.was_rolled_back(xmax)
+                    )
+                    AND (of_entry IS NULL OR entry_id = of_entry)
                     AND (NOT each_asked OR gate_id IS NULL OR origin_number IS NOT NULL OR ordinal < (
                         SELECT (definition ->> 'open_at_most')::bigint FROM {schema}.queues WHERE queue_id = of_queue
                     ) + coalesce((

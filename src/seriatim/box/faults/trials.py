@@ -1,0 +1,53 @@
+"""Trials: what a rolled-back transaction had in hand comes behind the others, and is then handed out one at a time.
+
+A process that is killed writes nothing, but its transaction leaves a mark (``xmax``) on the group, or on the message. That is a
+suspicion only: rollbacks, deadlocks and restarts leave the same. So a worker commits that it begins with a message on trial before it
+calls the handler. Who finds that later, and nobody at work, counts an attempt. Where there is no mark, nothing is written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.faults.failure_log import FAILURES
+from seriatim.box.faults.faults import Fault, LostTurn, note_lost
+from seriatim.kernel.fault import FaultKind
+
+if TYPE_CHECKING:
+    from seriatim.box.connection.access import Begin, Transaction
+
+__all__ = ["next_trial"]
+
+#: Who has the group at this moment has found the same, and ends soon.
+_PATIENCE_S = 10.0
+#: A call looks at no more of them: others wait, too.
+_MOST = 100
+
+
+def next_trial(transaction: Transaction, queue: BoxQueue, apart: Begin) -> tuple[str | None, int | None] | None:
+    """Find the next group, or message, to hand out on trial; attempts that never ended are counted before, each in a separate transaction.
+
+    Args:
+        transaction: the transaction that looks.
+        queue: the queue.
+        apart: returns the separate transactions.
+
+    Returns:
+        the key of the group, or in a queue without groups the entry of the message; None: there is none.
+
+    Raises:
+        Unavailable: the transaction has to be repeated.
+    """
+    for _ in range(_MOST):
+        found = transaction.one("next_trial", of_queue=queue.queue_id, has_groups=queue.has_groups)
+        if found.token is None:
+            return None if found.group_key is None and found.entry_id is None else (found.group_key, found.entry_id)
+        error = f"{found.worker} began with it, and its turn never ended: its process was killed, or its connection was ended"
+        what = Fault(FaultKind.POISON, "WorkerDied", error, found.worker)
+        lost = LostTurn(queue.declared.name, found.group_key, found.entry_id, found.token)
+        with apart() as own:
+            result = note_lost(own, lost, what, _PATIENCE_S)
+        if result is not None:
+            FAILURES.tell(lost.queue, lost.group, what, result)
+    return None

@@ -1,0 +1,14 @@
+-- Leave a mark on the first message of a group that is new: who locks a row stays written in it, whatever becomes of his
+-- transaction. FALSE: there is one of a transaction that was rolled back, and nothing is done.
+-- is: definer, no seqscan
+CREATE OR REPLACE FUNCTION {schema}.leave_mark(of_queue integer, of_entry bigint) RETURNS boolean
+AS $function$
+BEGIN
+    PERFORM {schema}.permit_entries(of_queue, ARRAY[of_entry]);
+    IF {schema}.was_rolled_back((SELECT entry.xmax FROM {schema}.entries AS entry WHERE entry.entry_id = of_entry)) THEN
+        RETURN FALSE;
+    END IF;
+    PERFORM FROM {schema}.entries AS entry WHERE entry.entry_id = of_entry FOR UPDATE SKIP LOCKED;
+    RETURN TRUE;
+END
+$function$;
