@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.route import broken_in
+from seriatim.box.views import needs
 from seriatim.box.views.clocks import ahead_s, apart
 from seriatim.box.views.invariants import broken_within
 from seriatim.operations import identity, invariants, links, schedules
 from seriatim.operations.faults import kept_faults
 from seriatim.operations.finding import Finding, State
+from seriatim.pipeline.declared.work_limits import TURN_LIMIT_S
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.secret import secret_in
 
@@ -103,6 +105,23 @@ def _switched_on(silent: Sequence[str]) -> str:
     """The statements that switch triggers on, each given as "NAME of TABLE"."""
     parted = (one.partition(" of ") for one in silent)
     return "; ".join(f"ALTER TABLE {table} ENABLE ALWAYS TRIGGER {name}" for name, _, table in parted)
+
+
+def _time_limits(box: MessageBox) -> Finding:
+    """Name time limits of roles that end a turn before its own limit does."""
+    with box.access.transaction() as transaction:
+        found = needs.role_settings(transaction)
+    short = [one for one in found if 0 < one.seconds < TURN_LIMIT_S]
+    if not short:
+        return Finding("time limits", State.OK, f"no role has one below the turn limit of {TURN_LIMIT_S:g} s")
+    told = [f"role {one.role}: {one.name} = {one.value}" for one in short]
+    first = short[0]
+    remedy = (
+        "handlers that take longer fail by statement_timeout and lock_timeout, and on an application's own connections by all of "
+        f"them: ALTER ROLE {first.role} RESET {first.name}"
+    )
+    what = f"these are below the turn limit of {TURN_LIMIT_S:g} s: {'; '.join(told)}"
+    return Finding("time limits", State.WARNING, what, remedy)
 
 
 def _faults(box: MessageBox) -> Finding:
@@ -209,6 +228,7 @@ CHECKS: dict[str, Callable[[MessageBox], Finding]] = {
     "tickets": _tickets,
     "faults": _faults,
     "clock": _clock,
+    "time limits": _time_limits,
     "leases": _leases,
     "schedules": _schedules,
     "links": _links,

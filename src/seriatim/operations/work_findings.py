@@ -108,6 +108,21 @@ def _example(text: str | None) -> str:
     return "" if not line else f" ({line if len(line) <= _LONGEST_ERROR else line[: _LONGEST_ERROR - 1] + '…'})"
 
 
+def _unended(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.unended_turns(transaction)
+    if not found:
+        return Finding("unended", State.OK, "no message is handed out again and again without an end")
+    told = [
+        f"queue {one.queue!r}{'' if one.group is None else f', group {one.group!r}'}: message {one.message_id!r} was "
+        f"handed out {counted(one.times, 'time')}, and its turn never ended"
+        for one in found
+    ]
+    first = found[0]
+    remedy = f"look for what kills its worker: memory, or a crash; {_command('trace', first.message_id)}"
+    return Finding("unended", State.WARNING, _listed(told), remedy)
+
+
 def _suspended(work: Work) -> Finding:
     return _stopped(work, "suspended", "no group is suspended")
 
@@ -397,6 +412,7 @@ def _moment(at: datetime | None) -> str:
 #: The checks by the names of their findings, in the order of the report.
 CHECKS: dict[str, Callable[[Work], Finding]] = {
     "faulted": _faulted,
+    "unended": _unended,
     "suspended": _suspended,
     "waiting": _waiting,
     "gates": _gates,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -10,17 +11,65 @@ from seriatim.box.connection.access import Transaction
 __all__ = [
     "OpenTransaction",
     "PipelineQueue",
+    "RoleSetting",
     "StoppedGroups",
     "StoppedSubscription",
     "SuspectedRestarts",
+    "UnendedTurn",
     "Unrouted",
     "open_transactions",
     "pipeline_queues",
+    "role_settings",
     "stopped_groups",
     "stopped_subscriptions",
     "suspected_restarts",
+    "unended_turns",
     "unrouted",
 ]
+
+
+#: PostgreSQL's units of time, in seconds; without one a time limit has milliseconds.
+_UNITS = {"us": 1e-6, "ms": 0.001, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+@dataclass(frozen=True, slots=True)
+class UnendedTurn:
+    """A message that was handed out several times, and whose turn never ended.
+
+    Args:
+        queue: the queue's name.
+        group: the key of its group; None in a queue without groups.
+        message_id: the message.
+        times: how often, as far as it is known.
+    """
+
+    queue: str
+    group: str | None
+    message_id: str
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoleSetting:
+    """A time limit of PostgreSQL that is set for a role.
+
+    Args:
+        role: the role; ``ALL``: all roles in this database.
+        name: the setting.
+        value: its value as it was set, such as ``2s``; without a unit milliseconds.
+    """
+
+    role: str
+    name: str
+    value: str
+
+    @property
+    def seconds(self) -> float:
+        """The value in seconds; 0: no limit."""
+        number = re.match(r"\d*", self.value.strip())
+        digits = "" if number is None else number[0]
+        unit = self.value.strip().removeprefix(digits).strip()
+        return float(digits or 0) * _UNITS.get(unit, 0.001)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +191,16 @@ def stopped_groups(transaction: Transaction, patience_s: float) -> list[StoppedG
 def suspected_restarts(transaction: Transaction) -> list[SuspectedRestarts]:
     """The groups whose producer seems to have begun anew, by queue."""
     return transaction.rows("suspected_restarts", SuspectedRestarts)
+
+
+def unended_turns(transaction: Transaction) -> list[UnendedTurn]:
+    """The messages that were handed out several times without an end of their turn, the most frequent first."""
+    return transaction.rows("unended_turns", UnendedTurn)
+
+
+def role_settings(transaction: Transaction) -> list[RoleSetting]:
+    """The time limits of PostgreSQL that are set for roles."""
+    return transaction.rows("role_settings", RoleSetting)
 
 
 def stopped_subscriptions(transaction: Transaction) -> list[StoppedSubscription]:

@@ -12,6 +12,7 @@ __all__ = [
     "MOST_IN_FLIGHT",
     "MOST_RUN",
     "MOST_WORKERS",
+    "TURN_LIMIT_S",
     "Mode",
     "check_lease",
     "check_mode",
@@ -23,6 +24,8 @@ __all__ = [
 ]
 
 MOST_WORKERS, MOST_RUN, MOST_IN_FLIGHT = 1_000, 100_000, 100_000
+#: How long a turn may take unless something else is said, seconds.
+TURN_LIMIT_S = 60.0
 #: Messages a second: fewer than these.
 _TOO_FAST = 1e9
 _SHORTEST_TURN_S, _SHORTEST_LEASE_S, _LONGEST_S = 0.1, 0.5, 86_400

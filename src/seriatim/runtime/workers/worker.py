@@ -24,6 +24,7 @@ from seriatim.kernel.time import micros, seconds
 from seriatim.pipeline.declared.work_limits import (
     MOST_RUN,
     MOST_WORKERS,
+    TURN_LIMIT_S,
     Mode,
     check_lease,
     check_mode,
@@ -55,7 +56,6 @@ _MORE_CONNECTIONS = SPARE_THREADS + 3
 _LOOK_S = 0.1
 #: A turn that is to end when the worker stops has this long beyond its limit.
 _GRACE_S = 5.0
-_TURN_LIMIT_S = 60.0
 _IDLE_GRACE_S = 1.0
 
 
@@ -95,7 +95,7 @@ class Limits:
     def turn_limit_s(self) -> float:
         """The longest time of a turn, or of a handler in a lease; seconds, perhaps infinite."""
         if self.turn_limit is None:
-            return math.inf if self.is_leased else _TURN_LIMIT_S
+            return math.inf if self.is_leased else TURN_LIMIT_S
         return seconds(micros(self.turn_limit))
 
     @property
@@ -104,7 +104,7 @@ class Limits:
 
         That is for processes that are frozen: a worker that isn't ends its turns itself, before, and counts the attempt.
         """
-        limit_s = _TURN_LIMIT_S if self.turn_limit is None else self.turn_limit_s
+        limit_s = TURN_LIMIT_S if self.turn_limit is None else self.turn_limit_s
         return limit_s if self.is_leased else limit_s + _IDLE_GRACE_S
 
     @property
