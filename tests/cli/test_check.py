@@ -50,7 +50,7 @@ def test_a_file_of_the_other_kind_is_known():
     Path("box.yaml").write_text("queues: {all: {policy: unordered}}\n")
     result = called("check", "box.yaml")
     assert result.exit_code == 2
-    assert "box.yaml:1:1: unknown key 'queues' (it belongs in a box file, for seriatim box apply)" in result.stderr
+    assert "box.yaml:1:1: unknown key 'queues' (it belongs in a box file, for seriatim box apply FILE)" in result.stderr
 
 
 def test_says_what_a_good_file_does():

@@ -46,12 +46,33 @@ def test_an_operator_sees_a_session_that_stands_and_mends_it(journal):
     assert "cannot resume" in _run(journal, "resume", "1Z9", *_WHY, code=2)
     done = json.loads(_run(journal, "retry", "1Z9", *_WHY, "--json"))
     assert (done["state"], done["detail"]) == ("idle", "1 is tried again at once")
-    assert "skipped 1 to 2, of which 2 were known" in _run(journal, "skip", "1Z9", "--through", "2", *_WHY)
+    assert "skipped 1 to 2; known: m1, m2" in _run(journal, "skip", "1Z9", "--through", "2", *_WHY)
     assert "off" not in _run(journal, "suspend", "1Z8", *_WHY)
     told = json.loads(_run(journal, "show", "1Z9", "--json"))
     assert [entry["state"] for entry in told["numbers"]] == ["skipped", "skipped"]
     assert [entry["action"] for entry in told["log"]] == ["skip", "retry"]
     assert "suspend" in _run(journal, "log")
+
+
+def test_what_a_lost_region_had_is_skipped_for_all_sessions_at_once(journal):
+    for session, first in (("1Z7", 2), ("1Z8", 4)):
+        claimed(journal, "b", asked(session, first))
+    claimed(journal, "b", asked("1Z9", 1))
+    listed = json.loads(_run(journal, "skip", "--all", "--dry-run", "--json"))
+    assert [(one["session"], one["next_number"], one["hole_through"]) for one in listed] == [
+        ("1Z7", 1, 1),
+        ("1Z8", 1, 3),
+    ]
+    assert "helps: seriatim journal skip 1Z8 --queue status --name shop --through 3" in _run(journal, "show", "1Z8")
+    told = _run(journal, "skip", "--all", "--yes", *_WHY)
+    assert "1Z8: skipped 1 to 3; done through 3, idle" in told
+    assert told.endswith("skipped the missing numbers of 2 sessions\n")
+    assert json.loads(_run(journal, "skip", "--all", "--json")) == []
+    claimed(journal, "b", asked("1Z5", 3))
+    done = json.loads(_run(journal, "skip", "1Z5", "--missing", "--json", *_WHY))
+    assert (done["skipped_from"], done["skipped_through"], done["message_ids"]) == (1, 2, [])
+    for wrong in (["--all", "--through", "3"], ["1Z5", "--all"], [], ["1Z5", "--dry-run"]):
+        _run(journal, "skip", *wrong, code=2)
 
 
 def test_a_session_is_told_from_others_of_its_key(journal):

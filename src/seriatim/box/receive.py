@@ -21,6 +21,7 @@ from seriatim.box.turns.turn_result import TurnResult
 from seriatim.box.turns.turns import Turns
 from seriatim.box.turns.waiting import Waiter
 from seriatim.errors import ActionRefused, UsageError
+from seriatim.pipeline.text.command import command
 
 __all__ = ["Receiver"]
 
@@ -323,10 +324,10 @@ def _check_open(queue: BoxQueue) -> None:
     queue.check_received_here()
     where = f"queue {queue.declared.name!r}"
     if not queue.enabled:
-        raise ActionRefused("the queue is off", where=where, remedy=f"seriatim queue on {queue.declared.name}")
+        raise ActionRefused("the queue is off", where=where, remedy=command("queue", "on", queue.declared.name))
     if queue.owner is not None:
         raise ActionRefused(
             f"the queue belongs to the pipeline {queue.owner!r}",
             where=where,
-            remedy="let that pipeline read it, or release it: seriatim queue release",
+            remedy=f"let that pipeline read it, or release it: {command('queue', 'release', queue.declared.name)}",
         )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -13,6 +12,7 @@ from seriatim.cli.plain import in_line
 from seriatim.cli.table import Table, json_option
 from seriatim.cli.which import opened, which_box
 from seriatim.operations.tables import found as declared
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -78,11 +78,9 @@ def _tell(found: Found, limit: int) -> None:
             f"stopped at {counted(limit, 'message')}, there may be more: --limit N finds more, --since fewer", err=True
         )
     for group in found.groups[:1]:
-        click.echo(
-            in_line(f"more: seriatim group show --queue {shlex.quote(group.queue)} -- {shlex.quote(group.group)}")
-        )
+        click.echo(in_line(f"more: {command('group', 'show', of=group.group, queue=group.queue)}"))
     for message in found.messages[:1]:
-        click.echo(in_line(f"more: seriatim trace -- {shlex.quote(message.message_id)}"))
+        click.echo(in_line(f"more: {command('trace', of=message.message_id)}"))
     if not found.messages:
         _tell_gone(found)
     if found.similar is not None:

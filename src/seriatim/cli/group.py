@@ -29,6 +29,7 @@ from seriatim.cli.why import confirmed, no_if_refused, said, says_why
 from seriatim.errors import UsageError
 from seriatim.kernel.states import Action
 from seriatim.operations.tables import acted as declared
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -197,7 +198,8 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
             return
         if dry_run or any(chosen[name] for name in _FILTERS if name != "queue"):
             raise UsageError(
-                "filters and --dry-run need --all", remedy=f"to look at one group: seriatim group show {keys[0]}"
+                "filters and --dry-run need --all",
+                remedy=f"to look at one group: {command('group', 'show', of=keys[0])}",
             )
         who = said(actor, reason)
         with opened(dsn, schema) as box:
@@ -231,10 +233,10 @@ def _acting(action: Action, *more: Callable[..., Any]) -> None:
         which_box,
         json_option("Print JSON.", OPERATION, ACTED, BULK_OPERATIONS, *tables),
     )
-    command: Callable[..., Any] = run
+    decorated: Callable[..., Any] = run
     for one in reversed(decorators):
-        command = one(command)
-    group.command(action.replace("_", "-"))(command)
+        decorated = one(decorated)
+    group.command(action.replace("_", "-"))(decorated)
 
 
 _acting(Action.SUSPEND)
@@ -281,7 +283,9 @@ _acting(
 
 def _no_dry_run(dry_run: bool, key: str) -> None:
     if dry_run:
-        raise UsageError("--dry-run needs --pipeline", remedy=f"to look at the group: seriatim group show {key}")
+        raise UsageError(
+            "--dry-run needs --pipeline", remedy=f"to look at the group: {command('group', 'show', of=key)}"
+        )
 
 
 def _check_named(keys: Sequence[str], own: dict[str, Any], others: str, *, all_: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,11 @@ from seriatim.cli.table import Table, as_json, json_option
 from seriatim.cli.why import confirmed, said, says_why
 from seriatim.errors import NotFound, UsageError
 from seriatim.operations.tables import journal as declared
+from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.kernel.claims import Action
     from seriatim.regions.journal.journal import Journal
+    from seriatim.regions.journal.operators import ActionResult
     from seriatim.regions.journal.views import SessionView
     from seriatim.regions.regions import Regions
 
@@ -33,7 +34,9 @@ __all__ = [
     "PIPELINES",
     "RECOVERY",
     "REGIONS",
+    "RESUBMITTED",
     "SESSIONS",
+    "VERBS",
     "journal",
 ]
 
@@ -41,7 +44,10 @@ SESSIONS, ENTRIES, LOGGED = Table.of(declared.SESSIONS), Table.of(declared.ENTRI
 REGIONS, ACTION = Table.of(declared.REGIONS), Table.of(declared.ACTION)
 PIPELINES, DELIVERED = Table.of(declared.PIPELINES), Table.of(declared.DELIVERED)
 RECOVERY, FORGOTTEN = Table.of(declared.RECOVERY), Table.of(declared.FORGOTTEN)
-_SHOWN = 5
+RESUBMITTED = Table.of(declared.RESUBMITTED)
+#: What an operator does with a session.
+VERBS = ("retry", "skip", "release", "suspend", "resume")
+_SHOWN, _ALL = 5, 100_000
 _LIMIT = click.option(
     "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
 )
@@ -131,6 +137,8 @@ def _show(
         click.echo(as_json(SESSIONS.object_of(found) | told))
         return
     SESSIONS.print([found])
+    for one in found.commands:
+        click.echo(in_line(f"helps: {one}"))
     click.echo()
     ENTRIES.print(numbers)
     if logged:
@@ -211,44 +219,153 @@ def _log(*, name: str | None, queue: str | None, limit: int, dsn: str | None, sc
     LOGGED.print(found, json_=json_, limit=limit)
 
 
-def _acting(verb: str, told: str, *options: Callable[..., Any]) -> None:
+def _acting(verb: str, told: str) -> None:
     """A command that does one thing with a session."""
 
     def act(
         session: str, *, queue: str | None, name: str | None, actor: str | None, reason: str | None, dsn: str | None,
-        schema: str, json_: bool, through: int | None = None,
+        schema: str, json_: bool,
     ) -> None:  # fmt: skip
         with _opened(dsn, schema) as of:
             found = _found(of, session, queue, name)
-            action = _action(verb)
-            done = of.act(found.name, found.queue, session, action, through=through, **said(actor, reason))
+            done = _act(of, found, verb, said(actor, reason))
         if json_:
             ACTION.print_object(done)
         else:
-            click.echo(in_line(f"{session}: {done.detail}; done through {done.done_through}, {done.state}"))
+            _tell(done)
 
     act.__doc__ = told
     command: Any = act
-    for decorate in (json_option("Print one JSON object.", ACTION), _which_journal, says_why, *options, _which_session):
+    for decorate in (json_option("Print one JSON object.", ACTION), _which_journal, says_why, _which_session):
         command = decorate(command)
     journal.command(verb)(command)
 
 
-def _action(verb: str) -> Action:
+def _tell(done: ActionResult) -> None:
+    click.echo(in_line(f"{done.session}: {done.detail}; done through {done.done_through}, {done.state}"))
+
+
+@journal.command("skip")
+@click.argument("session", required=False)
+@click.option(
+    "--queue", default=None, help="Its queue, if several have a session with this key; with --all: of this queue."
+)
+@click.option("--name", default=None, help="The name of its regions, likewise.")
+@click.option("--through", type=int, default=None, metavar="NUMBER", help="The last number that is skipped.")
+@click.option("--missing", is_flag=True, help="Skip all numbers that no region has, as far as they have told.")
+@click.option(
+    "--all", "all_", is_flag=True, help="Skip the missing numbers of all sessions that wait for such numbers."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="With --all: change nothing; list the sessions with their missing numbers."
+)
+@click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
+@says_why
+@_which_journal
+@json_option("Print one JSON object; with --all a list.", ACTION, SESSIONS)
+def _skip(
+    session: str | None, *, queue: str | None, name: str | None, through: int | None, missing: bool, all_: bool,
+    dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
+) -> None:  # fmt: skip
+    """Skip the next number of SESSION, or a range of numbers: they count as over in both regions, and are shown with the ids of
+    their messages.
+
+    A region that is only away may still have the messages: it completes its copies without handling them when it is back.
+    """
+    if all_ is (session is not None):
+        raise UsageError("name either a session or --all", remedy="seriatim journal list --standing lists the sessions")
+    if (missing or all_) and through is not None:
+        raise UsageError("--through and --missing can't be combined", remedy="leave one of them out")
+    if dry_run and not all_:
+        raise UsageError("--dry-run needs --all", remedy="to look at one session: seriatim journal list --standing")
+    with _opened(dsn, schema) as of:
+        if session is None:
+            chosen = {"name": name, "queue": queue}
+            _skip_all(of, chosen, (actor, reason), dry_run=dry_run, yes=yes, json_=json_)
+            return
+        one = _found(of, session, queue, name)
+        done = _act(of, one, "skip", said(actor, reason), through=through, missing=missing)
+    if json_:
+        ACTION.print_object(done)
+    else:
+        _tell(done)
+
+
+def _skip_all(
+    of: Journal, chosen: dict[str, Any], why: tuple[str | None, str | None], *, dry_run: bool, yes: bool, json_: bool
+) -> None:
+    """Skip the missing numbers of all sessions that wait for such numbers."""
+    found = [
+        one
+        for one in of.sessions(**chosen, stands=True, limit=_ALL)
+        if one.hole_through is not None and one.state != "suspended" and one.commands
+    ]
+    if dry_run:
+        SESSIONS.print(found, json_=json_, limit=_ALL)
+        return
+    who = {}
+    if found:
+        confirmed(f"skip the missing numbers of {counted(len(found), 'session')}?", yes=yes)
+        who = said(*why)
+    done = [_act(of, one, "skip", who, missing=True) for one in found]
+    if json_:
+        ACTION.print(done, json_=True, limit=_ALL)
+        return
+    for one in done:
+        _tell(one)
+    click.echo(f"skipped the missing numbers of {counted(len(done), 'session')}")
+
+
+def _act(
+    of: Journal,
+    one: SessionView,
+    verb: str,
+    why: Mapping[str, str],
+    *,
+    through: int | None = None,
+    missing: bool = False,
+) -> ActionResult:
     from seriatim.kernel.claims import Action  # noqa: PLC0415 -- NumPy, when it is needed
 
-    return Action[verb.upper()]
+    return of.act(
+        one.name, one.queue, one.session, Action[verb.upper()], actor=why["actor"], reason=why["reason"], through=through,
+        missing=missing,
+    )  # fmt: skip
 
 
 _acting("retry", "Try the failed message of a session again, at once, in whichever region has it.")
-_acting(
-    "skip",
-    "Skip the next number of a session, or all through one: it counts as over in both regions.",
-    click.option("--through", type=int, default=None, metavar="NUMBER", help="The last number that is skipped."),
-)
 _acting("release", "End the claim of a session, so that any region may have it; what its holder completes is refused.")
 _acting("suspend", "Hand out no message of a session, in either region, until it is resumed.")
 _acting("resume", "Hand out the messages of a suspended session again.")
+
+
+@journal.command("resubmit")
+@click.argument("file_", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("message_id", metavar="ID")
+@click.option("--queue", default=None, help="Its queue, if several have this dead letter.")
+@click.option(
+    "--number", type=int, default=None, help="The number that it gets (default: the next one of its session)."
+)
+@says_why
+@json_option("Print one JSON object.", RESUBMITTED)
+def _resubmit(
+    file_: Path, message_id: str, *, queue: str | None, number: int | None, actor: str | None, reason: str | None,
+    json_: bool,
+) -> None:  # fmt: skip
+    """Publish the content of a dead letter again, under another id and number, to the regions that FILE declares; delete the dead letter.
+
+    Its own number is over in the journal. A sender that numbers the session itself has to go on behind the new number.
+    """
+    from seriatim.regions.regions import Regions  # noqa: PLC0415 -- the driver, when it is needed
+
+    with Regions.from_file(file_) as regions:
+        done = regions.resubmit(message_id, queue=queue, number=number, **said(actor, reason))
+    if json_:
+        RESUBMITTED.print_object(done)
+        return
+    click.echo(in_line(f"{message_id}: published as {done.new_id}, number {done.number} of session {done.session}"))
+    if done.left is not None:
+        click.echo(in_line(f"the dead letter may be left there: {done.left}; run this once more"), err=True)
 
 
 @journal.command("recover")

@@ -21,6 +21,7 @@ from seriatim.cli.why import confirmed, may_say_why, no_if_refused, resubmitting
 from seriatim.errors import UsageError
 from seriatim.kernel.states import RETRIED_IN
 from seriatim.operations.tables import messages as declared
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
@@ -436,7 +437,10 @@ def _picked(box: MessageBox, message_ids: tuple[str, ...], chosen: dict[str, Any
     found = operations.set_aside(box, message_ids=message_ids or None, limit=_ALL, **chosen)
     if missing := set(message_ids) - {one.message_id for one in found}:
         what = f"message {min(missing)!r} is neither unrouted nor set aside in such a status"
-        raise UsageError(what, remedy="see seriatim messages show; for a dead letter, seriatim dead-letters list")
+        raise UsageError(
+            what,
+            remedy=f"see {command('messages', 'show', of=min(missing))}; for a dead letter, seriatim dead-letters list",
+        )
     return found
 
 

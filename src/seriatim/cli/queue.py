@@ -74,6 +74,7 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
         counts = next(one for one in queues.queues(box) if one.queue == name)
         settings, at_work = queues.settings(box, name), workers.workers(box, name)
         activated = next((one for one in queues.activations(box) if one.queue == name), None)
+        helps = next((one.helps for one in workers.idle_queues(box) if one.queue == name), None)
     leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
     if json_:
         QUEUE.print_object(
@@ -116,8 +117,8 @@ def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
             f"process {one.pid} on {one.host}, seen {ago(one.silent_s)}: {counted(one.workers, 'worker')}, {one.threads:,} of them "
             f"running, rate {rate_text(one.rate)}, run length {one.run_length:,}, {one.busy:,} in hand"
         )
-    if counts.is_idle:
-        click.echo("nobody works on it, and there are messages: start seriatim work or seriatim serve")
+    if helps is not None:
+        click.echo(f"nobody works on it, and there are messages: {helps}")
 
 
 @queue.command("set")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from seriatim.cli.events import EVENTS
+from seriatim.cli.journal import VERBS
 from seriatim.cli.plain import in_line
 from seriatim.cli.table import Table
 from seriatim.operations.tables import standing as declared
 from seriatim.pipeline.text.counted import counted
 
 if TYPE_CHECKING:
-    from seriatim.operations.groups import GroupView, Head, Processed, Standing
+    from seriatim.operations.groups import Head, Processed, Standing
 
 __all__ = ["STANDING", "tell"]
 
@@ -45,11 +45,9 @@ def tell(found: Standing) -> None:
         f"  next number {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}"
     )
     click.echo(in_line(f"  last processed: {_told(found.processed)}"))
-    click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}")
-    if found.place is not None and found.place.helps is not None:
-        click.echo(in_line(f"  helps: {found.place.helps}"))
-    for action in found.helps:
-        click.echo(in_line(f"  helps: {_command(view, action)}"))
+    click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}{_in_journal(view.regions)}")
+    for one in found.commands:
+        click.echo(in_line(f"  helps: {one}"))
     if found.operations:
         _LOG.print(found.operations)
     if found.events:
@@ -73,13 +71,11 @@ def _tell_places(found: Standing) -> None:
         click.echo(f"    and {place.messages - len(place.waits_for):,} more")
 
 
-def _command(view: GroupView, action: str) -> str:
-    """The command as it can be pasted: it asks for the reason."""
-    words = ("seriatim", "group", action.replace("_", "-"))
-    where = ("--queue", view.queue)
-    if view.group.startswith("-"):  # which would be read as an option
-        return shlex.join((*words, *where, "--", view.group))
-    return shlex.join((*words, view.group, *where))
+def _in_journal(regions: str | None) -> str:
+    """The verbs by which an operator of two regions decides."""
+    if regions is None:
+        return ""
+    return f"; in the journal of the regions {regions}, which decides for both: {', '.join(VERBS)}"
 
 
 def _head(head: Head) -> str:

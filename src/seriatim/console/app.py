@@ -259,6 +259,11 @@ class _Console:
             lot = acting.lot_of(query.get("what", ""), query.get("action", ""))
             check_known(["what", "action", *lot.filters], query)
             return self._preview(query, actor, wants_json=wants_json)
+        if len(parts) == 3 and parts[0] == "groups" and "see" in actor.roles:
+            its_queue = self._box.definitions().queues.get(parts[1])
+            if its_queue is not None and not its_queue.has_groups:  # each of its messages stands still by itself
+                where, suffix = {"queue": parts[1], "group": parts[2]}, ".json" if wants_json else ""
+                return RedirectResponse(address(self._prefix, ["messages"], where, suffix=suffix), 303)
         for page in self._pages:
             for path in page.paths:
                 if (named := matched(path, parts)) is not None:

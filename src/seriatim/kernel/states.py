@@ -10,6 +10,7 @@ from seriatim.kernel.state import Flag
 
 __all__ = [
     "ALLOWED",
+    "DECIDING",
     "FLAGGED",
     "RETRIED_IN",
     "SHOWN",
@@ -82,6 +83,20 @@ ALLOWED: dict[Action, frozenset[GroupState]] = {
 
 #: The states of a group that a message may stop so that it can be retried: for good, or until its next attempt.
 RETRIED_IN = ALLOWED[Action.RETRY] | TRIED_AGAIN
+
+
+#: Actions that decide what is over, or which number is next. In two regions their journal decides that.
+DECIDING = frozenset(
+    {
+        Action.SKIP_MESSAGE,
+        Action.SKIP_HOLE,
+        Action.RESET,
+        Action.RESTART,
+        Action.ABORT,
+        Action.CLOSE,
+        Action.REQUEUE,
+    }
+)
 
 
 class Fact(StrEnum):
@@ -157,6 +172,7 @@ class Situation:
         in_turn: whether it is in the hands of a receiver, and suspended only from the end of that turn on.
         unopened: whether it waits for a message that opens it: it has no hole and no next number, and nothing has begun in it.
         postponed: whether it waits only because its first message is postponed: it has no hole.
+        regional: whether its queue is one of two regions, whose journal decides what is over.
     """
 
     state: GroupState
@@ -166,18 +182,20 @@ class Situation:
     in_turn: bool = False
     unopened: bool = False
     postponed: bool = False
+    regional: bool = False
 
     def allows(self, action: Action, *, named: bool = False) -> bool:
         """Whether the group allows an action now; `named`: on a message that is named, not on the one that stopped it."""
+        if self.regional and action in DECIDING:
+            return False
         if action is Action.ABORT and self.leased:
             return True  # that fences the worker off
         if action is Action.RETRY and self.tries_again:
             return True
         if action is Action.SKIP_MESSAGE and not named and not self.by_message:
             return False
-        if self.unopened and action in (Action.SKIP_HOLE, Action.RESET, Action.RESTART):
-            return False
-        if self.postponed and action is Action.SKIP_HOLE:
+        without_hole = self.unopened or (self.postponed and action is Action.SKIP_HOLE)
+        if without_hole and action in (Action.SKIP_HOLE, Action.RESET, Action.RESTART):
             return False
         now = not self.in_turn or GroupState.LOCKED in ALLOWED[action] or action is Action.RESUME
         return now and self.state in ALLOWED[action]

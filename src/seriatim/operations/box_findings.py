@@ -156,7 +156,7 @@ def _links(box: MessageBox) -> Finding:
     failed = [f"{one.link!r} is {one.state}: {one.last_error}" for one in found if one.state == "down"]
     failed += [f"{one.link!r} is unpaired" for one in found if one.state == "unpaired"]
     if failed:
-        what = "look at seriatim link status; the other box accepts this one by seriatim link accept"
+        what = "look at seriatim link status; the other box has to accept this one"
         return Finding("links", State.WRONG, "; ".join(failed), what)
     if older := [
         f"{one.link!r} ({one.box}, at {one.older_at:%Y-%m-%d %H:%M:%S})" for one in found if one.older_at is not None
@@ -164,7 +164,7 @@ def _links(box: MessageBox) -> Finding:
         what = (
             f"two boxes live under one id, or one was restored to an older state, which is refused: {', '.join(older)}"
         )
-        told = "end the wrong one; seriatim link accept (or link add) once more believes the one that speaks next"
+        told = "end the wrong one; to accept the link once more believes the one that speaks next"
         return Finding("links", State.WRONG, what, told)
     now = datetime.now(UTC)
     left = [

@@ -47,7 +47,7 @@ def box_health(dsn: str | None = None, schema: str = "seriatim", *, patience_s: 
             Finding("work", State.OK, f"{counted(len(ready), 'queue has', 'queues have')} work; none is left alone"),
         ]
     told = "; ".join(f"queue {one.queue!r}: ready for {one.ready_s:,.0f} s, and nobody is at work" for one in alone)
-    return [*found, Finding("work", State.WRONG, told, f"seriatim work {alone[0].queue} --handler …")]
+    return [*found, Finding("work", State.WRONG, told, alone[0].helps)]
 
 
 def process_health(address: str) -> list[Finding]:

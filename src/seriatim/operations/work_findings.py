@@ -7,7 +7,6 @@ the work go on but somebody's hand.
 from __future__ import annotations
 
 import os
-import shlex
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -24,6 +23,7 @@ from seriatim.box.views.workers import WorkerView, workers_of
 from seriatim.operations.finding import Finding, State
 from seriatim.operations.groups import groups, groups_by_error, standing
 from seriatim.operations.period import period_of
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["CHECKS", "Work"]
@@ -88,7 +88,7 @@ def _faulted(work: Work) -> Finding:
     ])  # fmt: skip
     if found.state is not State.OK:
         return replace(found, found=f"{found.found}; {told}")
-    remedy = f"{_command('messages', 'list', queue=having[0].queue)} --status faulted; then seriatim messages retry or delete"
+    remedy = f"{command('messages', 'list', queue=having[0].queue, status='faulted')}; then retry or delete them"
     return replace(found, state=State.WRONG, found=told, remedy=remedy)
 
 
@@ -149,7 +149,7 @@ def _gates(work: Work) -> Finding:
     if not needing:
         return Finding("gates", State.OK, f"{told}; somebody works on it")
     view, place = needing[0]
-    remedy = f"{place.helps}; {_of_group(view.group, view.queue)} says more"
+    remedy = f"{place.helps}; {command('group', 'show', of=view.group, queue=view.queue)} says more"
     return Finding("gates", State.WRONG, told, remedy)
 
 
@@ -167,7 +167,9 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
     if not needing:
         return Finding(name, State.OK, f"{told}; their time-outs run, or they have just begun to wait")
     first = needing[0]
-    remedy = f"{_of_group(first.group, first.queue)} says what helps; seriatim groups lists them"
+    best = next(iter(standing(work.box, first.queue, first.group).commands), None)
+    show = command("group", "show", of=first.group, queue=first.queue)
+    remedy = f"{show} says what helps; seriatim groups lists them" if best is None else f"{best}; {show} says more"
     return Finding(name, State.WRONG, told, remedy)
 
 
@@ -181,7 +183,8 @@ def _restarts(work: Work) -> Finding:
         for one in found
     ]
     first = found[0]
-    remedy = f"{_of_group(first.group, first.queue)} says more; seriatim group restart begins it anew"
+    restart, show = (command("group", verb, of=first.group, queue=first.queue) for verb in ("restart", "show"))
+    remedy = f"{show} says more; {restart} begins it anew"
     return Finding("restarts", State.WRONG, _listed(told), remedy)
 
 
@@ -190,7 +193,7 @@ def _dead_letters(work: Work) -> Finding:
     if not having:
         return Finding("dead letters", State.OK, "there are none")
     told = [f"queue {one.queue!r}: {one.dead:,}" for one in having]
-    remedy = "seriatim dead-letters list --by error; then seriatim dead-letters requeue or delete"
+    remedy = "seriatim dead-letters list --by error; then requeue or delete them"
     return Finding("dead letters", State.WRONG, _listed(told), remedy)
 
 
@@ -224,7 +227,7 @@ def _set_aside(work: Work) -> Finding:
             told.append(f"queue {one.queue!r}: {', '.join(f'{count:,} {what}' for count, what in counts)}")
     if first is None:
         return Finding("set aside", State.OK, "nothing is late, invalid or rejected")
-    remedy = f"{_command('messages', 'list', queue=first[0])} --status {first[1]}; then requeue, resubmit or delete"
+    remedy = f"{command('messages', 'list', queue=first[0], status=first[1])}; then requeue, resubmit or delete"
     return Finding("set aside", State.WARNING, _listed(told), remedy)
 
 
@@ -234,7 +237,7 @@ def _off(work: Work) -> Finding:
         return Finding("queues off", State.OK, "all queues are on")
     told = [f"queue {one.queue!r}, with {counted(_there(one), 'message')}" for one in off]
     having = [one for one in off if _there(one)]
-    remedy = _command("queue", "on", *(one.queue for one in (having or off)[:_MOST]))
+    remedy = command("queue", "on", *(one.queue for one in (having or off)[:_MOST]))
     return Finding("queues off", State.WRONG if having else State.WARNING, _listed(told), remedy)
 
 
@@ -243,7 +246,7 @@ def _full(work: Work) -> Finding:
     if not full:
         return Finding("queues full", State.OK, "no queue is full")
     told = [f"queue {one.queue!r}, with {counted(_there(one), 'message')}" for one in full]
-    remedy = f"{_command('groups', queue=full[0].queue)}; if none of them is stopped, start more workers"
+    remedy = f"{command('groups', queue=full[0].queue)}; if none of them is stopped, start more workers"
     return Finding("queues full", State.WRONG, _listed(told), remedy)
 
 
@@ -255,7 +258,7 @@ def _oldest(work: Work) -> Finding:
     found = f"the oldest message is {period_of(first.age_s or 0)} old, in queue {first.queue!r}"
     if (first.age_s or 0) <= OLD_S:
         return Finding("oldest", State.OK, found)
-    return Finding("oldest", State.WARNING, found, f"{_command('messages', 'list', queue=first.queue)} --limit 1")
+    return Finding("oldest", State.WARNING, found, command("messages", "list", queue=first.queue, limit=1))
 
 
 def _at_work(work: Work) -> Finding:
@@ -264,14 +267,11 @@ def _at_work(work: Work) -> Finding:
         return Finding("at work", State.OK, "no queue with work is left alone")
     told = [
         f"queue {one.queue!r} has had work for {period_of(one.ready_s)}, and nobody receives from it"
-        + (f"; it has silent processes: {_command('workers', queue=one.queue)}" if one.silent else "")
+        + (f"; it has silent processes: {command('workers', queue=one.queue)}" if one.silent else "")
         for one in alone
     ]
     first = alone[0]
-    remedy = _command("work", first.queue) + " --handler MODULE:FUNCTION"
-    if first.is_activation:
-        remedy = "seriatim serve" if first.activated else _command("queue", "activation", "on", first.queue)
-    return Finding("at work", State.WRONG, _listed(told), remedy)
+    return Finding("at work", State.WRONG, _listed(told), first.helps)
 
 
 def _workers(work: Work) -> Finding:
@@ -285,7 +285,7 @@ def _workers(work: Work) -> Finding:
         for one in silent
     ]
     first = silent[0]
-    remedy = f"if it still runs there, kill -9 {first.pid}; {_command('workers', queue=first.queue)}"
+    remedy = f"if it still runs there, kill -9 {first.pid}; {command('workers', queue=first.queue)}"
     return Finding("workers", State.WARNING, _listed(told), remedy)
 
 
@@ -312,7 +312,7 @@ def _subscriptions(work: Work) -> Finding:
         for one in found
     ]
     behind = [one for one in found if one.messages]
-    remedy = _command("subscription", "start", *(one.subscription for one in (behind or found)[:_MOST]))
+    remedy = command("subscription", "start", *(one.subscription for one in (behind or found)[:_MOST]))
     return Finding("subscriptions", State.WRONG if behind else State.WARNING, _listed(told), remedy)
 
 
@@ -363,7 +363,7 @@ def _pipelines(work: Work) -> Finding:
     still = [one for one in found if not one.runs and one.messages and (one.age_s or 0) > PATIENCE_S]
     if not still:
         return Finding("pipelines", State.OK, _listed(told))
-    remedy = f"start it: seriatim run FILE; if it is gone for good: {_command('queue', 'release', still[0].queue)}"
+    remedy = f"start it: seriatim run FILE; if it is gone for good: {command('queue', 'release', still[0].queue)}"
     return Finding("pipelines", State.WRONG, _listed(told), remedy)
 
 
@@ -381,23 +381,12 @@ def _bulk_operations(work: Work) -> Finding:
     ]
     if not still:
         return Finding("bulk", State.OK, _listed(told))
-    remedy = f"{_command('bulk', 'follow', str(still[0].bulk_id))}, or start seriatim serve or a worker"
+    remedy = f"{command('bulk', 'follow', str(still[0].bulk_id))}, or start seriatim serve or a worker"
     return Finding("bulk", State.WRONG, _listed(told), remedy)
 
 
 def _there(one: QueueCounts) -> int:
     return one.arrived + one.held + one.queued + one.in_hand + one.faulted
-
-
-def _command(*words: str, queue: str | None = None) -> str:
-    where = () if queue is None else ("--queue", queue)
-    return shlex.join(("seriatim", *words, *where))
-
-
-def _of_group(group: str, queue: str) -> str:
-    if group.startswith("-"):  # which would be read as an option
-        return f"{_command('group', 'show', queue=queue)} -- {shlex.quote(group)}"
-    return _command("group", "show", group, queue=queue)
 
 
 def _listed(told: Sequence[str]) -> str:

@@ -241,7 +241,7 @@ class _Writing:
                 raise LedElsewhere(
                     f"the box leads it to {_told(here)}, and it was sent to {_told(one.places)}",
                     where=f"{transaction.access.place}: message {one.message.message_id}",
-                    remedy="define the same in both boxes: seriatim regions check",
+                    remedy="define the same in both boxes: seriatim regions check FILE",
                 )
         queue_ids = {queue: one.queue_id for queue, one in definitions.queues.items()}
         self._rows = [_Row(at, queue_ids[place.queue], place) for at, places in enumerate(ours) for place in places]

@@ -168,7 +168,7 @@ def _check_unnumbered(messages: Sequence[Message], places: Sequence[Sequence[Pla
         if len(places[at]) > 1:
             raise UsageError(
                 "a message for several queues can't be given a number: it would need one in each", where=where,
-                remedy="number it yourself",
+                remedy="give it its own number in each, or publish a message for each queue",
             )  # fmt: skip
         if (places[at][0].queue, places[at][0].session) in own:
             raise UsageError(

@@ -14,6 +14,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.connections import DEFAULT_SCHEMA, Closing
 from seriatim.box.definitions.change import Change
 from seriatim.box.definitions.define import define
+from seriatim.box.operators.operator_log import Operator
 from seriatim.box.publishing.batch import distinct, listed
 from seriatim.errors import NotFound, Unavailable, UsageError, shown
 from seriatim.kernel.time import micros
@@ -34,6 +35,7 @@ from seriatim.regions.recovering import Progress, recover
 from seriatim.regions.regional_queue import declared_of
 from seriatim.regions.reserving import Reserving
 from seriatim.regions.restoring import restore
+from seriatim.regions.resubmitting import Resubmitted, resubmit
 from seriatim.regions.seeing import Difference, RegionsStatus, differences, status_of
 from seriatim.regions.sending import Sending, Sent, send_in
 from seriatim.regions.waiting import send_waiting, wait_in
@@ -336,6 +338,27 @@ class Regions(Closing):
             Unavailable: the journal is away, or the box of a region that isn't in `without`.
         """
         return recover(self._pair, actor=actor, reason=reason, without=without, known=known, progress=progress)
+
+    def resubmit(
+        self, message_id: str, *, actor: str, reason: str, queue: str | None = None, number: int | None = None
+    ) -> Resubmitted:
+        """Publish the content of a dead letter again, under another id and another number, and delete the dead letter in both boxes.
+
+        The other id is the same at each attempt, so a call that was interrupted is repeated.
+
+        Args:
+            message_id: the id of the dead letter.
+            actor: who does it, for the operator logs of the journal and the boxes.
+            reason: why.
+            queue: its queue; None: the only one in which it is a dead letter.
+            number: the number that it gets; None: the next one of its session. A sender that numbers the session itself goes on behind it.
+
+        Raises:
+            UsageError: neither box has such a dead letter, or several queues have it; or as for `publish`.
+            NumberRefused: another message has the number, or a higher one.
+            Unavailable: two of the three are away.
+        """
+        return resubmit(self._pair, self.publish, message_id, queue, number, Operator(actor, reason))
 
     def status(self, *, limit: int = 100) -> RegionsStatus:
         """See both regions and the journal: what waits for the other region, and for how long; sessions by state; and what sessions that stand wait for.

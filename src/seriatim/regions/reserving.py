@@ -138,7 +138,7 @@ class Reserving:
             if waiting:
                 raise Unavailable(
                     f"message {waiting[0]} was committed in a transaction of region {region}, and its number isn't confirmed yet",
-                    remedy="somebody has to tend the regions: seriatim regions run; then publish it again",
+                    remedy="somebody has to tend the regions: seriatim regions run FILE; then publish it again",
                 )
             for ident, its in sight.numbers.items():
                 if (number := its.get(keys[ident])) is not None and (

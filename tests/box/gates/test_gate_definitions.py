@@ -59,6 +59,13 @@ def test_what_does_not_fit_is_refused(gated):
     assert gated.definitions().version == before.version
 
 
+def test_a_second_origin_is_told_how_both_keep_one_order(gated):
+    with pytest.raises(sq.UsageError, match="gate 'out' is that of queue 'work'") as refused:
+        gated.define(replace(WORK, name="more"))
+    assert "let 'work' take the messages of both, with a handler for each type" in str(refused.value.remedy)
+    assert "a gate for each queue has an order of its own" in str(refused.value.remedy)
+
+
 def test_a_gate_is_not_dropped_alone(gated):
     with pytest.raises(sq.UsageError, match="there is no queue 'price', which is to be on the way"):
         gated.drop(queue=["price"], subscription=["price"])

@@ -171,7 +171,7 @@ def test_a_gate_that_nobody_receives_from(seen):
     assert (state, found.partition(" has had")[0]) == ("wrong", "queue 'out'")
     assert groups.standing(seen, "out", "a").why == (
         "nobody has looked yet at what has ended before the gate: nobody receives from the queue: seriatim work out"
-        " --handler MODULE:FUNCTION, or seriatim serve"
+        " --handler MODULE:FUNCTION"
     )
 
 

@@ -91,7 +91,7 @@ def test_the_command(box):
     assert lines[0] == "3 groups"
     assert any(line.endswith(" messages") for line in lines)
     assert "1 fault" in lines
-    assert "more: seriatim group show --queue copy -- 4711" in lines
+    assert "more: seriatim group show 4711 --queue copy" in lines
     told = json.loads(call(box, "find", "4711", "--since", "1h", "--json").stdout)
     assert [one["matched"] for one in told["messages"]].count("message id") == 1
     assert "stopped at 1 message" in call(box, "find", "4711", "--limit", "1").stderr

@@ -166,7 +166,7 @@ def test_reads_policies(queue, policy):
 # What stands in the file, what replaces it, and how the one fault begins.
 FAULTS = [
     ("types:", "name: small\ntypes:", "1:1: unknown key 'name' (one of contracts, links, locations, queues, schedules, services, settings, subscriptions, types)"),
-    ("types:", "route: box\ntypes:", "1:1: unknown key 'route' (it belongs in a pipeline file, for seriatim run)"),
+    ("types:", "route: box\ntypes:", "1:1: unknown key 'route' (it belongs in a pipeline file, for seriatim run FILE)"),
     ("queues:", "queus: {}\nqueues:", "3:1: unknown key 'queus' (did you mean 'queues'?)"),
     ("types:", "contract: {}\ntypes:", "1:1: unknown key 'contract' (did you mean 'contracts'?)"),
     ("types:", "contracts: {C: }\ntypes:", "1:13: contracts.C has no value"),

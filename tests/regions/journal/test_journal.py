@@ -197,7 +197,7 @@ def test_a_hole_is_skipped_when_its_time_has_run_out_unless_the_journal_knows_a_
     journal.vote(NAME, QUEUE, [numbered("t", 2)])
     let_pass(journal, 151)
     assert answers(claimed(journal, "b", asked("s", 3) + asked("t", 3))) == [Answer.TAKEN, Answer.AHEAD]
-    assert "which was sent" in _session(journal, "t").waits_for
+    assert "messages 1 to 2 (m2), which were sent" in _session(journal, "t").waits_for
     found = claimed(journal, "a", asked("s", 1, 2))
     assert [(one.answer, one.entry) for one in found] == [(Answer.OVER, EntryState.SKIPPED)] * 2
     assert [(one.first_number, one.number, one.state) for one in journal.entries(NAME, QUEUE, "s")] == [
@@ -334,11 +334,40 @@ def test_an_operator_skips_the_next_number_or_all_through_one(journal):
     done = journal.act(NAME, QUEUE, "s", Action.SKIP, **_WHO)
     assert (done.done_through, done.detail) == (1, "skipped 1")
     done = journal.act(NAME, QUEUE, "s", Action.SKIP, through=5, **_WHO)
-    assert (done.done_through, done.detail) == (5, "skipped 2 to 5, of which 1 were known")
+    assert (done.done_through, done.detail) == (5, "skipped 2 to 5; known: m2")
     assert answers(claimed(journal, "a", asked("s", 1, 2, 4, 6))) == [Answer.OVER] * 3 + [Answer.TAKEN]
     with pytest.raises(ActionRefused, match=r"cannot skip a session that is working \(allowed: release, suspend\)"):
         journal.act(NAME, QUEUE, "s", Action.SKIP, **_WHO)
     assert [one.action for one in journal.log(name=NAME, queue=QUEUE, session="s")] == ["skip", "skip"]
+
+
+def test_a_session_whose_messages_are_lost_names_them_and_goes_on_behind_them(journal):
+    """Region a had claimed 1 to 3 and is gone for good; region b has 5 and 6 only, and the journal knows the ids of those that a had."""
+    claimed(journal, "a", asked("s", 1, 2, 3))
+    let_pass(journal, 101)
+    assert answers(claimed(journal, "b", asked("s", 6))) == [Answer.AHEAD]
+    assert (
+        _session(journal).waits_for
+        == "messages 1 to 5 (m1, m2, m3), which were sent, and which no region has: is one away?"
+    )
+    assert answers(claimed(journal, "b", asked("s", 5, 6))) == [Answer.AHEAD] * 2
+    shown = _session(journal)
+    assert shown.waits_for == "messages 1 to 4 (m1, m2, m3), which were sent, and which no region has: is one away?"
+    assert (shown.next_number, shown.hole_through, shown.missing_ids) == (1, 4, ["m1", "m2", "m3"])
+    assert shown.commands == [f"seriatim journal skip s --queue {QUEUE} --name {NAME} --through 4"]
+    done = journal.act(NAME, QUEUE, "s", Action.SKIP, missing=True, **_WHO)
+    assert (done.detail, done.skipped_from, done.skipped_through, done.message_ids) == (
+        "skipped 1 to 4; known: m1, m2, m3",
+        1,
+        4,
+        ("m1", "m2", "m3"),
+    )
+    assert answers(claimed(journal, "b", asked("s", 5, 6))) == [Answer.TAKEN] * 2
+    assert _session(journal).hole_through is None
+    let_pass(journal, 101)
+    assert _session(journal).waits_for == "the lease is over: any region takes it over"
+    with pytest.raises(ActionRefused, match="no region has told that a number is missing"):
+        journal.act(NAME, QUEUE, "s", Action.SKIP, missing=True, **_WHO)
 
 
 def test_an_operator_takes_a_session_out_of_a_workers_hands(journal):

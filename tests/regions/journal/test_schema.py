@@ -78,7 +78,7 @@ def test_a_journal_of_the_version_before_the_baseline_is_taken_over(journal, jou
 def test_what_is_read_and_written_for_a_claim_is_found_by_its_key(journal):
     """On tables that nothing was told of, where the planner guesses."""
     claimed(journal, "a", [one for at in range(200) for one in asked(f"s{at}", 1, 2)])
-    columns = "done sent states versions claims regions leases holes forgotten take_overs conflicts used"
+    columns = "done sent states versions claims regions leases holes hole_throughs forgotten take_overs conflicts used"
     given = {
         "read_entries": {"sessions": "{s7}", "asked": "{s7}", "numbers": "{2}"},
         "write_sessions": {"sessions": "{s7}"} | dict.fromkeys(columns.split(), "{1}"),

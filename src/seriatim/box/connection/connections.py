@@ -648,5 +648,5 @@ def _check_owner(statements: Statements, place: str) -> None:
         raise EnvironmentProblem(
             f"the role {role!r} doesn't own the message box",
             where=place,
-            remedy=f"what Spark reads and writes is beyond what `seriatim box grant` gives: use a DSN of {owner!r}",
+            remedy=f"what Spark reads and writes is beyond what grants give: use a DSN of {owner!r}",
         )

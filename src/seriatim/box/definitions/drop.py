@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Collection, Mapping
 
 from seriatim.box.definitions.change import Kind
@@ -12,6 +11,7 @@ from seriatim.box.definitions.schedules import scheduled
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, NotFound, shown
 from seriatim.pipeline.declared.location import Location
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.section import likely
 
 __all__ = ["check_collected", "check_queue", "check_running", "check_there", "drop_location", "locations", "state_of"]
@@ -56,7 +56,7 @@ def check_queue(statements: Statements, queue: BoxQueue) -> None:
             Kind.QUEUE,
             name,
             f"it belongs to the pipeline {queue.owner!r}",
-            f"seriatim queue release {name}, when that has stopped",
+            f"{command('queue', 'release', name)}, when that has stopped",
         )
     after = _leading_to(statements, queue.queue_id)
     if after:
@@ -156,11 +156,11 @@ def _leading_to(statements: Statements, queue_id: int) -> list[str]:
 
 def _emptying(name: str) -> tuple[str, str, str]:
     """The commands that empty a queue: of messages to hand out, of set-aside messages, and of its history."""
-    it = f"--queue {shlex.quote(name)}"
+    messages, letters = (command(noun, "delete", "--all", queue=name) for noun in ("messages", "dead-letters"))
     return (
         "let workers empty it, or abort its groups",
-        f"delete what was set aside: seriatim messages delete --all {it}, seriatim dead-letters delete --all {it}",
-        f"purge its history: seriatim box purge {it} --older-than 0s",
+        f"delete what was set aside: {messages}, {letters}",
+        f"purge its history: {command('box', 'purge', queue=name)} --older-than 0s",
     )
 
 

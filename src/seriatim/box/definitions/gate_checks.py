@@ -9,6 +9,7 @@ from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, NotFound, UsageError
 from seriatim.kernel.policy import Standard
 from seriatim.pipeline.declared.queue import Queue
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 from seriatim.pipeline.text.section import likely
 
@@ -76,7 +77,8 @@ def check_gates(after: Definitions, changed: Collection[str]) -> None:
             raise UsageError(
                 f"gate {gate!r} is that of queue {other!r}, and takes the places of one queue",
                 where=where,
-                remedy="give each queue its own gate",
+                remedy=f"one order for both comes from one origin: let {other!r} take the messages of both, with a handler for each type; "
+                "a gate for each queue has an order of its own",
             )
         for one in queue.declared.through:
             if (other := owner_of.setdefault(one, name)) != name:
@@ -140,7 +142,7 @@ def _unfit_origin(queue: BoxQueue) -> Iterator[tuple[str, str]]:
     if queue.owner is not None:
         yield (
             f"is worked on by workers, and this one belongs to the pipeline {queue.owner!r}",
-            f"seriatim queue release {queue.declared.name}, when that has stopped",
+            f"{command('queue', 'release', queue.declared.name)}, when that has stopped",
         )
 
 

@@ -12,6 +12,7 @@ from seriatim.errors import ActionRefused, NotFound, SchemaMismatch, UsageError
 from seriatim.pipeline.declared.link import Link
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.files.json_form import from_json, to_json
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.section import likely
 
 __all__ = ["check_place", "check_remote", "declared", "drop", "linked", "put"]
@@ -69,7 +70,7 @@ def drop(statements: Statements, name: str) -> None:
     if waiting:
         raise ActionRefused(
             f"link {name!r} can't be dropped: messages wait to be sent: {waiting:,}",
-            remedy="wait until they are acknowledged, or remove it with what waits: seriatim link remove --force",
+            remedy=f"wait until they are acknowledged, or remove it with what waits: {command('link', 'remove', name)} --force",
         )
     statements.do("drop_link", name=name)
 
@@ -104,7 +105,7 @@ def check_remote(statements: Statements, after: Definitions, given: Collection[s
             raise NotFound(
                 f"there is no link {one.declared.at!r}",
                 where=f"queue {name!r}",
-                remedy=likely(str(one.declared.at), there) or "define it: sq.Link(…), or seriatim link add",
+                remedy=likely(str(one.declared.at), there) or "define it: sq.Link(…)",
             )
         if one.serves:
             raise UsageError(

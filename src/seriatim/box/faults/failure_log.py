@@ -7,13 +7,13 @@ attempt with the traceback. A line is written when the fault is committed.
 from __future__ import annotations
 
 import logging
-import shlex
 import threading
 import time
 from collections.abc import Callable
 
 from seriatim.box.faults.faults import Fault, FaultResult, Then
 from seriatim.box.measures import MEASURES, Measure
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["FAILURES", "FailureLog"]
@@ -109,19 +109,14 @@ def _next(queue: str, group: str | None, result: FaultResult) -> str:
         case Then.DEAD:
             return "set aside: it is a dead letter"
         case Then.SUSPENDED if group is None:
-            command = f"seriatim messages retry {_word(result.message_id)} --queue {_word(queue)}"
-            return f"message faulted: it waits for an operator ({command})"
+            retry = command("messages", "retry", of=result.message_id, queue=queue)
+            return f"message faulted: it waits for an operator ({retry})".translate(_CONTROLS)
         case Then.SUSPENDED:
-            return (
-                f"group faulted: it waits for an operator (seriatim group show {_word(group)} --queue {_word(queue)})"
-            )
+            show = command("group", "show", of=group, queue=queue)
+            return f"group faulted: it waits for an operator ({show})".translate(_CONTROLS)
         case Then.STOPPED:
-            return f"queue turned off: it waits for an operator (seriatim queue on {_word(queue)})"
-
-
-def _word(text: str | None) -> str:
-    """A word of a command that can be pasted."""
-    return shlex.quote(text or "").translate(_CONTROLS)
+            on = command("queue", "on", queue)
+            return f"queue turned off: it waits for an operator ({on})".translate(_CONTROLS)
 
 
 def _traceback(text: str) -> str:

@@ -42,6 +42,7 @@ from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
 from seriatim.kernel.state import State
 from seriatim.kernel.states import TRIED_AGAIN, Action, GroupState, require
+from seriatim.pipeline.text.command import command
 
 __all__ = [
     "FREEING",
@@ -255,7 +256,7 @@ def retry_messages(
                 f"messages of several id spaces have the id {shown(message_id)}" if several
                 else f"message {shown(message_id)} is not faulted or postponed, and waits for no attempt",
                 where=f"queue {name!r}",
-                remedy="retry them with --edits" if several else "see seriatim messages show",
+                remedy="retry them with --edits" if several else f"see {command('messages', 'show', of=message_id)}",
             )  # fmt: skip
     return done
 

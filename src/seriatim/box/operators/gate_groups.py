@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
-
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import ActionRefused, Unavailable, shown
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["check_passed", "locked_at_gate", "refuse_own"]
@@ -41,7 +40,7 @@ def check_passed(transaction: Transaction, queue: BoxQueue, group: str) -> BoxQu
             f"{counted(left, 'place')} of it {'is' if left == 1 else 'are'} open or waiting at the gate",
             where=_where(gate, group),
             remedy="let the messages leave, or skip the places: "
-            f"seriatim group show {shlex.quote(group)} --queue {shlex.quote(gate.declared.name)}",
+            + command("group", "show", of=group, queue=gate.declared.name),
         )
     return gate
 

@@ -12,6 +12,7 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.definitions.links import linked
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.errors import ActionRefused, NotFound, UsageError, shown
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.section import likely
 
@@ -114,7 +115,7 @@ def _check_pair(found: Any, peer: UUID, name: str, principal: Principal, former:
     if found.other_link is not None:
         raise ActionRefused(
             f"the box {peer} is the other end of link {found.other_link!r}",
-            remedy=f"seriatim link remove {found.other_link}",
+            remedy=command("link", "remove", found.other_link),
         )
     if found.peer is not None and found.peer != peer:
         raise ActionRefused(
@@ -129,7 +130,7 @@ def _check_pair(found: Any, peer: UUID, name: str, principal: Principal, former:
     if former != Principal() and former != principal and not replace:
         raise ActionRefused(
             f"the box {peer} speaks by {former}",
-            remedy="from now on by this one: seriatim link accept --replace",
+            remedy="from now on by this one: link accept once more, with --replace",
         )
 
 

@@ -5,28 +5,17 @@ from __future__ import annotations
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.errors import ActionRefused, shown
-from seriatim.kernel.states import Action, refusal
+from seriatim.kernel.states import DECIDING, Action, refusal
+from seriatim.pipeline.text.command import command
 
-__all__ = ["DECIDING", "check_not_regional"]
+__all__ = ["check_not_regional"]
 
-#: Actions by which one region would decide what is over, or which number is next.
-DECIDING = frozenset(
-    {
-        Action.SKIP_MESSAGE,
-        Action.SKIP_HOLE,
-        Action.RESET,
-        Action.RESTART,
-        Action.ABORT,
-        Action.CLOSE,
-        Action.REQUEUE,
-    }
-)
 #: The command of the journal that helps. What was given up is over for the journal, so it comes back as another message only.
 _INSTEAD = {
     Action.SKIP_MESSAGE: "skip", Action.SKIP_HOLE: "skip", Action.RESET: "skip", Action.ABORT: "suspend",
     Action.CLOSE: "suspend", Action.RESTART: "show",
 }  # fmt: skip
-_ANEW = "publish its content again with Regions.publish, under a new id; or seriatim dead-letters delete"
+_ANEW = "seriatim journal resubmit FILE ID publishes its content again, under a new id"
 
 
 def check_not_regional(transaction: Transaction, queue: BoxQueue, action: Action, group: str | None = None) -> None:
@@ -41,11 +30,10 @@ def check_not_regional(transaction: Transaction, queue: BoxQueue, action: Action
     if name is None:
         return
     where = f"queue {queue.declared.name!r}" + ("" if group is None else f", group {shown(group, 80)}")
-    command = (
-        f"seriatim journal {_INSTEAD.get(action)} {'SESSION' if group is None else group} --queue {queue.declared.name}"
-    )
     raise ActionRefused(
         f"{refusal(action, 'in two regions')}: the journal of {name!r} decides for both",
         where=where,
-        remedy=command if action in _INSTEAD else _ANEW,
+        remedy=command("journal", _INSTEAD[action], of=group or "SESSION", queue=queue.declared.name, name=name)
+        if action in _INSTEAD
+        else _ANEW,
     )

@@ -24,6 +24,7 @@ from seriatim.kernel.outcome import REASONS, Reason, no_events, no_messages
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.state import State
 from seriatim.kernel.states import GroupState
+from seriatim.pipeline.text.command import command
 
 __all__ = [
     "TAKE_OUT",
@@ -77,7 +78,9 @@ def waiting_message(
     where = f"queue {queue.declared.name!r}" + ("" if group is None else f", group {group!r}")
     if not found:
         raise ActionRefused(
-            f"message {shown(message_id)} does not wait there", where=where, remedy="see seriatim messages show"
+            f"message {shown(message_id)} does not wait there",
+            where=where,
+            remedy=f"see {command('messages', 'show', of=message_id)}",
         )
     if len(found) > 1:
         raise ActionRefused(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
+from seriatim.pipeline.text.command import command
 
 __all__ = ["ReadyWork", "ready_work"]
 
@@ -27,6 +28,7 @@ class ReadyWork:
         owner: the pipeline that owns it, if any.
         activated: whether its activation is on.
         is_activation: whether it has an activation.
+        regions: the name of the two regions that it belongs to; None: it belongs to none.
         ready_since: when the first message was published that can be handed out now.
         ready_s: the seconds since then.
         at_work: the number of receivers seen at work: by a heartbeat, waiting, in a turn, under a lease, or started by
@@ -41,11 +43,21 @@ class ReadyWork:
     owner: str | None
     activated: bool
     is_activation: bool
+    regions: str | None
     ready_since: datetime
     ready_s: float
     at_work: int
     silent: int
     touched_at: datetime | None
+
+    @property
+    def helps(self) -> str:
+        """The command with which somebody works on it."""
+        if self.is_activation:
+            return command("serve") if self.activated else command("queue", "activation", "on", self.queue)
+        if self.regions is not None:
+            return command("work", self.queue, handler="MODULE:FUNCTION", regions="FILE", region="REGION")
+        return command("work", self.queue, handler="MODULE:FUNCTION")
 
     def is_left_alone(self, patience_s: float) -> bool:
         """Whether its work has waited for longer than that many seconds, and nobody is seen at work on it."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, assert_never
@@ -17,13 +16,17 @@ from seriatim.box.views.filters import LogFilter
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
 from seriatim.box.views.operations_done import Logged, logged
-from seriatim.kernel.policy import BestEffort, Standard
+from seriatim.kernel.policy import BestEffort, Standard, UnitOfWork
 from seriatim.kernel.states import Action, GroupState
+from seriatim.pipeline.text.command import command
+from seriatim.pipeline.text.counted import counted
 
 __all__ = ["Head", "OnWay", "OpenPlace", "Processed", "Standing", "standing_of"]
 
 #: Actions on messages, which have commands of their own.
 _ELSEWHERE = frozenset({Action.REQUEUE})
+#: These may hold what has arrived: nobody knows before it is judged.
+_HOLDING = (Standard, BestEffort, UnitOfWork)
 #: Work that has waited for longer, and nobody is seen to work on the queue: nobody receives from it.
 _MOMENT_S = 5.0
 #: So many entries of the operator log are shown.
@@ -106,6 +109,7 @@ class Standing:
         behind: the number of waiting messages without the blocking message.
         allowed: the actions that are allowed now.
         helps: the actions that let it go on, best first.
+        commands: the commands that let it go on, or say what does, best first; those of `helps` among them.
         operations: the operators' newest actions on it, newest first.
         processed: the last processed message; None: none has been processed.
         events: the newest events of the group, newest first.
@@ -119,6 +123,7 @@ class Standing:
     behind: int
     allowed: tuple[Action, ...]
     helps: tuple[Action, ...]
+    commands: tuple[str, ...]
     operations: tuple[Logged, ...] = field(default=())
     processed: Processed | None = None
     events: tuple[EventView, ...] = field(default=())
@@ -138,12 +143,21 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     heads = transaction.rows("group_heads", Head, **parameters)
     blocks = _blocking(view, heads)
     closing = "; it is closing: new messages are late, and it is closed when it holds nothing" if view.closing else ""
-    off = "" if found.enabled else f"; and the queue is off: seriatim queue on {shlex.quote(queue)}"
+    off = "" if found.enabled else f"; and the queue is off: {command('queue', 'on', queue)}"
     following = next((head for head in heads if head is not blocks and not head.late), None)
-    place = first_open_place(transaction, found.queue_id, view, lambda *where: _first_action(transaction, *where))
+    place = first_open_place(transaction, found.queue_id, view, lambda *where: _first_command(transaction, *where))
     has_next = isinstance(found.declared.policy_of(group), Standard)
     others = _ELSEWHERE if has_next else _ELSEWHERE | {Action.RESET, Action.RESTART}
+    if found.origin_id is not None:
+        others |= {Action.RESTART}  # a gate's group begins anew with that of its origin queue
     allowed = tuple(action for action in Action if view.allows(action) and action not in others)
+    again = view.tries_again or view.is_postponed or view.clock_was_ahead
+    helping = (
+        *((Action.RETRY,) if again else ()),
+        *((Action.RESTART,) if view.restart_suspected else ()),
+        *_helping(view, place),
+    )
+    helps = tuple(action for action in helping if action in allowed)
     return Standing(
         view,
         _why(transaction, found, view, following, place) + closing + _anew(view) + off,
@@ -151,9 +165,8 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
         following,
         view.waiting - (blocks is not None),
         allowed,
-        ((Action.RETRY,) if view.tries_again or view.is_postponed or view.clock_was_ahead else ())
-        + ((Action.RESTART,) if view.restart_suspected and view.allows(Action.RESTART) else ())
-        + _helping(view, blocks, place),
+        helps,
+        tuple(_commands(view, helps, place)),
         tuple(logged(transaction, LogFilter(queue, group), limit=_LOGGED)),
         _processed(transaction.one("group_processed", **parameters), found, view, heads),
         tuple(events_of_group(transaction, found.queue_id, group, _EVENTS)),
@@ -161,9 +174,18 @@ def standing_of(transaction: Transaction, queue: str, group: str) -> Standing:
     )
 
 
-def _first_action(transaction: Transaction, queue: str, group: str) -> str | None:
-    """The best action that lets a group go on."""
-    return next((action.replace("_", "-") for action in standing_of(transaction, queue, group).helps), None)
+def _first_command(transaction: Transaction, queue: str, group: str) -> str | None:
+    """The best command that lets a group go on."""
+    return next(iter(standing_of(transaction, queue, group).commands), None)
+
+
+def _commands(view: GroupView, helps: Sequence[Action], place: OpenPlace | None) -> Iterator[str]:
+    if place is not None and place.helps is not None:
+        yield place.helps
+    for action in helps:
+        yield command("group", action.replace("_", "-"), of=view.group, queue=view.queue)
+    if view.regions is not None and view.state in (GroupState.WAITING, GroupState.TIMED_OUT):
+        yield command("journal", "show", of=view.group, queue=view.queue, name=view.regions)
 
 
 def _processed(row: Any, queue: BoxQueue, view: GroupView, heads: Sequence[Head]) -> Processed | None:
@@ -221,12 +243,27 @@ def _why(
     if view.state is not GroupState.READY:
         is_hole = open_place and view.state in (GroupState.WAITING, GroupState.TIMED_OUT)
         return _what_stops(view, view.state) + (f"; {open_place}" if is_hole else "")
+    return _why_ready(transaction, queue, view, following, open_place)
+
+
+def _why_ready(
+    transaction: Transaction, queue: BoxQueue, view: GroupView, following: Head | None, open_place: str
+) -> str:
+    """What a group waits for that nothing stops."""
     if view.places and (following is None or following.status == "held"):
-        unseen = f"nobody has looked yet at what has ended before the gate: {_who_gets_it(transaction, queue)}"
+        judges = _who_gets_it(transaction, queue, "the next receiver does that")
+        unseen = f"nobody has looked yet at what has ended before the gate: {judges}"
         return open_place or unseen
     if following is None:
         return "nothing waits"
-    return _before_it_is_ready(queue, view, following) or _who_gets_it(transaction, queue)
+    if (before := _before_it_is_ready(queue, view, following)) is not None:
+        return before
+    if following.status == "arrived" and isinstance(queue.declared.policy_of(view.group), _HOLDING):
+        judges = _who_gets_it(transaction, queue, "the next receiver does that")
+        return (
+            f"{counted(view.arrived, 'message')} of it {'is' if view.arrived == 1 else 'are'} not judged yet: {judges}"
+        )
+    return _who_gets_it(transaction, queue, "the next receiver gets it")
 
 
 def _what_stops(
@@ -274,7 +311,7 @@ def _before_it_is_ready(queue: BoxQueue, view: GroupView, following: Head) -> st
     if following.visible_at is not None and view.due_at is not None:
         return f"its next message may not be seen before {_moment(following.visible_at)}"
     if following.stopped:
-        started = shlex.join(("seriatim", "subscription", "start", *following.stopped))
+        started = command("subscription", "start", *following.stopped)
         return f"its next message waits for a subscription that isn't started: {started}"
     if following.status != "held":
         return None
@@ -285,30 +322,29 @@ def _before_it_is_ready(queue: BoxQueue, view: GroupView, following: Head) -> st
     return "what it has waits to be complete"
 
 
-def _who_gets_it(transaction: Transaction, queue: BoxQueue) -> str:
-    """Who gets the next message, as far as there is anybody."""
+def _who_gets_it(transaction: Transaction, queue: BoxQueue, receiver: str) -> str:
+    """Who gets the next message, as far as there is anybody; `receiver`: what the next receiver does."""
     name = queue.declared.name
     if queue.owner is not None:
         return f"the queue belongs to the pipeline {queue.owner}, which gets it"
     ready = ready_work(transaction).get(name)
     if ready is not None and ready.is_left_alone(_MOMENT_S):
-        work = shlex.join(("seriatim", "work", name))
-        return f"nobody receives from the queue: {work} --handler MODULE:FUNCTION, or seriatim serve"
-    return "the next receiver gets it"
+        return f"nobody receives from the queue: {ready.helps}"
+    return receiver
 
 
-def _helping(view: GroupView, blocks: Head | None, place: OpenPlace | None) -> tuple[Action, ...]:
+def _helping(view: GroupView, place: OpenPlace | None) -> tuple[Action, ...]:
     match view.state:
         case GroupState.CLOSED:
             return (Action.ABORT,) if view.held else ()
         case GroupState.SUSPENDED:
-            return (Action.RESUME, Action.SKIP_MESSAGE) if view.situation.by_message else (Action.RESUME,)
+            return (Action.RESUME, Action.SKIP_MESSAGE)
         case GroupState.FAULTED:
             return (Action.RETRY, Action.SKIP_MESSAGE)
         case GroupState.TIMED_OUT | GroupState.WAITING:
             # A place whose messages are worked on needs no hand.
             is_on_way = place is not None and place.waits_for and place.helps is None
-            return (Action.SKIP_HOLE,) if view.allows(Action.SKIP_HOLE) and not is_on_way else ()
+            return () if is_on_way else (Action.SKIP_HOLE,)
         case GroupState.LOCKED | GroupState.READY:
             return ()
     assert_never(view.state)

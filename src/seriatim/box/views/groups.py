@@ -80,6 +80,7 @@ class GroupView:
         open_places: of a gate: the number of places that are open, because a message of theirs is on the way to the gate.
         open_number: of a gate: the number of the first open place; None: none is open.
         open_since: of a gate: the time from which the first open place has its oldest message in the queue where that is.
+        regions: the name of the two regions whose journal decides what is over in its queue; None: this box decides.
     """
 
     queue: str
@@ -121,6 +122,7 @@ class GroupView:
     open_places: int | None = None
     open_number: int | None = None
     open_since: datetime | None = None
+    regions: str | None = None
 
     @property
     def waiting(self) -> int:
@@ -184,6 +186,7 @@ class GroupView:
             in_turn=not self.obeyed,
             unopened=self.unopened,
             postponed=self.is_postponed and self.hole_since is None,
+            regional=self.regions is not None,
         )
 
     def allows(self, action: Action) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,9 +12,10 @@ from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.groups import GroupView
 from seriatim.box.views.not_done import REASONS
 from seriatim.kernel.states import GroupState
+from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 
-__all__ = ["OnWay", "OpenPlace", "command", "first_open_place"]
+__all__ = ["OnWay", "OpenPlace", "first_open_place"]
 
 #: So many messages of a place are shown.
 _SHOWN = 5
@@ -92,18 +92,8 @@ class OpenPlace:
         )
 
 
-def command(*words: str, group: str | None = None, queue: str | None = None) -> str:
-    """A command as it can be pasted."""
-    where = () if queue is None else ("--queue", queue)
-    if group is None:
-        return shlex.join(("seriatim", *words, *where))
-    if group.startswith("-"):  # which would be read as an option
-        return shlex.join(("seriatim", *words, *where, "--", group))
-    return shlex.join(("seriatim", *words, group, *where))
-
-
 def first_open_place(
-    transaction: Transaction, gate_id: int, view: GroupView, action_in: Callable[[str, str], str | None]
+    transaction: Transaction, gate_id: int, view: GroupView, helping: Callable[[str, str], str | None]
 ) -> OpenPlace | None:
     """The first open place of a gate's group; None: none is open, or the group is closed.
 
@@ -111,7 +101,7 @@ def first_open_place(
         transaction: the transaction.
         gate_id: the gate's queue id.
         view: the group.
-        action_in: tells of a queue and a group the action that lets the group go on; None: there is none.
+        helping: tells of a queue and a group the command that lets the group go on; None: there is none.
     """
     if view.open_number is None or view.state is GroupState.CLOSED:
         return None
@@ -119,14 +109,14 @@ def first_open_place(
     waits_for = tuple(
         OnWay(
             row.message_id, row.type, row.queue, row.group, row.why, row.since, row.until, row.error,
-            _helping(transaction, row, action_in),
+            _helping(transaction, row, helping),
         )
         for row in rows
     )  # fmt: skip
     return OpenPlace(view.open_number, view.open_since, rows[0].messages if rows else 0, waits_for)
 
 
-def _helping(transaction: Transaction, row: Any, action_in: Callable[[str, str], str | None]) -> str | None:
+def _helping(transaction: Transaction, row: Any, helping: Callable[[str, str], str | None]) -> str | None:
     """The command that lets a message go on."""
     match row.why:
         case "off":
@@ -134,12 +124,10 @@ def _helping(transaction: Transaction, row: Any, action_in: Callable[[str, str],
         case "stopped":
             return command("subscription", "start", *row.subscriptions)
         case "failed":
-            return command("messages", "retry", row.message_id, queue=row.queue)
+            return command("messages", "retry", of=row.message_id, queue=row.queue)
         case "ready":
             ready = ready_work(transaction).get(row.queue)
-            is_alone = ready is not None and ready.is_left_alone(_MOMENT_S)
-            return command("work", row.queue, "--handler", "MODULE:FUNCTION") if is_alone else None
+            return ready.helps if ready is not None and ready.is_left_alone(_MOMENT_S) else None
         case "faulted" | "suspended" | "held" | "late" if row.group is not None:
-            action = action_in(row.queue, row.group)
-            return None if action is None else command("group", action, group=row.group, queue=row.queue)
+            return helping(row.queue, row.group)
     return None

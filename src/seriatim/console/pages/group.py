@@ -8,7 +8,7 @@ from typing import Any
 from seriatim.console.actions import ON_GROUPS
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.errors import EnvironmentProblem
-from seriatim.kernel.states import ALLOWED, refusal
+from seriatim.kernel.states import ALLOWED, DECIDING, refusal
 from seriatim.operations import edits, groups, messages, trace
 from seriatim.operations.groups import Action, GroupView, Standing
 from seriatim.operations.tables.standing import STANDING
@@ -55,6 +55,7 @@ _TEMPLATE = """
 {% elif asked.reads_only %}<p class="about">This console is read-only: nothing can be changed here.</p>
 {% elif not asked.may("mend") %}<p class="about">You may look, but not act here.</p>
 {% endif %}
+{% for one in commands %}<p class="about">What helps: <code>{{ one | plain }}</code></p>{% endfor %}
 <section aria-labelledby="timeline"><h2 id="timeline">Timeline</h2>
 {% if cut %}<p class="about">The newest {{ cut }} steps, oldest first.</p>{% endif %}
 <ol class="timeline">
@@ -89,6 +90,7 @@ def _values(asked: Asked, it: Standing) -> dict[str, Any]:
         "best": best,
         "more": [one for one in ON_GROUPS if one in able and one is not best],
         "refusals": _refusals(it) if asked.may("mend") else [],
+        "commands": it.commands if best is None else (),
         "seen": groups.seen_of(view),
         "holes": _holes(asked, view),
         "steps": seen,
@@ -114,7 +116,9 @@ def _refusals(it: Standing) -> list[tuple[Action, str]]:
     """The actions that the group doesn't allow now, with the reason."""
     found = []
     for action in ON_GROUPS:
-        if action not in it.allowed:
+        if it.view.regions is not None and action in DECIDING:
+            found.append((action, f"the journal of the regions {it.view.regions} decides for both: seriatim journal"))
+        elif action not in it.allowed:
             *others, last = sorted(str(one).replace("_", " ") for one in ALLOWED[action])
             states = f"{', '.join(others)} or {last}" if others else last
             if it.view.state not in ALLOWED[action]:

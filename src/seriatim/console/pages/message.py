@@ -44,7 +44,7 @@ _TEMPLATE = """
 <h2>Body</h2>
 {% if body is none %}<p class="about">You don't see the bodies of messages.</p>
 {% else %}
-<p class="about">{{ size | number }} bytes, shown as {{ body.how }}{% if body.is_cut %}: only the beginning; <code>seriatim messages show --json</code> prints it whole{% endif %}</p>
+<p class="about">{{ size | number }} bytes, shown as {{ body.how }}{% if body.is_cut %}: only the beginning; <code>seriatim messages show ID --json</code> prints it whole{% endif %}</p>
 <pre class="body" tabindex="0" aria-label="Body">{{ body.text }}</pre>
 {% endif %}
 {% for part in one.parts if body is not none %}<p>Part {{ part.name | plain }}: {{ (part.content_type or "") | plain }}, {{ part.body | length | number }} bytes</p>{% endfor %}

@@ -34,7 +34,7 @@ _TEMPLATE = """
 <ul class="searched">
 <li><strong>Ids of messages</strong>, as long as the box remembers them; parts of an id of 4 characters or more, such as its end, in the newest 20,000 messages.</li>
 <li><strong>Keys of groups</strong>: a whole key, or the beginning of one. With * for any text: c*-17.{% if text %} Anywhere in a key: <a href="{{ url('groups', state='all', key='*' ~ text ~ '*') }}">groups with {{ text | plain }}</a>.{% endif %}</li>
-{% if asked.may("see-bodies") %}<li><strong>Values of properties</strong>, whole ones, in the newest 100,000 messages. <code>seriatim find</code> reads all messages.</li>
+{% if asked.may("see-bodies") %}<li><strong>Values of properties</strong>, whole ones, in the newest 100,000 messages. <code>seriatim find VALUE</code> reads all messages.</li>
 {% else %}<li>Not properties: you don't see those of messages.</li>{% endif %}
 <li>Not bodies, and not error texts.{% if text %} Errors with {{ text | plain }}: <a href="{{ url('faults', error=text) }}">faults</a>, <a href="{{ url('groups', error=text) }}">groups that stand still</a>, <a href="{{ url('dead-letters', error=text) }}">dead letters</a>.{% endif %}</li>
 </ul>

@@ -275,7 +275,7 @@ def _asked(
     if not starts_spark:
         raise ActionRefused(
             f"pipeline {found.name!r} isn't running, and its report doesn't tell of that",
-            remedy="start it; or `seriatim groups --pipeline` starts Spark to read its state",
+            remedy=f"start it; or seriatim groups --pipeline {found.name} starts Spark to read its state",
         )
     from seriatim.spark.resequence.groups_in_state import groups_in_state  # noqa: PLC0415 -- Spark is slow to import
     from seriatim.spark.session.builder import is_running, open_session  # noqa: PLC0415

@@ -54,6 +54,7 @@ GROUP: Table[GroupView] = Table(
     Column("open_places", after="missing", optional=True),
     Column("open_number", "oldest open", after="open places", optional=True),
     Column("open_since", after="oldest open", optional=True),
+    Column("regions", None, optional=True),
     Column("closing", shown=lambda one: "yes" if one.closing else None, after="state", optional=True),
     text_only(
         "reason",

@@ -11,8 +11,20 @@ if TYPE_CHECKING:
     from seriatim.regions.journal.operators import ActionResult, Recovery
     from seriatim.regions.journal.pipelines import DeliveredView, PipelineView
     from seriatim.regions.journal.views import EntryView, LogEntry, RegionView, SessionView
+    from seriatim.regions.resubmitting import Resubmitted
 
-__all__ = ["ACTION", "DELIVERED", "ENTRIES", "FORGOTTEN", "LOGGED", "PIPELINES", "RECOVERY", "REGIONS", "SESSIONS"]
+__all__ = [
+    "ACTION",
+    "DELIVERED",
+    "ENTRIES",
+    "FORGOTTEN",
+    "LOGGED",
+    "PIPELINES",
+    "RECOVERY",
+    "REGIONS",
+    "RESUBMITTED",
+    "SESSIONS",
+]
 
 
 def _numbers(one: EntryView) -> str:
@@ -37,7 +49,7 @@ SESSIONS: Table[SessionView] = Table(
     *json_only("version"),
     Column("take_overs", "take-overs", optional=True, shown=lambda one: one.take_overs or None),
     Column("conflicts", optional=True, shown=lambda one: one.conflicts or None),
-    *json_only("hole_since"),
+    *json_only("hole_since", "hole_through", "missing_ids", "commands"),
     Column("used_at", "used"),
     row="seriatim.regions.journal.views:SessionView",
     nothing="there are no sessions",
@@ -107,7 +119,13 @@ ACTION: Table[ActionResult] = Table(
     Column("done_through", "done through"),
     Column("state"),
     Column("detail"),
+    *json_only("skipped_from", "skipped_through", "message_ids"),
     row="seriatim.regions.journal.operators:ActionResult",
+)
+RESUBMITTED: Table[Resubmitted] = Table(
+    "A dead letter of two regions that was published again",
+    *json_only("message_id", "new_id", "queue", "session", "number", "regions", "left"),
+    row="seriatim.regions.resubmitting:Resubmitted",
 )
 RECOVERY: Table[Recovery] = Table(
     "What a recovery did",

@@ -53,7 +53,7 @@ STANDING: Table[Standing] = Table(
     *json_only("why"),
     Column("blocks", None, rows=_HEAD),
     Column("following", None, rows=_HEAD),
-    *json_only("behind", "allowed", "helps"),
+    *json_only("behind", "allowed", "helps", "commands"),
     Column("operations", None, rows=LOG),
     Column("processed", None, rows=_PROCESSED),
     Column("events", None, rows=EVENTS),

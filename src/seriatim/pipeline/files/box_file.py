@@ -42,7 +42,7 @@ _FILE = Language("box file", "types: …, queues: …, subscriptions: …", "box
 #: Keys of the other kind of file.
 _OF_A_PIPELINE = dict.fromkeys(
     ("checkpoint", "process", "receive", "route", "spark", "trigger"),
-    "it belongs in a pipeline file, for seriatim run",
+    "it belongs in a pipeline file, for seriatim run FILE",
 )
 # The parts of a file, and what the keys in them are.
 _PARTS: Mapping[str, str] = {

@@ -31,7 +31,7 @@ __all__ = ["check", "examine", "load"]
 #: Keys of the other kind of file.
 _OF_A_BOX = dict.fromkeys(
     ("contracts", "locations", "queues", "services", "subscriptions", "types"),
-    "it belongs in a box file, for seriatim box apply",
+    "it belongs in a box file, for seriatim box apply FILE",
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 

@@ -143,9 +143,16 @@ class _Request:
         ]
         if not holes:
             return
-        for session, _ in holes:
-            if session.hole_since is None and session.state != State.SUSPENDED:
-                session.hole_since = now
+        for session, number in holes:
+            through = number - rules_.increment
+            through -= (through - rules_.start) % rules_.increment
+            if session.state == State.SUSPENDED:
+                continue
+            if session.hole_since is None:
+                session.hole_since, session.hole_through = now, through
+                self.locked.change(session)
+            elif session.hole_through is None or through < session.hole_through:
+                session.hole_through = through  # the other region has more of them
                 self.locked.change(session)
         known = [
             any(one.number < number and one.state not in OVER for one in self.locked.open_entries(session))

@@ -514,6 +514,7 @@ class Journal:
         actor: str,
         reason: str,
         through: int | None = None,
+        missing: bool = False,
     ) -> ActionResult:
         """Do something with one session, and write it to the operator log.
 
@@ -525,13 +526,36 @@ class Journal:
             actor: who does it.
             reason: why.
             through: of `SKIP`: the last number; None: the next one only.
+            missing: of `SKIP`: whether all numbers are skipped that no region has, as far as they have told.
 
         Raises:
             UsageError: the session isn't known.
             ActionRefused: the action doesn't fit its state.
         """
         return self._again(
-            lambda one: operators.act(one, name, queue, session, action, actor=actor, reason=reason, through=through)
+            lambda one: operators.act(
+                one, name, queue, session, action, actor=actor, reason=reason, through=through, missing=missing
+            )
+        )
+
+    def note(
+        self, name: str, queue: str, session: str, action: str, *, actor: str, reason: str, detail: str
+    ) -> None:  # fmt: skip
+        """Write to the operator log what an operator did beside the journal.
+
+        Args:
+            name: the name of the regions.
+            queue: the queue.
+            session: the session.
+            action: what was done.
+            actor: who did it.
+            reason: why.
+            detail: what came of it.
+        """
+        self._again(
+            lambda one: operators.write_log(
+                one, name, queue, session, actor=actor, action=action, reason=reason, detail=detail
+            )
         )
 
     def recover(self, name: str, known: Mapping[str, Mapping[str, int]], *, actor: str, reason: str) -> Recovery:

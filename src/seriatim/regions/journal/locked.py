@@ -51,6 +51,7 @@ class Session:
     region: str | None
     lease_until: int | None
     hole_since: int | None
+    hole_through: int | None
     forgotten_before: int | None
     take_overs: int
     conflicts: int
@@ -158,7 +159,7 @@ class LockedSessions:
                 "sent": [one.sent_through for one in rows], "states": [int(one.state) for one in rows],
                 "versions": [one.version for one in rows], "claims": [one.claim for one in rows],
                 "regions": [one.region for one in rows], "leases": [one.lease_until for one in rows],
-                "holes": [one.hole_since for one in rows], "forgotten": [one.forgotten_before for one in rows],
+                "holes": [one.hole_since for one in rows], "hole_throughs": [one.hole_through for one in rows], "forgotten": [one.forgotten_before for one in rows],
                 "take_overs": [one.take_overs for one in rows], "conflicts": [one.conflicts for one in rows],
                 "used": [one.used_at for one in rows],
             }  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import uuid4
 
@@ -18,6 +18,9 @@ from seriatim.regions.journal.values import KnownByBox
 
 __all__ = ["ActionResult", "Recovery", "act", "begin_recovery", "end_recovery", "raise_known", "write_log"]
 
+#: The operator log names so many of the messages that were skipped together.
+_MOST_IDS = 20
+
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
@@ -29,6 +32,9 @@ class ActionResult:
         done_through: all numbers up to it are over now.
         state: what the session does now.
         detail: what else is to be told.
+        skipped_from: the first number that was skipped; None: none was.
+        skipped_through: the last one.
+        message_ids: the ids of skipped messages, as far as the journal knew them.
     """
 
     session: str
@@ -36,6 +42,9 @@ class ActionResult:
     done_through: int
     state: str
     detail: str
+    skipped_from: int | None = None
+    skipped_through: int | None = None
+    message_ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +66,7 @@ class Recovery:
 
 def act(
     statements: JournalStatements, name: str, queue: str, session: str, action: Action, *, actor: str, reason: str,
-    through: int | None = None,
+    through: int | None = None, missing: bool = False,
 ) -> ActionResult:  # fmt: skip
     """Do something with one session.
 
@@ -70,6 +79,7 @@ def act(
         actor: who does it.
         reason: why.
         through: the last number that is skipped; None: the next one only.
+        missing: whether all numbers are skipped that no region has, as far as they have told.
 
     Raises:
         UsageError: the session isn't known, or `through` is off the step.
@@ -83,9 +93,15 @@ def act(
         )
     locked.settle([found])
     _check(found, action, locked.now)
+    first: int | None = None
+    last: int | None = None
+    ids: tuple[str, ...] = ()
     match action:
         case Action.SKIP:
-            detail = _skip(locked, found, through)
+            if missing:
+                through = _missing_through(found)
+            first, last, ids = _skip(locked, found, through)
+            detail = _skipped(first, last, ids)
         case Action.RETRY:
             detail = _retry(locked, found)
         case Action.RELEASE:
@@ -100,7 +116,7 @@ def act(
     locked.write()
     verb = action.name.lower()
     write_log(statements, name, queue, session, actor=actor, action=verb, reason=reason, detail=detail)
-    return ActionResult(session, verb, found.done_through, State(found.state).name.lower(), detail)
+    return ActionResult(session, verb, found.done_through, State(found.state).name.lower(), detail, first, last, ids)
 
 
 def begin_recovery(statements: JournalStatements, name: str, *, actor: str, reason: str) -> Recovery:
@@ -185,7 +201,22 @@ def _check(session: Session, action: Action, now: int) -> None:
     )
 
 
-def _skip(locked: LockedSessions, session: Session, through: int | None) -> str:
+def _missing_through(session: Session) -> int:
+    """The last of the numbers that no region has.
+
+    Raises:
+        ActionRefused: no region waits behind a missing number.
+    """
+    if session.hole_since is None or session.hole_through is None:
+        raise ActionRefused(
+            "no region has told that a number is missing", where=f"session {session.session!r}",
+            remedy="name the last number that is skipped: --through NUMBER",
+        )  # fmt: skip
+    return session.hole_through
+
+
+def _skip(locked: LockedSessions, session: Session, through: int | None) -> tuple[int, int, tuple[str, ...]]:
+    """Skip the next number, or all through one; the first and the last, and the known ids of their messages."""
     first = locked.next_number(session)
     last = first if through is None else through
     if last < first or (last - first) % locked.rules.increment:
@@ -193,13 +224,12 @@ def _skip(locked: LockedSessions, session: Session, through: int | None) -> str:
             f"cannot skip through {last}: the next number is {first}", where=f"session {session.session!r}",
             remedy=f"a number from {first} on, in steps of {locked.rules.increment}",
         )  # fmt: skip
-    known = 0
-    for one in [*locked.open_entries(session)]:
-        if one.number < last and one.state not in OVER:
-            known += one.message_id is not None
+    left = [one for one in locked.open_entries(session) if one.number <= last and one.state not in OVER]
+    ids = tuple(one.message_id for one in left if one.message_id is not None)
+    for one in left:
+        if one.number < last:
             locked.note(replace(one, state=EntryState.SKIPPED, due_at=None))
     before = locked.entries.get(session.session, {}).get(last)
-    known += before is not None and before.message_id is not None
     if before is None:
         # The range ends here and begins behind the last number that has an entry of its own.
         inside = [one.number for one in locked.open_entries(session) if one.number < last]
@@ -211,7 +241,14 @@ def _skip(locked: LockedSessions, session: Session, through: int | None) -> str:
     _stop(session, State.IDLE)
     session.hole_since, session.used_at = None, locked.now
     locked.settle([session])
-    return f"skipped {first}" if first == last else f"skipped {first} to {last}, of which {known} were known"
+    return first, last, ids
+
+
+def _skipped(first: int, last: int, ids: Sequence[str]) -> str:
+    """The numbers that were skipped, and the ids of those that the journal knew."""
+    more = "" if len(ids) <= _MOST_IDS else f", and {len(ids) - _MOST_IDS} more"
+    known = f"; known: {', '.join(ids[:_MOST_IDS])}{more}" if ids else ""
+    return f"skipped {first}{known}" if first == last else f"skipped {first} to {last}{known}"
 
 
 def _retry(locked: LockedSessions, session: Session) -> str:

@@ -18,6 +18,7 @@ from psycopg import errors, sql
 
 from seriatim.box.postgres.array_text import written
 from seriatim.errors import EnvironmentProblem, LeaseLost, SchemaMismatch, UsageError, shown
+from seriatim.pipeline.text.command import command
 from seriatim.regions.journal.connections import Connections, JournalConnection
 from seriatim.regions.journal.operators import write_log
 from seriatim.regions.journal.statements import JournalStatements, send_all
@@ -313,7 +314,7 @@ class Pipelines:
                 raise UsageError(
                     f"nothing of a group {shown(group, 80)} is delivered to {shown(destination, 80)}",
                     where=f"pipeline {pipeline!r}",
-                    remedy=f"seriatim journal delivered {pipeline} lists what is",
+                    remedy=f"{command('journal', 'delivered', of=pipeline)} lists what is",
                 )
             write_log(
                 statements, pipeline, destination, group, actor=actor, action="forget delivered", reason=reason,

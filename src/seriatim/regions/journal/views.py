@@ -9,6 +9,7 @@ from typing import Any
 from seriatim.errors import NotFound
 from seriatim.kernel.claims import EntryState, State
 from seriatim.kernel.time import NEVER
+from seriatim.pipeline.text.command import command
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import QueueRules
 
@@ -26,6 +27,11 @@ __all__ = [
     "rules",
     "sessions",
 ]
+
+
+#: So many ids of messages that no region has are told.
+_MOST_IDS = 20
+_SHOWN_IDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,9 @@ class SessionView:
         take_overs: how often a region took it over from one that said nothing any more.
         conflicts: how often a region had another message under a number.
         hole_since: since when a region waits for its next number without having it.
+        hole_through: the last of the numbers, from the next one on, that no region has, as far as they have told.
+        missing_ids: the ids of their messages, as far as the journal knows them; at most 20.
+        commands: the commands that let it go on, best first.
         used_at: when it was used last.
     """
 
@@ -70,6 +79,9 @@ class SessionView:
     take_overs: int
     conflicts: int
     hole_since: datetime | None
+    hole_through: int | None
+    missing_ids: list[str]
+    commands: list[str]
     used_at: datetime
 
 
@@ -177,7 +189,14 @@ def sessions(
         most: at most so many.
     """
     rows = statements.rows(
-        "list_sessions", name=name, queue=queue, session=session, not_idle=not_idle, stands=stands, most=most
+        "list_sessions",
+        name=name,
+        queue=queue,
+        session=session,
+        not_idle=not_idle,
+        stands=stands,
+        most=most,
+        most_ids=_MOST_IDS,
     )
     return [_session(row) for row in rows]
 
@@ -248,14 +267,17 @@ def _session(row: Any) -> SessionView:
     return SessionView(
         row.name, row.queue, row.session, State(row.state).name.lower(), row.done_through, row.sent_through,
         row.next_number, row.message_id, _waits_for(row), row.region, _time(row.lease_until), row.attempts or 0,
-        row.fault, row.version, row.take_overs, row.conflicts, _time(row.hole_since), _moment(row.used_at),
+        row.fault, row.version, row.take_overs, row.conflicts, _time(row.hole_since), row.hole_through,
+        row.missing_ids or [], _commands(row), _moment(row.used_at),
     )  # fmt: skip
 
 
 def _waits_for(row: Any) -> str | None:
     number, due = row.next_number, (row.due_at or 0) > row.now
-    if row.state == State.WORKING:
-        return "the lease is over: any region takes it over" if row.lease_until <= row.now else None
+    if row.state == State.WORKING and row.lease_until > row.now:
+        return None
+    if row.state == State.WORKING and row.hole_since is None:
+        return "the lease is over: any region takes it over"
     if row.state == State.SUSPENDED:
         failed = row.entry_state == EntryState.FAILED
         return f"message {number} has failed: retry or skip" if failed else "an operator has suspended it: resume"
@@ -267,11 +289,26 @@ def _waits_for(row: Any) -> str | None:
 
 
 def _of_hole(row: Any) -> str:
-    """What a session waits for whose next number a region doesn't have."""
-    if row.sent_through >= row.next_number:
-        return f"message {row.next_number}, which was sent: is a region away?"
-    skipped = "it is skipped when its time has run out" if row.hole_timeout else "skip it if it was never sent"
-    return f"message {row.next_number}, which no region has: {skipped}"
+    """What a session waits for whose next numbers no region has, as far as they have told."""
+    first, last, ids = row.next_number, row.hole_through, row.missing_ids or []
+    numbers, were = (f"message {first}", "was") if first == last else (f"messages {first} to {last}", "were")
+    if row.sent_through >= first:
+        known = f" ({', '.join([*ids[:_SHOWN_IDS], *(['…'] if len(ids) > _SHOWN_IDS else [])])})" if ids else ""
+        return f"{numbers}{known}, which {were} sent, and which no region has: is one away?"
+    skipped = "skipped when the time has run out" if row.hole_timeout else "skip what was never sent"
+    return f"{numbers}, which no region has: {skipped}"
+
+
+def _commands(row: Any) -> list[str]:
+    """The commands that let a session go on."""
+    rests = row.state == State.IDLE or (row.state == State.WORKING and row.lease_until <= row.now)
+    verbs: tuple[str, ...] = ()
+    if row.state == State.SUSPENDED:
+        verbs = ("retry", "skip") if row.entry_state == EntryState.FAILED else ("resume",)
+    elif rests and row.hole_since is not None and row.entry_state != EntryState.RESERVED:
+        verbs = ("skip",)
+    through = row.hole_through if row.state != State.SUSPENDED else None
+    return [command("journal", one, of=row.session, queue=row.queue, name=row.name, through=through) for one in verbs]
 
 
 def _state_of(row: Any, session: SessionView | None) -> str:

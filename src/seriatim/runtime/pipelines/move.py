@@ -72,12 +72,12 @@ def _check_finished(checkpoint: Checkpoint, remedy: str) -> None:
 def _to_buckets(pipeline: Pipeline, checkpoint: Checkpoint, buckets: int, lock: int) -> None:
     """Cut the state into another number of buckets."""
     known = checkpoint.check_as_it_is(pipeline)
-    _check_finished(checkpoint, "finish it with the former number of buckets: seriatim run --once")
+    _check_finished(checkpoint, "finish it with the former number of buckets: seriatim run FILE --once")
     if known.moved is not None:
         raise CheckpointMismatch(
             f"the state isn't in its {counted(known.buckets, 'bucket')} yet to which it was moved before",
             where=str(checkpoint.root),
-            remedy="run the pipeline once with that number: seriatim run --once",
+            remedy="run the pipeline once with that number: seriatim run FILE --once",
         )
     for begun in checkpoint.root.glob(f"{_MOVED_TO}*"):  # by a move that was killed
         shutil.rmtree(begun)

@@ -2,7 +2,8 @@
 -- Caller: locked.py. Locks: the sessions, until the transaction ends. Index: the key.
 SELECT
     known.session, known.done_through, known.sent_through, known.state, known.version, known.claim, known.region,
-    known.lease_until, known.hole_since, known.forgotten_before, known.take_overs, known.conflicts, known.used_at,
+    known.lease_until, known.hole_since, known.hole_through, known.forgotten_before, known.take_overs, known.conflicts,
+    known.used_at,
     journal.incarnation, journal.claim_floor, {STATEMENT_US} AS now
 FROM {schema}.sessions AS known
 CROSS JOIN {schema}.journal AS journal

@@ -1,22 +1,22 @@
 -- Write sessions whose locks the transaction has, so each of them is there.
 -- Caller: locked.py. Index: the key; by a conflict with it a row is found without a plan, also in a journal that is new, of whose size the planner knows nothing.
 INSERT INTO {schema}.sessions (
-    name, queue, session, done_through, sent_through, state, version, claim, region, lease_until, hole_since, forgotten_before,
-    take_overs, conflicts, used_at
+    name, queue, session, done_through, sent_through, state, version, claim, region, lease_until, hole_since, hole_through,
+    forgotten_before, take_overs, conflicts, used_at
 )
 SELECT
     %(name)s, %(queue)s, new.session, new.done_through, new.sent_through, new.state, new.version, new.claim, new.region,
-    new.lease_until, new.hole_since, new.forgotten_before, new.take_overs, new.conflicts, new.used_at
+    new.lease_until, new.hole_since, new.hole_through, new.forgotten_before, new.take_overs, new.conflicts, new.used_at
 FROM unnest(
     %(sessions)s::text[], %(done)s::bigint[], %(sent)s::bigint[], %(states)s::smallint[], %(versions)s::bigint[],
-    %(claims)s::text[], %(regions)s::text[], %(leases)s::bigint[], %(holes)s::bigint[], %(forgotten)s::bigint[],
-    %(take_overs)s::bigint[], %(conflicts)s::bigint[], %(used)s::bigint[]
+    %(claims)s::text[], %(regions)s::text[], %(leases)s::bigint[], %(holes)s::bigint[], %(hole_throughs)s::bigint[],
+    %(forgotten)s::bigint[], %(take_overs)s::bigint[], %(conflicts)s::bigint[], %(used)s::bigint[]
 ) AS new (
-    session, done_through, sent_through, state, version, claim, region, lease_until, hole_since, forgotten_before,
-    take_overs, conflicts, used_at
+    session, done_through, sent_through, state, version, claim, region, lease_until, hole_since, hole_through,
+    forgotten_before, take_overs, conflicts, used_at
 )
 ON CONFLICT (name, queue, session) DO UPDATE SET
     done_through = excluded.done_through, sent_through = excluded.sent_through, state = excluded.state,
     version = excluded.version, claim = excluded.claim, region = excluded.region, lease_until = excluded.lease_until,
-    hole_since = excluded.hole_since, forgotten_before = excluded.forgotten_before, take_overs = excluded.take_overs,
+    hole_since = excluded.hole_since, hole_through = excluded.hole_through, forgotten_before = excluded.forgotten_before, take_overs = excluded.take_overs,
     conflicts = excluded.conflicts, used_at = excluded.used_at

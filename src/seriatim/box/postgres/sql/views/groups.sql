@@ -12,7 +12,8 @@ WITH place AS MATERIALIZED (
     SELECT
         known.queue_id, known.queue, known.incarnation, kind.type, kind.types, policy.*,
         coalesce((kind.one ->> 'restart_after')::bigint, 8) AS restart_after,
-        EXISTS (SELECT FROM {schema}.ways AS way WHERE way.gate_id = known.queue_id AND way.is_origin) AS is_gate
+        EXISTS (SELECT FROM {schema}.ways AS way WHERE way.gate_id = known.queue_id AND way.is_origin) AS is_gate,
+        {schema}.region_of_queue(known.queue_id) AS regions
     FROM {schema}.queues AS known
     CROSS JOIN LATERAL (
         -- Of a queue by types a row for each that has a policy of its own, and one, without a type, for the others.
@@ -53,7 +54,7 @@ WITH place AS MATERIALIZED (
     ) AS judged ON TRUE
 ), shown AS (
     SELECT
-        place.queue_id, place.queue, place.is_gate, known.group_key, known.suspects, fact.*,
+        place.queue_id, place.queue, place.is_gate, place.regions, known.group_key, known.suspects, fact.*,
         NOT found.in_turn AS obeyed, place.increment, known.ordinal,
         coalesce(known.incarnation, place.incarnation) AS incarnation,
         known.last, known.touched_at, known.skipped, known.flags & {flag.CLOSING} <> 0 AS closing,
@@ -197,7 +198,7 @@ SELECT
     page.locked_name, page.locked_host, page.due_in_s, page.suspects, page.restart_suspected,
     coalesce(page.closing, FALSE) AS closing, coalesce(page.unopened, FALSE) AS unopened,
     page.postponed, page.postponed_until, gate.places, gate.open_places, gate.open_number,
-    to_timestamp(gate.open_us / 1e6) AS open_since
+    to_timestamp(gate.open_us / 1e6) AS open_since, page.regions
 FROM last LEFT JOIN page ON TRUE
 CROSS JOIN LATERAL (
     SELECT

@@ -45,6 +45,7 @@ SELECT
     ready.owner,
     ready.activated,
     jsonb_typeof(ready.definition -> 'activation') = 'object' AS is_activation,
+    {schema}.region_of_queue(ready.queue_id) AS regions,
     to_timestamp(ready.since_us / 1e6) AS ready_since,
     extract(epoch FROM clock_timestamp())::float8 - ready.since_us / 1e6::float8 AS ready_s,
     seen.at_work,
