@@ -141,7 +141,7 @@ def _copy(connection: Any, table: str, copies: dict[str, tuple[int, int]]) -> No
         )
     ]
     changed = {
-        **dict.fromkeys(("arrival_id", "entry_id", "stamp", "number", "fault_id", "operation_id"), "one.{} + n * %(stride)s"),
+        **dict.fromkeys(("arrival_id", "entry_id", "stamp", "serial", "number", "fault_id", "operation_id"), "one.{} + n * %(stride)s"),
         **{
             name: f"one.{{}} - make_interval(secs => 60.0 * ({max(last for _, last in copies.values())} - n) / 10)"
             for name in ("received_at", "published_at", "done_at", "aside_at")

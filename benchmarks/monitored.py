@@ -24,8 +24,8 @@ __all__ = ["monitored"]
 
 _MESSAGES, _GROUPS, _TIMES = 1_000_000, 100_000, 7
 _ENTRIES = """
-    INSERT INTO seriatim.entries (queue_id, group_key, status, rank, arrival_id, position, sequence, ordinal)
-    SELECT queue_id, 'g' || n %% %(groups)s, (CASE n %% 4 WHEN 0 THEN 'held' WHEN 1 THEN 'arrived' ELSE 'queued' END), n, 1, 1, n, n
+    INSERT INTO seriatim.entries (queue_id, group_key, status, rank, arrival_id, position, serial, sequence, ordinal)
+    SELECT queue_id, 'g' || n %% %(groups)s, (CASE n %% 4 WHEN 0 THEN 'held' WHEN 1 THEN 'arrived' ELSE 'queued' END), n, 1, 1, n, n, n
     FROM seriatim.queues, generate_series(1, %(messages)s) AS n WHERE queue = 'orders'
 """
 _KNOWN = """

@@ -132,6 +132,26 @@ def brought_up_to_date(dsn, fresh, version):
         assert invariants.broken(box) == []
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_waits_keeps_its_order(database, version):
+    """A transaction of before went by the names of its locations, and may have been handed out in part."""
+    dsn = database(version)
+    publish = f"SELECT {SCHEMA}.publish('order', %s, %s, location => %s)"
+    query(dsn, f"SELECT FROM {SCHEMA}.live_here(NULL)")
+    with psycopg.connect(dsn) as connection:
+        for nth in range(6):
+            context = psycopg.types.json.Jsonb({"to": "fifo", "customer": "of before"})
+            connection.execute(publish, [b"%d" % nth, context, ("web", "shop")[nth % 2]])
+    sq.MessageBox.migrate(dsn)
+    with sq.MessageBox.open(dsn) as box:
+        with box.session() as tx:
+            for nth in range(6, 12):
+                context = {"to": "fifo", "customer": "of before", "location": ("web", "shop")[nth % 2]}
+                tx.publish(sq.Message(type="order", body=b"%d" % nth, context=context))
+        bodies = received(box, "fifo")["fifo", "of before"]
+    assert [int(body) for body in bodies] == [1, 3, 5, 0, 2, 4, 6, 7, 8, 9, 10, 11]
+
+
 def test_no_table_is_left_out(database):
     """What is added to a box is filled, too, before a dump is made of it."""
     dsn = database()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 
 import psycopg
@@ -32,6 +33,24 @@ def test_groups_arrive_in_order_and_once(pair: Pair):
     for group in ("c0", "c1", "c2"):
         mine = [nth for of, nth, _ in arrived if of == group]
         assert mine == sorted(mine)
+
+
+@pytest.mark.parametrize("at_most", [5000, 2])
+@pytest.mark.parametrize("calls", [1, 6])
+def test_a_transaction_over_two_locations_arrives_as_it_was_published(pair: Pair, calls, at_most):
+    made = [
+        replace(one, context={**one.context, "location": "wb"[nth % 2]}) for nth, one in enumerate(map(order, range(6)))
+    ]
+    with pair.near.session() as tx:
+        for some in [made] if calls == 1 else [[one] for one in made]:
+            tx.publish(some)
+    with pair.near.session() as tx:
+        collect = f"SELECT {pair.near.schema}.link_collect(link_id, %s) FROM {pair.near.schema}.links"
+        while tx.connection.execute(collect, [at_most]).fetchone() != (0,):
+            pass
+    (done,) = pair.near.transmit()
+    assert done.sent == 6
+    assert carried(pair.far) == [("c1", nth, False) for nth in range(6)]
 
 
 def test_answers_are_fetched_by_the_same_address(pair: Pair):

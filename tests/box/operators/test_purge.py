@@ -140,7 +140,7 @@ def test_a_reference_that_moves_is_one(box):
     with box.session() as tx:
         tx.connection.execute(f"DELETE FROM {box.schema}.unrouted")
         tx.connection.execute(
-            f"INSERT INTO {box.schema}.to_route (arrival_id, position, stamp, publisher) SELECT 1, 0, 1, 'x'"
+            f"INSERT INTO {box.schema}.to_route (arrival_id, position, stamp, serial, publisher) SELECT 1, 0, 1, 1, 'x'"
         )
     assert retention.purge(box).messages == 0
     whole(box)

@@ -74,6 +74,14 @@ def test_a_frame_is_published(spark, queue):
     assert (first.body, first.context["amount"]) == (b"3", 150)
 
 
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_rows_of_two_locations_leave_in_the_order_of_the_frame(spark, queue, tasks):
+    rows = [("order", "c", 1, 100, ("web", "box")[nth % 2], str(nth)) for nth in range(6)]
+    columns = "type string, customer string, version long, amount long, location string, body string"
+    written(spark.createDataFrame(rows, columns).coalesce(tasks), queue)
+    assert [one.body for one in drain(queue, "large")["c"]] == [b"%d" % nth for nth in range(6)]
+
+
 def test_published_again_it_changes_nothing(spark, queue):
     written(rows_of(spark, 20), queue)
     written(rows_of(spark, 20), queue)
@@ -164,12 +172,13 @@ def test_a_first_batch_is_not_compared_with_itself(queue):
         source, settings = connection.execute(merge, [f"{queue.schema}.merge_parts"]).fetchone()
         for setting in settings or ():
             connection.execute("SELECT set_config(%s, %s, TRUE)", setting.split("=", 1))
-        body = source[source.index("WITH ") : source.index("SELECT count(*) INTO")] + "SELECT count(*) FROM placed"
+        body = source[source.index("WITH ") : source.index("SELECT count(*) INTO")] + "SELECT count(*) FROM numbered"
         for name, value in {
             "of_parts": f"ARRAY[{part}]::bigint[]",
             "repeat": "FALSE",
             "moment_us": "0",
             "has_gates": "FALSE",
+            "serials": "(SELECT array_agg(n) FROM generate_series(1, 500) AS n)",
         }.items():
             body = re.sub(rf"\b{name}\b", value, body)
         (((plan,),),) = connection.execute(f"EXPLAIN (ANALYZE, TIMING OFF, FORMAT JSON) {body}").fetchall()

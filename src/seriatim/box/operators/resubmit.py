@@ -36,9 +36,12 @@ class Resubmitted:
 
 
 class _Waiting(NamedTuple):
-    """An unrouted message, or a message that a queue has set aside as invalid with its number there; and its place in the spool."""
+    """An unrouted message, or a message that a queue has set aside as invalid with its number there; with its place in the order of
+    commit and its place in the spool.
+    """
 
     stamp: int
+    serial: int
     arrival_id: int
     position: int
     message: Message
@@ -70,15 +73,14 @@ def resubmit(
         checked_text(one, "a message's id")
     if kind is not None:
         checked_text(kind, "a message's type")
-    total = routed = stamp = position = 0
-    position = -1
+    total = routed = stamp = serial = 0
     while True:
         with access.transaction() as transaction:
             definitions = access.known.current(transaction)
             queue_id = None if queue is None else definitions.queue(queue).queue_id
             parameters = {
                 "queue_id": queue_id,
-                "stamp": stamp, "position": position, "type": kind, "limit": _BATCH,
+                "stamp": stamp, "serial": serial, "type": kind, "limit": _BATCH,
                 "message_ids": None if message_ids is None else list(message_ids),
             }  # fmt: skip
             rows = transaction.rows("unrouted" if queue is None else "invalid", **parameters)
@@ -92,15 +94,15 @@ def resubmit(
         routed, total = routed + done, total + len(waiting)
         if len(waiting) < _BATCH:
             return Resubmitted(routed, total - routed)
-        stamp, position = waiting[-1].stamp, waiting[-1].position
+        stamp, serial = waiting[-1].stamp, waiting[-1].serial
 
 
 def _waiting(row: Sequence[Any]) -> _Waiting:
-    stamp, arrival_id, position, name, kind, content_type, context, types, body, received_at, *entry_id = row
+    stamp, serial, arrival_id, position, name, kind, content_type, context, types, body, received_at, *entry_id = row
     message = Message(
         message_id=name, type=kind, content_type=content_type, context=context_of(context, types), body=body
     )
-    return _Waiting(stamp, arrival_id, position, message, received_at, next(iter(entry_id), None))
+    return _Waiting(stamp, serial, arrival_id, position, message, received_at, next(iter(entry_id), None))
 
 
 def _route(

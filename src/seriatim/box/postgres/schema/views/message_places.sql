@@ -32,6 +32,7 @@ SELECT
     place.since,
     length(stored.body) AS body_bytes,
     run.stamp,
+    coalesce(stored.serial, place.arrival_id + place.position) AS serial,
     place.arrival_id,
     place.position,
     place.arrival,

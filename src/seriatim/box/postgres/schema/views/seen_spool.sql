@@ -12,7 +12,8 @@ SELECT
     stored.visible_at,
     CASE WHEN kept.with_body THEN stored.property_types END AS property_types,
     stored.parts,
-    stored.id_space
+    stored.id_space,
+    stored.serial
 FROM {schema}.spool AS stored CROSS JOIN LATERAL (
     SELECT bool_or(one.queue_id = ANY ((SELECT {schema}.sees('see_bodies'))::integer[])) AS with_body
     FROM (

@@ -9,6 +9,7 @@ SELECT
     run.epoch + (run.number - 1 + stored.position) / place.last_number AS epoch,
     (run.number - 1 + stored.position) % place.last_number + 1 AS number,
     run.stamp,
+    coalesce(stored.serial, stored.arrival_id + stored.position) AS serial,
     stored.content_type,
     stored.received_at,
     stored.context,

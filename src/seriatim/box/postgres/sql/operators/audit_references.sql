@@ -1,6 +1,6 @@
 -- Purpose: the law of the spool: every reference has its message, every message its ticket, and a message without any
--- reference is noted for the clean-up; an entry that says when it was committed says what its ticket says. Gives what
--- breaks it; no rows is what has to come out.
+-- reference is noted for the clean-up; an entry that says when it was committed says what its ticket says, and its place
+-- in its transaction is that of its message. Gives what breaks it; no rows is what has to come out.
 -- Caller: purge.py; made for doctor.
 -- Locks: none.
 -- Index: none; all of it is read, and hashed.
@@ -38,6 +38,8 @@ WITH referred AS (
         AND NOT EXISTS (SELECT FROM {schema}.arrivals AS one WHERE one.arrival_id = stored.arrival_id) LIMIT %(most)s
 ) UNION ALL (
     SELECT 'an entry with a place in the order of commit that its ticket has not', entry.arrival_id, entry.position
-    FROM {schema}.entries AS entry JOIN {schema}.tickets AS run USING (arrival_id)
-    WHERE entry.stamp <> run.stamp LIMIT %(most)s
+    FROM {schema}.entries AS entry
+    JOIN {schema}.tickets AS run USING (arrival_id)
+    JOIN {schema}.spool AS stored USING (arrival_id, position)
+    WHERE entry.stamp <> run.stamp OR entry.serial <> coalesce(stored.serial, arrival_id + position) LIMIT %(most)s
 )

@@ -5,21 +5,21 @@
 -- Index: aside_of_group, tickets_arrival_id_key, spool_pkey. What is where is sorted whole, without the messages
 -- themselves; each of these is looked up, however few PostgreSQL takes them for.
 SELECT
-    next.stamp, next.arrival_id, next.position, stored.message_id, stored.type, stored.content_type,
+    next.stamp, next.serial, next.arrival_id, next.position, stored.message_id, stored.type, stored.content_type,
     stored.context::text, stored.property_types, stored.body, stored.received_at, next.entry_id
 FROM (
-    SELECT run.stamp, refused.arrival_id, refused.position, refused.entry_id
+    SELECT run.stamp, named.serial, refused.arrival_id, refused.position, refused.entry_id
     FROM {schema}.aside AS refused
     JOIN {schema}.tickets AS run USING (arrival_id)
     CROSS JOIN LATERAL (
-        SELECT one.type, one.message_id, one.context -> 'dialog' AS dialog FROM {schema}.spool AS one
+        SELECT coalesce(one.serial, one.arrival_id + one.position) AS serial, one.type, one.message_id, one.context -> 'dialog' AS dialog FROM {schema}.spool AS one
         WHERE one.arrival_id = refused.arrival_id AND one.position = refused.position OFFSET 0
     ) AS named
     WHERE refused.queue_id = %(queue_id)s AND refused.disposition = 'invalid' AND named.dialog IS NULL
-        AND (run.stamp, refused.position) > (%(stamp)s, %(position)s)
+        AND (run.stamp, named.serial) > (%(stamp)s, %(serial)s)
         AND (%(type)s::text IS NULL OR named.type = %(type)s)
         AND (%(message_ids)s::text[] IS NULL OR named.message_id = ANY (%(message_ids)s))
-    ORDER BY run.stamp, refused.position
+    ORDER BY run.stamp, named.serial
     LIMIT %(limit)s
     FOR UPDATE OF refused
 ) AS next
@@ -27,4 +27,4 @@ CROSS JOIN LATERAL (
     SELECT one.* FROM {schema}.spool AS one
     WHERE one.arrival_id = next.arrival_id AND one.position = next.position OFFSET 0
 ) AS stored
-ORDER BY next.stamp, next.position
+ORDER BY next.stamp, next.serial

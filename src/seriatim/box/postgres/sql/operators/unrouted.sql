@@ -4,20 +4,20 @@
 -- Index: unrouted_pkey, tickets_arrival_id_key, spool_pkey. What is where is sorted whole, without the messages
 -- themselves; each of these is looked up, however few PostgreSQL takes them for.
 SELECT
-    next.stamp, next.arrival_id, next.position, stored.message_id, stored.type, stored.content_type,
+    next.stamp, next.serial, next.arrival_id, next.position, stored.message_id, stored.type, stored.content_type,
     stored.context::text, stored.property_types, stored.body, stored.received_at
 FROM (
-    SELECT run.stamp, waiting.arrival_id, waiting.position
+    SELECT run.stamp, named.serial, waiting.arrival_id, waiting.position
     FROM {schema}.unrouted AS waiting
     JOIN {schema}.tickets AS run USING (arrival_id)
     CROSS JOIN LATERAL (
-        SELECT one.type, one.message_id FROM {schema}.spool AS one
+        SELECT coalesce(one.serial, one.arrival_id + one.position) AS serial, one.type, one.message_id FROM {schema}.spool AS one
         WHERE one.arrival_id = waiting.arrival_id AND one.position = waiting.position OFFSET 0
     ) AS named
-    WHERE (run.stamp, waiting.position) > (%(stamp)s, %(position)s)
+    WHERE (run.stamp, named.serial) > (%(stamp)s, %(serial)s)
         AND (%(type)s::text IS NULL OR named.type = %(type)s)
         AND (%(message_ids)s::text[] IS NULL OR named.message_id = ANY (%(message_ids)s))
-    ORDER BY run.stamp, waiting.position
+    ORDER BY run.stamp, named.serial
     LIMIT %(limit)s
     FOR UPDATE OF waiting
 ) AS next
@@ -25,4 +25,4 @@ CROSS JOIN LATERAL (
     SELECT one.* FROM {schema}.spool AS one
     WHERE one.arrival_id = next.arrival_id AND one.position = next.position OFFSET 0
 ) AS stored
-ORDER BY next.stamp, next.position
+ORDER BY next.stamp, next.serial

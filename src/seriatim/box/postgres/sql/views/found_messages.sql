@@ -140,5 +140,5 @@ LEFT JOIN LATERAL (
 ) AS failed ON TRUE
 WHERE stored.received_at >= coalesce(%(since)s::timestamptz, clock_timestamp() - %(since_ago)s::interval, '-infinity')
     AND stored.received_at < coalesce(%(until)s::timestamptz, clock_timestamp() - %(until_ago)s::interval, 'infinity')
-ORDER BY stored.stamp DESC, stored.position DESC, queue.queue
+ORDER BY stored.stamp DESC, stored.serial DESC, queue.queue
 LIMIT %(limit)s

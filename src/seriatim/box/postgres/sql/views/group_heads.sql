@@ -46,7 +46,7 @@ FROM (
             SELECT its.stamp FROM {schema}.tickets AS its WHERE its.arrival_id = one.arrival_id LIMIT 1
         ) AS run
         WHERE queue_id = %(queue_id)s AND group_key = %(group_key)s AND status = 'arrived'
-        ORDER BY run.stamp, one.position LIMIT 1
+        ORDER BY run.stamp, one.serial LIMIT 1
     )
 ) AS head
 CROSS JOIN LATERAL (

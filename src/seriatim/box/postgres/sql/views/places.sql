@@ -6,11 +6,11 @@
 -- Index: entries_of_group, aside_of_group, history_of_group where a queue is given, and their indexes by message where
 -- an id is; faults_of_message, entries_of_message, spool_pkey; otherwise all of it is read.
 WITH page AS MATERIALIZED (
-    SELECT place.arrival_id, place.position, place.queue, place.status, place.stamp
+    SELECT place.arrival_id, place.position, place.queue, place.status, place.stamp, place.serial
     FROM {schema}.message_places AS place
     {last_fault()}
     WHERE {place_fits()}
-    ORDER BY place.stamp, place.position, place.queue
+    ORDER BY place.stamp, place.serial, place.queue
     LIMIT %(limit)s
 )
 SELECT
@@ -22,4 +22,4 @@ FROM page CROSS JOIN LATERAL (
 ) AS place
 {last_fault()}
 {postponement(page)}
-ORDER BY page.stamp, page.position, page.queue
+ORDER BY page.stamp, page.serial, page.queue

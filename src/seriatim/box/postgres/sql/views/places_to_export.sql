@@ -24,4 +24,4 @@ LEFT JOIN LATERAL (
 WHERE {place_fits()}
     AND (%(group_keys)s::text[] IS NULL OR place.group_key = ANY (%(group_keys)s::text[]))
     AND (%(entry_ids)s::bigint[] IS NULL OR held.entry_id = ANY (%(entry_ids)s::bigint[]))
-ORDER BY place.stamp, place.position, place.queue
+ORDER BY place.stamp, place.serial, place.queue

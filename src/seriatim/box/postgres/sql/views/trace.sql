@@ -106,4 +106,4 @@ CROSS JOIN LATERAL (
 ) AS stored
 LEFT JOIN last ON last.arrival_id = known.arrival_id AND last.position = known.position
 LEFT JOIN {schema}.queues AS queue USING (queue_id)
-ORDER BY stored.stamp, stored.position, queue.queue
+ORDER BY stored.stamp, stored.serial, queue.queue

@@ -7,35 +7,37 @@ CREATE OR REPLACE FUNCTION {schema}.post(
 AS $function$
 DECLARE
     moment_us bigint := {schema}.now_us();
+    serials bigint[] := ARRAY(SELECT nextval('{schema}.arrival_ids') FROM generate_series(1, cardinality(receivers)));
 BEGIN
-    WITH given AS MATERIALIZED (
-        SELECT one.place, one.type, one.content_type, one.body, one.sequence, known.*
+    WITH placed AS MATERIALIZED (
+        SELECT one.place, one.type, one.content_type, one.body, one.sequence, known.*,
+            serials[one.place] AS serial, first_value(serials[one.place]) OVER run AS arrival_id,
+            row_number() OVER run - 1 AS position, {schema}.new_message_id() AS message_id
         FROM unnest(receivers, kinds, content_types, bodies, sequences) WITH ORDINALITY
             AS one (handle, type, content_type, body, sequence, place)
         JOIN {schema}.endpoints AS known USING (handle)
+        WINDOW run AS (PARTITION BY known.service ORDER BY one.place)
     ), arrived AS (
-        INSERT INTO {schema}.arrivals (location, count, queue_ids)
-        SELECT given.service, count(*), array_agg(DISTINCT given.queue_id) FROM given GROUP BY given.service
-        RETURNING arrival_id, location
-    ), placed AS MATERIALIZED (
-        SELECT given.*, arrived.arrival_id, {schema}.new_message_id() AS message_id,
-            row_number() OVER (PARTITION BY given.service ORDER BY given.place) - 1 AS position
-        FROM given JOIN arrived ON arrived.location = given.service
+        INSERT INTO {schema}.arrivals (arrival_id, location, count, queue_ids)
+        SELECT placed.arrival_id, placed.service, count(*), array_agg(DISTINCT placed.queue_id)
+        FROM placed GROUP BY placed.arrival_id, placed.service
     ), spooled AS (
-        INSERT INTO {schema}.spool (arrival_id, position, message_id, type, content_type, context, body, destinations)
+        INSERT INTO {schema}.spool (
+            arrival_id, position, message_id, type, content_type, context, body, destinations, serial
+        )
         SELECT
             placed.arrival_id, placed.position, placed.message_id, placed.type, placed.content_type,
             jsonb_build_object('dialog', jsonb_build_object(
                 'handle', placed.handle, 'conversation_id', placed.conversation_id, 'service', placed.service,
                 'far_service', placed.to_services[1], 'contract', placed.contract, 'sequence', placed.sequence,
                 'is_initiator', placed.is_initiator, 'is_monolog', placed.is_monolog
-            )), placed.body, 1
+            )), placed.body, 1, nullif(placed.serial, placed.arrival_id + placed.position)
         FROM placed
     ), entered AS (
-        INSERT INTO {schema}.entries (queue_id, group_key, rank, arrival_id, position, priority, ahead)
+        INSERT INTO {schema}.entries (queue_id, group_key, rank, arrival_id, position, serial, priority, ahead)
         SELECT
             placed.queue_id, placed.group_id::text, moment_us - (placed.priority - 5) * 10000000, placed.arrival_id,
-            placed.position, placed.priority, post.ahead
+            placed.position, placed.serial, placed.priority, post.ahead
         FROM placed ORDER BY placed.place
     )
     INSERT INTO {schema}.dialog_messages (handle, sent, sequence, type, content_type, body, message_id)

@@ -69,6 +69,9 @@ BEGIN
     END IF;
     INSERT INTO {schema}.arrivals (location, count, queue_ids) VALUES (one.service, messages, ARRAY[one.queue_id])
     RETURNING arrival_id INTO arrival;
+    IF messages > 1 THEN -- each draws one: what comes next has a higher one than all of these
+        PERFORM nextval('{schema}.arrival_ids') FROM generate_series(2, messages);
+    END IF;
     rank := {schema}.now_us() - (one.priority - 5) * 10000000;
     told := jsonb_build_object('dialog', jsonb_build_object(
         'handle', one.handle, 'conversation_id', one.conversation_id, 'service', one.service,
@@ -81,8 +84,8 @@ BEGIN
         jsonb_set(told, '{dialog,sequence}', to_jsonb(base + message.place - 1)), message.body, 1
     FROM ROWS FROM (unnest(content_types, bodies), {schema}.new_message_ids(messages)) WITH ORDINALITY
         AS message (content_type, body, message_id, place);
-    INSERT INTO {schema}.entries (queue_id, group_key, rank, arrival_id, position, priority)
-    SELECT one.queue_id, one.group_id::text, rank, arrival, position, one.priority
+    INSERT INTO {schema}.entries (queue_id, group_key, rank, arrival_id, position, serial, priority)
+    SELECT one.queue_id, one.group_id::text, rank, arrival, position, arrival + position, one.priority
     FROM generate_series(0, messages - 1) AS position;
     RETURN TRUE;
 END

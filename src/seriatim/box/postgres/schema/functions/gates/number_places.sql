@@ -16,9 +16,9 @@ BEGIN
         );
     END IF;
     SELECT
-        array_agg(entry.entry_id ORDER BY run.stamp, entry.position, entry.entry_id),
-        array_agg(entry.queue_id ORDER BY run.stamp, entry.position, entry.entry_id),
-        array_agg(entry.group_key ORDER BY run.stamp, entry.position, entry.entry_id)
+        array_agg(entry.entry_id ORDER BY run.stamp, entry.serial, entry.entry_id),
+        array_agg(entry.queue_id ORDER BY run.stamp, entry.serial, entry.entry_id),
+        array_agg(entry.group_key ORDER BY run.stamp, entry.serial, entry.entry_id)
     INTO ids, queues, keys
     FROM (SELECT DISTINCT unnest(of_arrivals) AS arrival_id) AS one
     JOIN {schema}.entries AS entry ON entry.arrival_id = ANY (ARRAY[one.arrival_id])

@@ -11,7 +11,7 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     FOR one IN
-        SELECT entry.group_key, array_agg(entry.entry_id ORDER BY run.stamp, entry.position) AS ids,
+        SELECT entry.group_key, array_agg(entry.entry_id ORDER BY run.stamp, entry.serial) AS ids,
             count(*) AS messages
         FROM {schema}.entries AS entry JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
         WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups)

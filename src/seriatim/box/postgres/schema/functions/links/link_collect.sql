@@ -34,6 +34,7 @@ BEGIN
         SELECT array_agg(one.entry_id) AS entry_ids, array_agg(one.key) AS keys,
             array_agg(one.arrival_id) AS arrival_ids,
             array_agg(one.position) AS positions, array_agg(one.bytes) AS sizes, array_agg(one.stamp) AS stamps,
+            array_agg(one.serial) AS serials,
             array_agg(DISTINCT one.group_key) FILTER (WHERE one.judged) AS judged
         INTO portion
         FROM (
@@ -53,7 +54,7 @@ BEGIN
                         SELECT known.flags <= {flag.BEGUN} FROM {schema}.known_groups AS known
                         WHERE known.queue_id = place.queue_id AND known.group_key = one.group_key
                     ), TRUE)
-                ORDER BY one.rank, one.arrival_id, one.position LIMIT at_most - collected
+                ORDER BY one.rank, one.serial LIMIT at_most - collected
             ), edge AS MATERIALIZED (
                 SELECT max(come.rank) AS rank, max(run.arrived_us) AS until
                 FROM come JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[come.arrival_id])
@@ -62,7 +63,7 @@ BEGIN
                 -- They are read by the time at which they were published, and go in the order of commits. What is left
                 -- for later may have been committed before some of these, while their transactions ran on: then these
                 -- wait with it.
-                SELECT DISTINCT ON (later.group_key) later.group_key, run.stamp, later.position
+                SELECT DISTINCT ON (later.group_key) later.group_key, run.stamp, later.serial
                 FROM edge CROSS JOIN LATERAL (
                     SELECT one.* FROM {schema}.entries AS one
                     WHERE one.queue_id = place.queue_id AND one.status = 'arrived'
@@ -71,20 +72,20 @@ BEGIN
                 JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[later.arrival_id])
                 WHERE later.entry_id NOT IN (SELECT come.entry_id FROM come)
                     AND (later.visible_at IS NULL OR later.visible_at <= clock_timestamp())
-                ORDER BY later.group_key, run.stamp, later.position
+                ORDER BY later.group_key, run.stamp, later.serial
             )
             SELECT waiting.*,
                 row_number() OVER (
-                    PARTITION BY waiting.key ORDER BY waiting.stamp, waiting.position, waiting.entry_id
+                    PARTITION BY waiting.key ORDER BY waiting.stamp, waiting.serial
                 ) + waiting.ahead AS place,
                 sum(waiting.bytes) OVER (
-                    PARTITION BY waiting.key ORDER BY waiting.stamp, waiting.position, waiting.entry_id
+                    PARTITION BY waiting.key ORDER BY waiting.stamp, waiting.serial
                 ) + waiting.ahead_bytes AS bytes_there,
                 sum(waiting.bytes) OVER (
-                    ORDER BY waiting.stamp, waiting.position, waiting.entry_id
+                    ORDER BY waiting.stamp, waiting.serial
                 ) - waiting.bytes AS bytes_before
             FROM (
-                SELECT entry.entry_id, entry.arrival_id, entry.position, entry.group_key,
+                SELECT entry.entry_id, entry.arrival_id, entry.position, entry.serial, entry.group_key,
                     entry.status = 'queued' AS judged,
                     CASE entry.status WHEN 'queued' THEN entry.ordinal - {FOREVER} ELSE run.stamp END AS stamp,
                         keyed.key,
@@ -126,7 +127,7 @@ BEGIN
                 WHERE (entry.visible_at IS NULL OR entry.visible_at <= clock_timestamp())
                     AND (
                         behind.group_key IS NULL OR entry.status = 'queued'
-                            OR (run.stamp, entry.position) < (behind.stamp, behind.position)
+                            OR (run.stamp, entry.serial) < (behind.stamp, behind.serial)
                     )
                     AND (stream.stream_id IS NULL
                         OR stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW}
@@ -165,17 +166,17 @@ BEGIN
         ) AS fresh HAVING count(*) > 0;
         collected := collected + (
             SELECT {schema}.link_append(
-                array_agg(one.stream_id ORDER BY one.stamp, one.position, one.entry_id),
-                array_agg(one.message_id ORDER BY one.stamp, one.position, one.entry_id),
-                array_agg(one.header ORDER BY one.stamp, one.position, one.entry_id),
-                array_agg(one.replayed ORDER BY one.stamp, one.position, one.entry_id),
-                array_agg(one.received_at ORDER BY one.stamp, one.position, one.entry_id),
-                array_agg(one.arrival_id ORDER BY one.stamp, one.position, one.entry_id),
-                array_agg(one.position::integer ORDER BY one.stamp, one.position, one.entry_id),
-                array_agg(one.has_parts ORDER BY one.stamp, one.position, one.entry_id)
+                array_agg(one.stream_id ORDER BY one.stamp, one.serial),
+                array_agg(one.message_id ORDER BY one.stamp, one.serial),
+                array_agg(one.header ORDER BY one.stamp, one.serial),
+                array_agg(one.replayed ORDER BY one.stamp, one.serial),
+                array_agg(one.received_at ORDER BY one.stamp, one.serial),
+                array_agg(one.arrival_id ORDER BY one.stamp, one.serial),
+                array_agg(one.position::integer ORDER BY one.stamp, one.serial),
+                array_agg(one.has_parts ORDER BY one.stamp, one.serial)
             )
             FROM (
-                SELECT stream.stream_id, stored.message_id, told.stamp, stored.arrival_id, stored.position,
+                SELECT stream.stream_id, stored.message_id, told.stamp, told.serial, stored.arrival_id, stored.position,
                     told.entry_id, stored.received_at, stored.parts IS NOT NULL AS has_parts,
                     stream.sent = 0 AND told.entry_id <= its_link.replayed_through
                         OR stored.id_space ^@ 'link:'
@@ -207,9 +208,9 @@ BEGIN
                     )::text, 'UTF8') AS header
                 FROM unnest(
                     portion.entry_ids, portion.keys, portion.arrival_ids, portion.positions, portion.sizes,
-                    portion.stamps
+                    portion.stamps, portion.serials
                 )
-                    AS told (entry_id, key, arrival_id, position, bytes, stamp)
+                    AS told (entry_id, key, arrival_id, position, bytes, stamp, serial)
                 JOIN {schema}.spool AS stored
                     ON stored.arrival_id = ANY (ARRAY[told.arrival_id]) AND stored.position = ANY (ARRAY[told.position])
                 JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[told.arrival_id])

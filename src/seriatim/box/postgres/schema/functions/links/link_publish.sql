@@ -120,8 +120,8 @@ BEGIN
             arrival, told.position, 5, '{}'
         FROM told WHERE told.circles
     )
-    INSERT INTO {schema}.to_route (arrival_id, position, stamp, publisher, permitted)
-    SELECT arrival, told.position, run.stamp, 'link:' || its_name, ARRAY[told.queue_id]
+    INSERT INTO {schema}.to_route (arrival_id, position, stamp, serial, publisher, permitted)
+    SELECT arrival, told.position, run.stamp, arrival + told.position, 'link:' || its_name, ARRAY[told.queue_id]
     FROM told JOIN {schema}.tickets AS run ON run.arrival_id = arrival WHERE NOT told.circles;
     RETURN arrival;
 END

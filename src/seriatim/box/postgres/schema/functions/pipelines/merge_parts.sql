@@ -10,6 +10,11 @@ AS $function$
 DECLARE
     moment_us bigint := {schema}.now_us();
     has_gates boolean := EXISTS (SELECT FROM {schema}.ways);
+    serials bigint[] := ARRAY(
+        SELECT nextval('{schema}.arrival_ids') FROM generate_series(1, (
+            SELECT sum(part.messages)::bigint FROM {schema}.parts AS part WHERE part.part_id = ANY (of_parts)
+        ))
+    );
     taken bigint;
     numbered_queues integer[];
 BEGIN
@@ -29,35 +34,35 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING message_id
     ), numbered AS MATERIALIZED (
-        SELECT part_id, place, location, destinations, problem,
-            row_number() OVER (PARTITION BY location ORDER BY number) - 1 AS position
+        SELECT part_id, place, location, destinations, problem, serials[number] AS serial,
+            first_value(serials[number]) OVER run AS arrival_id, row_number() OVER run - 1 AS position
         FROM staged LEFT JOIN fresh USING (message_id)
         WHERE copy = 1 AND (repeat OR fresh.message_id IS NOT NULL)
+        WINDOW run AS (PARTITION BY location ORDER BY number)
     ), arrived AS (
-        INSERT INTO {schema}.arrivals (location, count, queue_ids)
-        SELECT location, count(*), ARRAY(
+        INSERT INTO {schema}.arrivals (arrival_id, location, count, queue_ids)
+        SELECT arrival_id, location, count(*), ARRAY(
             SELECT DISTINCT queue_id FROM {schema}.staged_entries WHERE part_id = ANY (of_parts)
-        ) FROM numbered GROUP BY location
-        RETURNING arrival_id, location
-    ), placed AS MATERIALIZED (
-        SELECT part_id, place, arrival_id, position, destinations, problem FROM numbered JOIN arrived USING (location)
+        ) FROM numbered GROUP BY arrival_id, location
     ), spooled AS (
         INSERT INTO {schema}.spool (
-            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, parts
+            arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, parts,
+            serial
         )
         SELECT
             arrival_id, position, message_id, type, content_type, context::jsonb, property_types::jsonb, body,
-            message.destinations, parts
-        FROM placed JOIN {schema}.staged_messages AS message USING (part_id, place)
+            message.destinations, parts, nullif(serial, arrival_id + position)
+        FROM numbered JOIN {schema}.staged_messages AS message USING (part_id, place)
         WHERE message.part_id = ANY (of_parts)
     ), beside AS (
         INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
         SELECT arrival_id, position, number, name, content_type, body
-        FROM placed JOIN {schema}.staged_message_parts AS part USING (part_id, place)
+        FROM numbered JOIN {schema}.staged_message_parts AS part USING (part_id, place)
         WHERE part.part_id = ANY (of_parts)
     ), entered AS (
         INSERT INTO {schema}.entries (
-            gate_id, queue_id, group_key, rank, arrival_id, position, sequence, size, priority, subscription_ids
+            gate_id, queue_id, group_key, rank, arrival_id, position, sequence, size, priority, subscription_ids,
+            serial
         )
         SELECT
             CASE WHEN has_gates THEN (
@@ -65,8 +70,8 @@ BEGIN
                 WHERE known.queue_id = entry.queue_id AND known.is_origin
             ) END,
             queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_id, position, sequence, size,
-            priority, subscription_ids
-        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place)
+            priority, subscription_ids, serial
+        FROM numbered JOIN {schema}.staged_entries AS entry USING (part_id, place)
         WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NULL
     ), refused AS (
         INSERT INTO {schema}.aside (
@@ -76,14 +81,14 @@ BEGIN
         SELECT
             nextval('{schema}.entry_ids'), queue_id, group_key, 'invalid', entry.problem, arrival_id, position,
             sequence, size, priority, subscription_ids
-        FROM placed JOIN {schema}.staged_entries AS entry USING (part_id, place)
+        FROM numbered JOIN {schema}.staged_entries AS entry USING (part_id, place)
         WHERE entry.part_id = ANY (of_parts) AND entry.problem IS NOT NULL
     ), nowhere AS (
         INSERT INTO {schema}.unrouted (arrival_id, position, problem)
         SELECT arrival_id, position, problem
-        FROM placed WHERE destinations = 0
+        FROM numbered WHERE destinations = 0
     )
-    SELECT count(*) INTO taken FROM placed;
+    SELECT count(*) INTO taken FROM numbered;
     numbered_queues := {schema}.numbering(ARRAY(
         SELECT unnest(queue_ids) FROM {schema}.arrivals WHERE transaction = pg_current_xact_id()
     ));

@@ -3,16 +3,16 @@
 -- `entry_places` counts messages from 1. A message without entries is unrouted; `problems` says why it isn't what its
 -- type says, and `entry_problems` why a queue sets it aside as invalid.
 --
--- `stamps`: those of the tickets, NULL: there are none yet. `times`: when messages arrived, NULL: their tickets tell.
--- `numbered_queues`: those of the queues that number their entries, which is done at once where there are stamps, and
--- else at the commit. `on_way`: messages may be on the way to a gate; their places there are looked up unless
+-- `serials`: the order in which the messages were published, NULL: the spool tells. `stamped`: the stamp of their tickets,
+-- NULL: there are none yet. `came`: when they arrived, NULL: their tickets tell. `numbered_queues`: those of the queues
+-- that number their entries, which is done at once where there is a stamp, and else at the commit. `on_way`: messages may be on the way to a gate; their places there are looked up unless
 -- `entry_gates`, `entry_origins` and `entry_numbers` give them.
 -- is: generic plan
 CREATE OR REPLACE FUNCTION {schema}.enter(
     on_way boolean, arrival_ids bigint[], positions bigint[], destinations integer[], problems text[],
     seen_from timestamptz, entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
     entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
-    stamps bigint[], times bigint[] DEFAULT NULL, numbered_queues integer[] DEFAULT NULL,
+    serials bigint[], stamped bigint, came bigint DEFAULT NULL, numbered_queues integer[] DEFAULT NULL,
     entry_gates integer[] DEFAULT NULL, entry_origins text[] DEFAULT NULL, entry_numbers bigint[] DEFAULT NULL
 ) RETURNS void
 AS $function$
@@ -22,7 +22,7 @@ DECLARE
     ordinals bigint[];
     counted integer[];
 BEGIN
-    IF numbered_queues IS NOT NULL AND stamps IS NOT NULL THEN
+    IF numbered_queues IS NOT NULL AND stamped IS NOT NULL THEN
         counted := {schema}.counting(numbered_queues);
     END IF;
     IF counted IS NOT NULL THEN
@@ -31,7 +31,7 @@ BEGIN
             FROM unnest(entry_places, entry_queues, entry_problems)
                 WITH ORDINALITY AS entry (place, queue_id, problem, nth)
             WHERE entry.queue_id = ANY (counted) AND entry.problem IS NULL AND arrival_ids[entry.place] > 0
-            ORDER BY stamps[entry.place], positions[entry.place], entry.nth
+            ORDER BY serials[entry.place], entry.nth
         );
         SELECT array_agg(given.ordinal ORDER BY entry.nth) INTO ordinals
         FROM generate_series(1, cardinality(entry_queues)) AS entry (nth)
@@ -43,7 +43,7 @@ BEGIN
     INSERT INTO {schema}.entries (
         gate_id, origin_group, origin_number, status,
         queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp,
-        arrived_us,
+        arrived_us, serial,
         ordinal
     )
     SELECT
@@ -51,7 +51,11 @@ BEGIN
         coalesce(entry.origin_number, way.origin_number),
         CASE WHEN coalesce(entry.gate_id, way.gate_id) = queue_id THEN 'placed' ELSE 'arrived' END,
         queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
-        size, priority, seen_from, subscription_ids::integer[], stamps[place], times[place], ordinals[nth]
+        size, priority, seen_from, subscription_ids::integer[], stamped, came, coalesce(serials[place], (
+            SELECT coalesce(stored.serial, stored.arrival_id + stored.position) FROM {schema}.spool AS stored
+            WHERE stored.arrival_id = ANY (ARRAY[arrival_ids[entry.place]])
+                AND stored.position = ANY (ARRAY[positions[entry.place]])
+        )), ordinals[nth]
     FROM unnest(
         entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
         entry_subscriptions, entry_gates, entry_origins, entry_numbers
@@ -67,7 +71,7 @@ BEGIN
         OFFSET 0 -- so that nothing is looked up where nothing is on the way
     ) AS way ON TRUE
     WHERE problem IS NULL AND arrival_ids[place] > 0;
-    IF numbered_queues IS NOT NULL AND stamps IS NULL THEN
+    IF numbered_queues IS NOT NULL AND stamped IS NULL THEN
         PERFORM {schema}.number_at_commit(numbered_queues, arrival_ids);
     ELSIF numbered_queues IS NOT NULL AND (counted @> numbered_queues) IS NOT TRUE THEN
         PERFORM {schema}.number_sequences(

@@ -27,7 +27,7 @@ BEGIN
         TRUE, arrival_ids, positions, array_replace(enter_again.destinations, 0, 1), NULL, NULL, entry_places,
         entry_queues,
         entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL,
-        array_fill({schema}.now_us(), ARRAY[cardinality(arrival_ids)]), numbered_queues
+        NULL, {schema}.now_us(), numbered_queues
     );
     PERFORM {schema}.hide_again(arrival_ids, positions, entry_queues);
     RETURN TRUE;

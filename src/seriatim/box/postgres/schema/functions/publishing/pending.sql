@@ -32,12 +32,12 @@ BEGIN
     FROM (
         SELECT
             waiting.*,
-            sum(octet_length(stored.body)) OVER (ORDER BY waiting.stamp, waiting.position)
+            sum(octet_length(stored.body)) OVER (ORDER BY waiting.stamp, waiting.serial)
                 - octet_length(stored.body) AS bytes_before
         FROM (
             SELECT * FROM {schema}.to_route
             WHERE stamp >= CASE WHEN near.count < at_most THEN near.first_stamp ELSE 0 END
-            ORDER BY stamp, position LIMIT at_most
+            ORDER BY stamp, serial LIMIT at_most
         ) AS waiting
         JOIN {schema}.spool AS stored
             ON stored.arrival_id = ANY (ARRAY[waiting.arrival_id]) AND stored.position = ANY (ARRAY[waiting.position])
@@ -45,6 +45,6 @@ BEGIN
     JOIN {schema}.spool AS stored
         ON stored.arrival_id = ANY (ARRAY[found.arrival_id]) AND stored.position = ANY (ARRAY[found.position])
     WHERE found.bytes_before < at_most_bytes
-    ORDER BY found.stamp, found.position;
+    ORDER BY found.stamp, found.serial;
 END
 $function$;

@@ -9,7 +9,7 @@ CREATE OR REPLACE FUNCTION {schema}.route_again(
 ) RETURNS boolean
 AS $function$
 DECLARE
-    times bigint[];
+    came bigint;
 BEGIN
     IF known_version <> {schema}.hold_definitions() THEN
         RETURN FALSE;
@@ -18,7 +18,7 @@ BEGIN
     IF EXISTS (
         SELECT FROM {schema}.unrouted AS known WHERE known.arrival_id = ANY (route_again.arrival_ids)
     ) THEN
-        times := array_fill({schema}.now_us(), ARRAY[cardinality(arrival_ids)]);
+        came := {schema}.now_us();
     END IF;
     -- Those that nobody wants now either are entered there again, with what is wrong with them now.
     DELETE FROM {schema}.unrouted AS known
@@ -32,7 +32,7 @@ BEGIN
         AND message.queues > 0;
     PERFORM {schema}.enter(
         TRUE, arrival_ids, positions, destinations, problems, NULL, entry_places, entry_queues, entry_groups,
-        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL, times,
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL, NULL, came,
         numbered_queues
     );
     PERFORM {schema}.hide_again(arrival_ids, positions, entry_queues);

@@ -23,11 +23,9 @@ DECLARE
     space text := '';
     arrival_ids bigint[];
     positions bigint[];
-    numbered bigint[];
-    stamped bigint[];
-    stamps bigint[];
-    came bigint[];
-    times bigint[];
+    serials bigint[];
+    stamped bigint;
+    came bigint;
     early text;
 BEGIN
     IF NOT {schema}.is_owner() THEN
@@ -46,6 +44,7 @@ BEGIN
     IF known_version IS DISTINCT FROM {schema}.hold_definitions() THEN
         RETURN NULL;
     END IF;
+    serials := ARRAY(SELECT nextval('{schema}.arrival_ids') FROM generate_series(1, cardinality(message_ids)));
     WITH incoming AS MATERIALIZED (
         SELECT * FROM unnest(message_ids, locations) WITH ORDINALITY AS message (message_id, location, place)
     ), fresh AS (
@@ -55,31 +54,30 @@ BEGIN
         ON CONFLICT DO NOTHING
         RETURNING message_id
     ), numbered AS MATERIALIZED (
-        SELECT place, location, row_number() OVER (PARTITION BY location ORDER BY place) - 1 AS position
+        SELECT place, location, first_value(serials[place]) OVER run AS arrival_id, row_number() OVER run - 1 AS position
         FROM incoming JOIN fresh USING (message_id)
+        WINDOW run AS (PARTITION BY location ORDER BY place)
     ), arrived AS (
-        INSERT INTO {schema}.arrivals (location, count, queue_ids)
-        SELECT location, count(*), ARRAY(
+        INSERT INTO {schema}.arrivals (arrival_id, location, count, queue_ids)
+        SELECT arrival_id, location, count(*), ARRAY(
             SELECT DISTINCT wanted.queue_id FROM unnest(entry_queues) AS wanted (queue_id)
             WHERE NOT on_way OR NOT EXISTS (
                 SELECT FROM {schema}.ways AS way WHERE way.queue_id = wanted.queue_id AND way.gate_id = way.queue_id
             )
-        ) FROM numbered GROUP BY location
-        RETURNING arrival_id, location
+        ) FROM numbered GROUP BY arrival_id, location
     )
     SELECT
         array_agg(coalesce(arrival_id, 0) ORDER BY place), array_agg(coalesce(position, 0) ORDER BY place)
     INTO arrival_ids, positions
-    FROM incoming LEFT JOIN (
-        SELECT place, position, arrival_id FROM numbered JOIN arrived USING (location)
-    ) AS placed USING (place);
+    FROM incoming LEFT JOIN numbered USING (place);
     INSERT INTO {schema}.spool (
         arrival_id, position, message_id, type, content_type, context, property_types, body, destinations, visible_at,
-        parts, id_space
+        parts, id_space, serial
     )
     SELECT
         arrival_ids[place], positions[place], message_id, type, content_type, context::jsonb,
-        message.property_types::jsonb, body, queues, seen_from, parts, space
+        message.property_types::jsonb, body, queues, seen_from, parts, space,
+        nullif(serials[place], arrival_ids[place] + positions[place])
     FROM unnest(
         message_ids, types, content_types, contexts, property_types, bodies, destinations, part_counts
     ) WITH ORDINALITY AS message (message_id, type, content_type, context, property_types, body, queues, parts, place)
@@ -97,22 +95,13 @@ BEGIN
     IF by_itself THEN
         -- From here on nobody else gets a number of these locations: what comes in order of commit can be written so.
         SET CONSTRAINTS {schema}.number_at_commit IMMEDIATE;
-        SELECT array_agg(run.arrival_id), array_agg(run.stamp), array_agg(run.arrived_us) INTO numbered, stamped, came
-        FROM {schema}.tickets AS run WHERE run.arrival_id = ANY (ARRAY(SELECT DISTINCT unnest(arrival_ids)));
-        stamps := ARRAY(
-            SELECT stamped[array_position(numbered, arrival_id)]
-            FROM unnest(arrival_ids) WITH ORDINALITY AS arrival (arrival_id, place) ORDER BY place
-        );
-        times := ARRAY(
-            SELECT came[array_position(numbered, arrival_id)]
-            FROM unnest(arrival_ids) WITH ORDINALITY AS arrival (arrival_id, place) ORDER BY place
-        );
+        SELECT run.stamp, run.arrived_us INTO stamped, came
+        FROM {schema}.tickets AS run WHERE run.arrival_id = ANY (arrival_ids) LIMIT 1;
     END IF;
     PERFORM {schema}.enter(
         on_way, arrival_ids, positions, destinations, problems, seen_from, entry_places, entry_queues, entry_groups,
-        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, stamps, times,
-        numbered_queues,
-        entry_gates, entry_origins, entry_numbers
+        entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, serials, stamped, came,
+        numbered_queues, entry_gates, entry_origins, entry_numbers
     );
     RETURN coalesce(array_positions(arrival_ids, 0), '{}');
 END

@@ -91,11 +91,11 @@ BEGIN
     INSERT INTO {schema}.entries (
         gate_id, origin_group, origin_number, status,
         queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp,
-        arrived_us
+        arrived_us, serial
     ) VALUES (
         gate, origin, place, CASE WHEN gate = of_queue THEN 'placed'::{schema}.entry_status ELSE 'arrived' END,
         of_queue, of_group, {schema}.now_us() - (of_priority - 5) * 10000000, arrival, 0, of_sequence, of_size,
-        of_priority, seen_from, by_subscriptions, stamped, came
+        of_priority, seen_from, by_subscriptions, stamped, came, arrival
     );
     RETURN TRUE;
 END

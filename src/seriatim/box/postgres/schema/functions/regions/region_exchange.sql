@@ -11,10 +11,11 @@ DECLARE
     present record;
     better record;
 BEGIN
-    SELECT one.* INTO better FROM {schema}.region_numbers AS one
+    SELECT one.*, coalesce(stored.serial, one.arrival_id + one.position) AS serial INTO better
+    FROM {schema}.region_numbers AS one LEFT JOIN {schema}.spool AS stored USING (arrival_id, position)
     WHERE one.queue_id = of_queue AND one.session = of_session AND one.number = of_number
         AND one.message_id = of_message AND one.beside
-    FOR UPDATE;
+    FOR UPDATE OF one;
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;
@@ -24,8 +25,8 @@ BEGIN
         AND entry.status <> 'in_hand'
     ORDER BY entry.entry_id LIMIT 1 FOR UPDATE;
     IF FOUND THEN
-        UPDATE {schema}.entries AS entry SET arrival_id = better.arrival_id, position = better.position, attempt = 0,
-            size = NULL
+        UPDATE {schema}.entries AS entry SET arrival_id = better.arrival_id, position = better.position,
+            serial = better.serial, attempt = 0, size = NULL
         WHERE entry.entry_id = present.entry_id;
     ELSE
         SELECT gone.entry_id, gone.arrival_id, gone.position, TRUE AS is_aside INTO present FROM {schema}.aside AS gone

@@ -136,7 +136,7 @@ BEGIN
                 FROM (
                     SELECT one.* FROM {schema}.entries AS one
                     WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'arrived'
-                    ORDER BY one.ordinal, one.stamp NULLS FIRST, one.position LIMIT 1
+                    ORDER BY one.ordinal, one.stamp NULLS FIRST, one.serial LIMIT 1
                 ) AS entry
                 -- Looked up, as by the ANY of `decide`, and cheaper for one.
                 CROSS JOIN LATERAL (
@@ -162,14 +162,14 @@ BEGIN
             FROM (
                 SELECT entry.* FROM (
                     SELECT queued.*, queued.ordinal AS first_by, 0 AS part FROM (
-                        SELECT one.entry_id, one.ordinal, one.rank, one.ahead, one.visible_at, one.position
+                        SELECT one.entry_id, one.ordinal, one.rank, one.ahead, one.visible_at, one.serial
                         FROM {schema}.entries AS one
                         WHERE one.queue_id = of_queue AND one.group_key = candidate AND one.status = 'queued'
                         ORDER BY one.ordinal LIMIT at_most + 1::bigint
                     ) AS queued
                     UNION ALL
                     SELECT
-                        come.entry_id, NULL, come.rank, come.ahead, come.visible_at, come.position, run.stamp, 1
+                        come.entry_id, NULL, come.rank, come.ahead, come.visible_at, come.serial, run.stamp, 1
                     FROM (
                         SELECT one.* FROM {schema}.entries AS one
                         -- See `has_work`.
@@ -180,7 +180,7 @@ BEGIN
                     -- What the transaction itself has sent is numbered at its commit, and nobody sees it before.
                     JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[come.arrival_id])
                 ) AS entry
-                ORDER BY entry.part, entry.first_by, entry.position
+                ORDER BY entry.part, entry.first_by, entry.serial
             ) AS one;
             IF line.judges OR line.waiting - line.queued > most THEN
                 RAISE EXCEPTION 'a turn has to look' USING ERRCODE = 'SQ002';

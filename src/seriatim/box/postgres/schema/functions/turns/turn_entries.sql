@@ -1,5 +1,5 @@
--- Return the entries of a turn's groups, as columns: the first that arrived (code 0), in order of commit; the first
--- that are held (1), by number, and the first late ones, by arrival; the first that are queued (2), by ordinal; and, of
+-- Return the entries of a turn's groups, as columns: the first that arrived (code 0), in order of commit, and within a
+-- transaction of publishing; the first that are held (1), by number, and the first late ones, by arrival; the first that are queued (2), by ordinal; and, of
 -- a group that holds more than is read of it, those that are held with the number of one that arrived (3), some perhaps
 -- twice. Of each group at most `most_arrived`, `most_held` and `at_most`. `places` counts groups from 0. The caller has
 -- locked the groups.
@@ -50,18 +50,18 @@ BEGIN
     END IF;
     RETURN QUERY
     WITH around AS MATERIALIZED (
-        SELECT
-            left_over.unrouted,
-            -- Only where it keeps something: what was routed before stands there until it is vacuumed.
-            CASE
-                WHEN left_over.unrouted AND EXISTS (
-                    SELECT FROM {schema}.entries AS entry
-                    WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups)
-                        AND entry.status >= 'arrived' AND entry.status <= 'arrived'
-                ) THEN (SELECT min(stamp) FROM {schema}.to_route)
-                ELSE 9223372036854775807
-            END AS bound
+        SELECT left_over.unrouted, coalesce(first.stamp, 9223372036854775807) AS bound, first.serial AS bound_serial
         FROM (SELECT {schema}.is_left(settled, unsettled) AS unrouted OFFSET 0) AS left_over
+        LEFT JOIN LATERAL (
+            SELECT waiting.stamp, waiting.serial FROM {schema}.to_route AS waiting
+            -- Only where it keeps something: what was routed before stands there until it is vacuumed.
+            WHERE left_over.unrouted AND EXISTS (
+                SELECT FROM {schema}.entries AS entry
+                WHERE entry.queue_id = of_queue AND entry.group_key = ANY (of_groups)
+                    AND entry.status >= 'arrived' AND entry.status <= 'arrived'
+            )
+            ORDER BY waiting.stamp, waiting.serial LIMIT 1
+        ) AS first ON TRUE
     ), come AS MATERIALIZED (
         SELECT wanted.place - 1 AS place, first.*
         FROM unnest(of_groups) WITH ORDINALITY AS wanted (group_key, place)
@@ -76,8 +76,8 @@ BEGIN
                     -- other.
                     WHERE entry.queue_id = of_queue AND entry.group_key = wanted.group_key
                         AND entry.status >= 'arrived' AND entry.status <= 'arrived'
-                        AND entry.stamp < (SELECT bound FROM around)
-                    ORDER BY entry.status, entry.ordinal, entry.stamp NULLS FIRST, entry.position
+                        AND (entry.stamp, entry.serial) < (SELECT bound, bound_serial FROM around)
+                    ORDER BY entry.status, entry.ordinal, entry.stamp NULLS FIRST, entry.serial
                     LIMIT most_arrived
                 ) UNION ALL (
                     SELECT entry.*, run.stamp, coalesce(entry.arrived_us, run.arrived_us)
@@ -85,10 +85,10 @@ BEGIN
                     JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
                     WHERE entry.queue_id = of_queue AND entry.group_key = wanted.group_key
                         AND entry.status >= 'arrived' AND entry.status <= 'arrived' AND entry.stamp IS NULL
-                        AND run.stamp < (SELECT bound FROM around)
+                        AND (run.stamp, entry.serial) < (SELECT bound, bound_serial FROM around)
                 )
             ) AS one
-            ORDER BY one.first_by, one.position LIMIT most_arrived
+            ORDER BY one.first_by, one.serial LIMIT most_arrived
         ) AS first
     )
     SELECT
@@ -113,7 +113,7 @@ BEGIN
     FROM (
         SELECT
             place, 0 AS code, entry_id, sequence, size, rank, subscription_ids, visible_at, arrival, ordinal, late,
-            waits, came, first_by, position AS then_by
+            waits, came, first_by, serial AS then_by
         FROM come
         UNION ALL
         SELECT

@@ -37,7 +37,7 @@ BEGIN
             wanted.place - 1 AS place, 0 AS code, one.entry_id, one.sequence, one.size, one.rank, one.subscription_ids,
             one.visible_at, one.arrival, one.ordinal, one.late, one.waits,
             coalesce(one.arrived_us, run.arrived_us) AS came, coalesce(one.stamp, run.stamp) AS first_by,
-            one.position AS then_by
+            one.serial AS then_by
         FROM unnest(of_groups, through, behind) WITH ORDINALITY AS wanted (group_key, last, nearest, place)
         CROSS JOIN LATERAL (
             (

@@ -23,6 +23,6 @@ BEGIN
     JOIN {schema}.spool AS stored ON stored.arrival_id = arrival.arrival_id AND stored.position = found.position
     WHERE arrival.transaction = pg_current_xact_id_if_assigned()
         AND (kept_out.message_ids IS NULL OR stored.message_id = ANY (kept_out.message_ids))
-    ORDER BY arrival.arrival_id, found.position, found.queue_id;
+    ORDER BY coalesce(stored.serial, stored.arrival_id + stored.position), found.queue_id;
 END
 $function$;
