@@ -53,6 +53,18 @@ def test_a_transaction_over_two_locations_arrives_as_it_was_published(pair: Pair
     assert carried(pair.far) == [("c1", nth, False) for nth in range(6)]
 
 
+def test_more_than_a_round_of_a_long_transaction_waits_for_none_that_was_committed_before(pair: Pair):
+    with pair.near.session() as long:
+        long.publish([order(2), order(3), order(4)])
+        pair.send(1)
+    for sent in (2, 2):
+        with pair.near.session() as tx:
+            collect = f"SELECT {pair.near.schema}.link_collect(link_id, 2) FROM {pair.near.schema}.links"
+            assert tx.connection.execute(collect).fetchone() == (sent,)
+    pair.near.transmit()
+    assert [nth for _, nth, _ in carried(pair.far)] == [1, 2, 3, 4]
+
+
 def test_answers_are_fetched_by_the_same_address(pair: Pair):
     pair.send(1, 2, box=pair.far, queue="answers")
     assert pair.near.transmit()[0].received == 2

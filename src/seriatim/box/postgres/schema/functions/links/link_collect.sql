@@ -38,7 +38,7 @@ BEGIN
             array_agg(DISTINCT one.group_key) FILTER (WHERE one.judged) AS judged
         INTO portion
         FROM (
-            WITH come AS MATERIALIZED (
+            WITH first AS MATERIALIZED (
                 SELECT one.* FROM {schema}.entries AS one
                 WHERE one.queue_id = place.queue_id AND one.status = 'arrived'
                     AND (one.visible_at IS NULL OR one.visible_at <= clock_timestamp())
@@ -56,23 +56,29 @@ BEGIN
                     ), TRUE)
                 ORDER BY one.rank, one.serial LIMIT at_most - collected
             ), edge AS MATERIALIZED (
-                SELECT max(come.rank) AS rank, max(run.arrived_us) AS until
-                FROM come JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[come.arrival_id])
-                HAVING count(*) >= at_most - collected
-            ), behind AS MATERIALIZED (
+                SELECT max(first.rank) AS rank, max(run.arrived_us) AS until
+                FROM first JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[first.arrival_id])
+                HAVING count(*) >= at_most - collected AND NOT place.unordered
+            ), come AS MATERIALIZED (
                 -- They are read by the time at which they were published, and go in the order of commits. What is left
-                -- for later may have been committed before some of these, while their transactions ran on: then these
-                -- wait with it.
-                SELECT DISTINCT ON (later.group_key) later.group_key, run.stamp, later.serial
-                FROM edge CROSS JOIN LATERAL (
-                    SELECT one.* FROM {schema}.entries AS one
-                    WHERE one.queue_id = place.queue_id AND one.status = 'arrived'
-                        AND one.rank BETWEEN edge.rank AND edge.until OFFSET 0
-                ) AS later
-                JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[later.arrival_id])
-                WHERE later.entry_id NOT IN (SELECT come.entry_id FROM come)
-                    AND (later.visible_at IS NULL OR later.visible_at <= clock_timestamp())
-                ORDER BY later.group_key, run.stamp, later.serial
+                -- for later may have been committed before some of these, while their transactions ran on: then it goes
+                -- in their place.
+                SELECT one.*
+                FROM (
+                    SELECT * FROM first
+                    UNION ALL
+                    SELECT later.* FROM edge CROSS JOIN LATERAL (
+                        SELECT one.* FROM {schema}.entries AS one
+                        WHERE one.queue_id = place.queue_id AND one.status = 'arrived'
+                            AND one.rank BETWEEN edge.rank AND edge.until OFFSET 0
+                    ) AS later
+                    WHERE later.entry_id NOT IN (SELECT first.entry_id FROM first)
+                        AND later.group_key IN (SELECT first.group_key FROM first)
+                        AND (later.visible_at IS NULL OR later.visible_at <= clock_timestamp())
+                        AND (later.subscription_ids <> '{}' AND later.subscription_ids <@ stopped) IS NOT TRUE
+                ) AS one
+                JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[one.arrival_id])
+                ORDER BY run.stamp, one.serial LIMIT at_most - collected
             )
             SELECT waiting.*,
                 row_number() OVER (
@@ -123,12 +129,7 @@ BEGIN
                     SELECT one.* FROM {schema}.link_streams_out AS one
                     WHERE one.queue_id = place.queue_id AND one.key = keyed.key OFFSET 0
                 ) AS stream ON TRUE
-                LEFT JOIN behind ON behind.group_key = entry.group_key AND NOT place.unordered
                 WHERE (entry.visible_at IS NULL OR entry.visible_at <= clock_timestamp())
-                    AND (
-                        behind.group_key IS NULL OR entry.status = 'queued'
-                            OR (run.stamp, entry.serial) < (behind.stamp, behind.serial)
-                    )
                     AND (stream.stream_id IS NULL
                         OR stream.status = {status.OPEN} AND stream.sent - stream.acked < {WINDOW}
                         AND stream.ahead_bytes < {WINDOW_BYTES})
