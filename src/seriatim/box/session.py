@@ -180,7 +180,9 @@ class Session(PublishVerbs, DialogVerbs):
     ) -> Delivery | None:
         """Lock the next ready group of a queue until the transaction ends, and return its first messages.
 
-        The next group is the group whose first message has waited longest; a level of priority counts as ten seconds.
+        The next group is the group whose first message has waited longest; a level of priority counts as ten seconds. A
+        transaction that receives again and again goes on behind what it has received; for up to ten seconds it passes over
+        what has come before that since, unless there is nothing else.
         An earlier delivery of this session that isn't completed is put back first. A queue with starting subscriptions hands
         out one message at a time; `instance` is the message's instance.
 

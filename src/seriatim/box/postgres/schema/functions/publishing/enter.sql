@@ -50,7 +50,7 @@ BEGIN
         coalesce(entry.gate_id, way.gate_id), coalesce(entry.origin_group, way.origin_group),
         coalesce(entry.origin_number, way.origin_number),
         CASE WHEN coalesce(entry.gate_id, way.gate_id) = queue_id THEN 'placed' ELSE 'arrived' END,
-        queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
+        queue_id, group_key, moment_us + place - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
         size, priority, seen_from, subscription_ids::integer[], stamps[place], times[place], ordinals[nth]
     FROM unnest(
         entry_places, entry_queues, entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems,
