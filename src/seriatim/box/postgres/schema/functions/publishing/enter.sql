@@ -37,7 +37,7 @@ BEGIN
         FROM generate_series(1, cardinality(entry_queues)) AS entry (nth)
         LEFT JOIN unnest(numbered, {schema}.give_places(
             ARRAY(SELECT entry_queues[one] FROM unnest(numbered) WITH ORDINALITY AS n (one, at) ORDER BY at),
-            ARRAY(SELECT entry_groups[one] FROM unnest(numbered) WITH ORDINALITY AS n (one, at) ORDER BY at)
+            {schema}.items_at(entry_groups, numbered)
         )) AS given (nth, ordinal) USING (nth);
     END IF;
     INSERT INTO {schema}.entries (
