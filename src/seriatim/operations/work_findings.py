@@ -200,6 +200,23 @@ def _unrouted(work: Work) -> Finding:
     return Finding("unrouted", State.WRONG, _listed(told), remedy if stays else routes)
 
 
+def _dialogs(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.unended_dialogs(transaction)
+    if not found:
+        return Finding("dialogs", State.OK, "no service has left a dialog open that the other side has ended")
+    told = [
+        f"service {one.service!r} hasn't ended {counted(one.dialogs, 'dialog')} that the other side has ended or failed "
+        f"(the oldest since {_moment(one.since)})"
+        for one in found
+    ]
+    remedy = (
+        f"end the dialog when EndDialog or Error comes: tx.end(message.dialog.handle) at the receivers of queue {found[0].queue!r}; "
+        f"those that are there: seriatim dialogs cleanup --state DI, then --state ER"
+    )
+    return Finding("dialogs", State.WARNING, _listed(told), remedy)
+
+
 def _set_aside(work: Work) -> Finding:
     told, first = [], None
     for one in work.counts:
@@ -404,6 +421,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "dead letters": _dead_letters,
     "unrouted": _unrouted,
     "set aside": _set_aside,
+    "dialogs": _dialogs,
     "queues off": _off,
     "queues full": _full,
     "oldest": _oldest,

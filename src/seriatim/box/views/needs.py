@@ -64,6 +64,18 @@ class SuspectedRestarts:
 
 
 @dataclass(frozen=True, slots=True)
+class UnendedDialogs:
+    """The number of `dialogs` that a `service` hasn't ended, though the other side has and its `queue` has no more messages of them;
+    and since when (`since`) the oldest of them is there.
+    """
+
+    service: str
+    queue: str
+    dialogs: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Unrouted:
     """Messages that are in no queue.
 
@@ -142,6 +154,11 @@ def stopped_groups(transaction: Transaction, patience_s: float) -> list[StoppedG
 def suspected_restarts(transaction: Transaction) -> list[SuspectedRestarts]:
     """The groups whose producer seems to have begun anew, by queue."""
     return transaction.rows("suspected_restarts", SuspectedRestarts)
+
+
+def unended_dialogs(transaction: Transaction, most: int = 100_000) -> list[UnendedDialogs]:
+    """The dialogs that one side never ended, by service, among so many of the oldest sides."""
+    return transaction.rows("unended_dialogs", UnendedDialogs, most=most)
 
 
 def stopped_subscriptions(transaction: Transaction) -> list[StoppedSubscription]:
