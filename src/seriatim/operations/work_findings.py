@@ -36,6 +36,8 @@ LONG_TURN_S = 5.0
 FORGOTTEN_S = 60.0
 #: A message that is older than that is worth a look.
 OLD_S = 3600.0
+#: A queue of two regions that remembers so many sessions is worth a look: they stay for ever.
+MANY_SESSIONS = 1_000_000
 #: A finding names at most that many queues or transactions.
 _MOST = 5
 #: And at most that many errors.
@@ -215,6 +217,22 @@ def _dialogs(work: Work) -> Finding:
         f"those that are there: seriatim dialogs cleanup --state DI, then --state ER"
     )
     return Finding("dialogs", State.WARNING, _listed(told), remedy)
+
+
+def _sessions(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.remembered_sessions(transaction, MANY_SESSIONS)
+    if not found:
+        return Finding("sessions", State.OK, "no queue belongs to two regions")
+    many = [one for one in found if one.sessions >= MANY_SESSIONS]
+    size = f"the sessions of all queues take {found[0].bytes / 1e6:,.0f} MB here"
+    if not many:
+        return Finding("sessions", State.OK, f"no queue remembers {MANY_SESSIONS:,} sessions; {size}")
+    told = _listed([f"queue {one.queue!r} remembers {one.sessions:,} sessions or more" for one in many])
+    remedy = (
+        "give sessions that are used once a queue for each month or year, and drop it in both boxes when it is done"
+    )
+    return Finding("sessions", State.WARNING, f"{told}; {size}", remedy)
 
 
 def _set_aside(work: Work) -> Finding:
@@ -422,6 +440,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "unrouted": _unrouted,
     "set aside": _set_aside,
     "dialogs": _dialogs,
+    "sessions": _sessions,
     "queues off": _off,
     "queues full": _full,
     "oldest": _oldest,

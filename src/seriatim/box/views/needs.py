@@ -76,6 +76,15 @@ class UnendedDialogs:
 
 
 @dataclass(frozen=True, slots=True)
+class RememberedSessions:
+    """The number of `sessions` that the box remembers of a `queue` of two regions, and the `bytes` of those of all queues together."""
+
+    queue: str
+    sessions: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unrouted:
     """Messages that are in no queue.
 
@@ -159,6 +168,11 @@ def suspected_restarts(transaction: Transaction) -> list[SuspectedRestarts]:
 def unended_dialogs(transaction: Transaction, most: int = 100_000) -> list[UnendedDialogs]:
     """The dialogs that one side never ended, by service, among so many of the oldest sides."""
     return transaction.rows("unended_dialogs", UnendedDialogs, most=most)
+
+
+def remembered_sessions(transaction: Transaction, most: int) -> list[RememberedSessions]:
+    """The sessions that the box remembers of each queue of two regions, counted up to `most`; those with most first."""
+    return transaction.rows("remembered_sessions", RememberedSessions, most=most)
 
 
 def stopped_subscriptions(transaction: Transaction) -> list[StoppedSubscription]:
