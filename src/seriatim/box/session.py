@@ -25,7 +25,7 @@ from seriatim.box.connection.round_trip import is_idle, is_in_transaction
 from seriatim.box.connection.settings import check_encoding
 from seriatim.box.connection.wait_time import FOREVER, patience_of_receiver
 from seriatim.box.connection.with_block import OnlyWith
-from seriatim.box.dialogs.delivery import accept, first_of
+from seriatim.box.dialogs.delivery import accept, first_of, tell_unended
 from seriatim.box.dialogs.dialogs import handle_of
 from seriatim.box.dialogs.verbs import DialogVerbs
 from seriatim.box.faults.early_ends import EarlyEnds
@@ -91,7 +91,7 @@ class Session(PublishVerbs, DialogVerbs):
         self._renew = renew
         self._instance = instance
         self._notices: list[Notice] = []
-        self._ended_dialogs: list[UUID] = []
+        self._ended_dialogs: set[UUID] = set()
 
     @property
     def connection(self) -> psycopg.Connection:
@@ -182,7 +182,9 @@ class Session(PublishVerbs, DialogVerbs):
     ) -> Delivery | None:
         """Lock the next ready group of a queue until the transaction ends, and return its first messages.
 
-        The next group is the group whose first message has waited longest; a level of priority counts as ten seconds.
+        The next group is the group whose first message has waited longest; a level of priority counts as ten seconds. A
+        transaction that receives again and again goes on behind what it has received; for up to ten seconds it passes over
+        what has come before that since, unless there is nothing else.
         An earlier delivery of this session that isn't completed is put back first. A queue with starting subscriptions hands
         out one message at a time; `instance` is the message's instance.
 
@@ -288,7 +290,7 @@ class Session(PublishVerbs, DialogVerbs):
             ended = EndedDelivery(queue, self._ours, delivery.is_open, self._instance is not None)
             if NEXT_DELIVERY.applies(ended):
                 hold(ended.connection, self._schema, None)
-                self._ended_dialogs.clear()
+                self._forget_ended(delivery)
                 received = self._received(delivery.queue, limit, None, 0.0, is_free=True, after=delivery.completion)
                 delivery.happens(Event.COMPLETED)
                 return received
@@ -453,11 +455,18 @@ class Session(PublishVerbs, DialogVerbs):
         if instance is not None and delivery.is_done:
             instance.save(self.transaction)
         if delivery.is_done:
-            self._ended_dialogs.clear()
+            self._forget_ended(delivery)
         delivery.put_back()
         if self._ended_dialogs:
             self._dialogs.put_back()
             self._ended_dialogs.clear()
+
+    def _forget_ended(self, delivery: Delivery) -> None:
+        """Of a delivery that is done: tell which dialogs stay open, and forget which have ended."""
+        queue = self._access.known.definitions.queues.get(delivery.queue)
+        if queue is not None and queue.serves:
+            tell_unended(self.transaction, delivery, self.has_ended)
+        self._ended_dialogs.clear()
 
     def _in_hand(self) -> Sequence[Received]:
         return () if self._delivery is None or self._delivery.is_done else self._delivery.messages

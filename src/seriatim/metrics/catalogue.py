@@ -85,6 +85,10 @@ METRICS: tuple[Metric, ...] = (
     Metric("seriatim_queue_enabled", _G, "1 if the queue hands messages out, 0 if it is off", Source.BOX, "queue_enabled", ("queue",)),
     Metric("seriatim_queue_limit_messages", _G, "The number of messages at which the queue is full; absent if it has no limit",
            Source.BOX, "queue_limit", ("queue",), "messages"),
+    Metric("seriatim_dialogs", _G, "Sides of dialogs by service and state (DI: the other side has ended, and the service hasn't; DO: the other "
+           "way round; CD: both); estimated from a sample where there are very many", Source.BOX, "dialogs", ("service", "state")),
+    Metric("seriatim_oldest_dialog_seconds", _G, "How long ago the oldest of these sides began; absent if there is none",
+           Source.BOX, "dialog_seconds", ("service", "state"), "seconds"),
     Metric("seriatim_leases", _G, "Leases that workers hold", Source.BOX, "leases", ("queue",)),
     Metric("seriatim_queue_processes", _G, "Processes that work on the queue, by their heartbeats", Source.BOX, "processes", ("queue",)),
     Metric("seriatim_unrouted_messages", _G, "Messages that are in no queue, because no subscription matched or they are invalid; at most "

@@ -36,6 +36,8 @@ LONG_TURN_S = 5.0
 FORGOTTEN_S = 60.0
 #: A message that is older than that is worth a look.
 OLD_S = 3600.0
+#: A queue of two regions that remembers so many sessions is worth a look: they stay for ever.
+MANY_SESSIONS = 1_000_000
 #: A finding names at most that many queues or transactions.
 _MOST = 5
 #: And at most that many errors.
@@ -216,6 +218,39 @@ def _unrouted(work: Work) -> Finding:
     if not stays and not is_late:
         return Finding("unrouted", State.OK, _listed(told))
     return Finding("unrouted", State.WRONG, _listed(told), remedy if stays else routes)
+
+
+def _dialogs(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.unended_dialogs(transaction)
+    if not found:
+        return Finding("dialogs", State.OK, "no service has left a dialog open that the other side has ended")
+    told = [
+        f"service {one.service!r} hasn't ended {counted(one.dialogs, 'dialog')} that the other side has ended or failed "
+        f"(the oldest since {_moment(one.since)})"
+        for one in found
+    ]
+    remedy = (
+        f"end the dialog when EndDialog or Error comes: tx.end(message.dialog.handle) at the receivers of queue {found[0].queue!r}; "
+        f"those that are there: seriatim dialogs cleanup --state DI, then --state ER"
+    )
+    return Finding("dialogs", State.WARNING, _listed(told), remedy)
+
+
+def _sessions(work: Work) -> Finding:
+    with work.box.access.transaction() as transaction:
+        found = needs.remembered_sessions(transaction, MANY_SESSIONS)
+    if not found:
+        return Finding("sessions", State.OK, "no queue belongs to two regions")
+    many = [one for one in found if one.sessions >= MANY_SESSIONS]
+    size = f"the sessions of all queues take {found[0].bytes / 1e6:,.0f} MB here"
+    if not many:
+        return Finding("sessions", State.OK, f"no queue remembers {MANY_SESSIONS:,} sessions; {size}")
+    told = _listed([f"queue {one.queue!r} remembers {one.sessions:,} sessions or more" for one in many])
+    remedy = (
+        "give sessions that are used once a queue for each month or year, and drop it in both boxes when it is done"
+    )
+    return Finding("sessions", State.WARNING, f"{told}; {size}", remedy)
 
 
 def _set_aside(work: Work) -> Finding:
@@ -409,6 +444,8 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "dead letters": _dead_letters,
     "unrouted": _unrouted,
     "set aside": _set_aside,
+    "dialogs": _dialogs,
+    "sessions": _sessions,
     "queues off": _off,
     "queues full": _full,
     "oldest": _oldest,

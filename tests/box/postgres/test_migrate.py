@@ -141,18 +141,15 @@ def test_settings_of_a_role_change_nothing(database):
 
 
 @pytest.mark.parametrize(
-    ("change", "version", "helps"),
-    [
-        ("+ 1000", "1", "pip install --upgrade"),
-        ("- 1", "89", "use the build"),
-        ("- 60", str(migrations()[-1].number - 60), "with the commit 8473f540"),
-    ],
+    ("version", "helps"),
+    [(1_090, "pip install --upgrade"), (89, "use the build"), (30, "with the commit 8473f540")],
 )
-def test_another_version_is_refused_with_what_helps(box, change, version, helps):
+def test_another_version_is_refused_with_what_helps(box, version, helps):
+    newest = migrations()[-1].number
     with box.session() as tx:
-        tx.connection.execute(f"UPDATE {box.schema}.migrations SET number = number {change}")
+        tx.connection.execute(f"UPDATE {box.schema}.migrations SET number = number + %s", [version - newest])
     for call in (sq.MessageBox.open, sq.MessageBox.migrate):
-        with pytest.raises(sq.SchemaMismatch, match=version) as caught:
+        with pytest.raises(sq.SchemaMismatch, match=str(version)) as caught:
             call(box.dsn, schema=box.schema)
         assert helps in caught.value.remedy
         assert box.schema in str(caught.value)

@@ -4,6 +4,8 @@ its dialog, and whether it was rolled back too often.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from uuid import UUID
 
 from seriatim.box.connection.access import Transaction
@@ -12,9 +14,13 @@ from seriatim.box.dialogs import rollbacks
 from seriatim.box.notice import EntriesSetAside
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.separate_transaction import SeparateTransaction
+from seriatim.kernel.dialog import END_DIALOG, ERROR
+from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Received
 
-__all__ = ["accept", "first_of", "why_failed"]
+__all__ = ["accept", "first_of", "tell_unended", "why_failed"]
+
+_LOG = logging.getLogger("seriatim.box")
 
 
 def accept(transaction: Transaction, delivery: Delivery, definitions: Definitions, apart: SeparateTransaction) -> bool:
@@ -54,6 +60,21 @@ def accept(transaction: Transaction, delivery: Delivery, definitions: Definition
 def first_of(transaction: Transaction, handle: UUID) -> int:
     """Put the queued messages of a dialog before those of other dialogs of its group; return their number."""
     return int(transaction.value("put_first", of_handle=handle))
+
+
+def tell_unended(transaction: Transaction, delivery: Delivery, has_ended: Callable[[UUID], bool]) -> None:
+    """Log, once for each service, that a receiver completes the end of a dialog and leaves its own side open."""
+    for message in delivery.messages:
+        dialog = message.dialog
+        if (
+            dialog is not None and message.type in (END_DIALOG, ERROR) and not has_ended(dialog.handle)
+            and transaction.access.told.is_first(("unended dialog", dialog.service))
+        ):  # fmt: skip
+            _LOG.warning(
+                "a receiver of queue %r completes the %s of a dialog and doesn't end its own side, service %r: the dialog stays; "
+                "end it with tx.end(message.dialog.handle)", delivery.queue, message.type, dialog.service,
+                extra=fields("dialog_unended", dialog=str(dialog.handle), queue=delivery.queue, service=dialog.service),
+            )  # fmt: skip
 
 
 def _violation(message: Received, definitions: Definitions) -> str | None:

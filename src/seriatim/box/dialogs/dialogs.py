@@ -53,12 +53,12 @@ class Dialogs:
 
     Args:
         transaction: the transaction.
-        ended: where to note the sides that end while some of their messages are in hand; None: none are.
+        ended: where to note the sides that end; None: nobody asks.
     """
 
-    def __init__(self, transaction: Transaction, ended: list[UUID] | None = None) -> None:
+    def __init__(self, transaction: Transaction, ended: set[UUID] | None = None) -> None:
         self._transaction = transaction
-        self._ended = [] if ended is None else ended
+        self._ended = set() if ended is None else ended
 
     def begin(
         self,
@@ -139,12 +139,11 @@ class Dialogs:
         mine = [one.message_id for one in in_hand if one.dialog is not None and one.dialog.handle == ours]
         parameters = {"of_handle": ours, "what_verb": verb.value, "code": code, "why": text, "in_hand": mine}
         _raise(*self._row("try_end", parameters))
-        if mine:
-            self._ended.append(ours)
+        self._ended.add(ours)
 
     def put_back(self) -> None:
-        """Delete the messages of sides that ended while these were in hand, because they are put back."""
-        self._transaction.do("drop_ended", handles=self._ended)
+        """Delete the messages of sides that have ended, because those in hand are put back."""
+        self._transaction.do("drop_ended", handles=list(self._ended))
 
     def set_timer(self, handle: UUID | str, delay: float | str | None) -> None:
         """Set or remove a timer. Errors are those of `Session.set_timer`."""

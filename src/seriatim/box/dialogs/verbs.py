@@ -23,7 +23,7 @@ class DialogVerbs(ABC):
 
     _place: str
     #: The sides that this session ended while it had some of their messages in hand, which it still has.
-    _ended_dialogs: list[UUID]
+    _ended_dialogs: set[UUID]
 
     @property
     @abstractmethod

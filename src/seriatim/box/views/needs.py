@@ -113,6 +113,27 @@ class SuspectedRestarts:
 
 
 @dataclass(frozen=True, slots=True)
+class UnendedDialogs:
+    """The number of `dialogs` that a `service` hasn't ended, though the other side has and its `queue` has no more messages of them;
+    and since when (`since`) the oldest of them is there.
+    """
+
+    service: str
+    queue: str
+    dialogs: int
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RememberedSessions:
+    """The number of `sessions` that the box remembers of a `queue` of two regions, and the `bytes` of those of all queues together."""
+
+    queue: str
+    sessions: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unrouted:
     """Messages that are in no queue.
 
@@ -201,6 +222,16 @@ def unended_turns(transaction: Transaction) -> list[UnendedTurn]:
 def role_settings(transaction: Transaction) -> list[RoleSetting]:
     """The time limits of PostgreSQL that are set for roles."""
     return transaction.rows("role_settings", RoleSetting)
+
+
+def unended_dialogs(transaction: Transaction, most: int = 100_000) -> list[UnendedDialogs]:
+    """The dialogs that one side never ended, by service, among so many of the oldest sides."""
+    return transaction.rows("unended_dialogs", UnendedDialogs, most=most)
+
+
+def remembered_sessions(transaction: Transaction, most: int) -> list[RememberedSessions]:
+    """The sessions that the box remembers of each queue of two regions, counted up to `most`; those with most first."""
+    return transaction.rows("remembered_sessions", RememberedSessions, most=most)
 
 
 def stopped_subscriptions(transaction: Transaction) -> list[StoppedSubscription]:

@@ -2,7 +2,7 @@
 -- operators asked of them meanwhile; in one row.
 -- Caller: turn_reading.py, after it has locked the groups, so that what it reads is younger than the lock.
 -- Locks: none.
--- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_of_queue (next to empty).
+-- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_asked (next to empty).
 SELECT entries.*, known.*, asked.*
 FROM {schema}.turn_entries(
     %(queue_id)s, %(group_keys)s::text[], %(at_most)s, %(most_arrived)s, %(most_held)s, %(settled)s::xid8, %(unsettled)s::xid8[]

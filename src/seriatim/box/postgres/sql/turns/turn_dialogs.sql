@@ -1,7 +1,7 @@
 -- Purpose: as turn.sql, for a queue of a service: what goes ahead is put in its place before.
 -- Caller: turn_reading.py, after it has locked the groups, so that what it reads is younger than the lock.
 -- Locks: entries and groups, which only a turn locks.
--- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_of_queue (next to empty).
+-- Index: entries_of_group, tickets_arrival_id_key, known_groups_pkey; requests_asked (next to empty).
 SELECT entries.*, known.*, asked.*
 FROM {schema}.place_ahead(%(queue_id)s, %(group_keys)s::text[], %(fresh)s::bigint[]) AS placed (queue_id)
 CROSS JOIN LATERAL {schema}.turn_entries(

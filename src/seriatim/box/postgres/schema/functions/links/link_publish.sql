@@ -80,7 +80,7 @@ BEGIN
     )
     SELECT arrival, one.nth - 1, one.message_id, one.fields ->> 'type', one.fields ->> 'content_type',
         one.fields -> 'context' || jsonb_build_object(
-            'to', names[one.stream], 'location', 'link:' || its_name, 'link_sent_by', (one.fields -> 'sent_by')::text,
+            'to', one.queue, 'location', 'link:' || its_name, 'link_sent_by', (one.fields -> 'sent_by')::text,
             'link_through', (one.fields -> 'through')::text
         ) || CASE WHEN one.flag = 1 THEN '{"link_replayed": true}' ELSE '{}' END::jsonb,
         nullif(one.fields -> 'property_types', '{}'),
@@ -91,8 +91,10 @@ BEGIN
             SELECT coalesce(sum((part ->> 'size')::bigint), 0) FROM jsonb_array_elements(read.fields -> 'parts') AS part
         ) AS in_parts,
             read.fields -> 'through' ? own::text OR jsonb_array_length(read.fields -> 'through') > most_boxes AS circles
-        FROM unnest(come.streams, come.ids, come.spaces, come.headers, come.sizes, come.flags, come.ats)
-            WITH ORDINALITY AS told (stream, message_id, id_space, header, size, flag, at, nth)
+        FROM unnest(
+            come.ids, come.spaces, come.headers, come.sizes, come.flags, come.ats,
+            {schema}.items_at(names, come.streams)
+        ) WITH ORDINALITY AS told (message_id, id_space, header, size, flag, at, queue, nth)
         CROSS JOIN LATERAL (SELECT told.header::jsonb AS fields) AS read
     ) AS one;
     INSERT INTO {schema}.message_parts (arrival_id, position, number, name, content_type, body)
@@ -107,10 +109,11 @@ BEGIN
     ) AS part;
     PERFORM set_config('plan_cache_mode', {schema}.link_plans(cardinality(come.ids)), TRUE);
     WITH told AS (
-        SELECT one.nth - 1 AS position, names[one.stream] AS queue, queue_ids[one.stream] AS queue_id,
+        SELECT one.nth - 1 AS position, one.queue, queue_ids[one.stream] AS queue_id,
             one.header::jsonb -> 'through' ? own::text
                 OR jsonb_array_length(one.header::jsonb -> 'through') > most_boxes AS circles
-        FROM unnest(come.streams, come.headers) WITH ORDINALITY AS one (stream, header, nth)
+        FROM unnest(come.streams, come.headers, {schema}.items_at(names, come.streams)) WITH ORDINALITY
+            AS one (stream, header, queue, nth)
     ), aside AS (
         INSERT INTO {schema}.aside (
             entry_id, queue_id, disposition, reason, arrival_id, position, priority, subscription_ids

@@ -202,18 +202,16 @@ BEGIN
     kept := array_fill(NULL::bigint, ARRAY[head.rows::integer]);
     IF message.has_parts THEN
         FOR part IN
-            SELECT each.nth, stream.incarnations[each.nth] AS incarnation, stream.numbers[each.nth] AS number,
-                note.names[each.nth] AS name,
-                note.keys[each.nth] AS key, stream.begins[each.nth] AS begins, stream.afters[each.nth] AS after,
-                told.size, told.part_from,
-                told.part_length, told.id_length, told.header_length, told.at, told.digest,
-                stream.chains[each.nth] AS chain
+            SELECT each.*, told.size, told.part_from, told.part_length, told.id_length, told.header_length, told.at,
+                told.digest
             FROM unnest(
                 message.streams, message.sizes, message.part_froms, message.part_lengths, message.id_lengths,
                 message.header_lengths, message.ats,
                 message.digests
             ) AS told (nth, size, part_from, part_length, id_length, header_length, at, digest)
-            CROSS JOIN LATERAL (SELECT told.nth::integer AS nth) AS each
+            JOIN unnest(
+                stream.incarnations, stream.numbers, note.names, note.keys, stream.begins, stream.afters, stream.chains
+            ) WITH ORDINALITY AS each (incarnation, number, name, key, begins, after, chain, nth) USING (nth)
             WHERE told.part_length < told.size
         LOOP
             whole[part.nth] := 0;
@@ -342,10 +340,11 @@ BEGIN
                 message.flags
             )
                 AS told (nth, size, part_length, id_length, header_length, flags)
+            JOIN unnest(stream.incarnations, stream.numbers, fate.taken) WITH ORDINALITY
+                AS each (incarnation, number, taken, nth) USING (nth)
             JOIN {schema}.link_streams_in AS here
-                ON here.link_id = of_link AND here.incarnation = stream.incarnations[told.nth]
-                AND here.number = stream.numbers[told.nth]
-            WHERE told.part_length < told.size AND fate.taken[told.nth] = 1
+                ON here.link_id = of_link AND here.incarnation = each.incarnation AND here.number = each.number
+            WHERE told.part_length < told.size AND each.taken = 1
         LOOP
             faulty := part.nth;
             BEGIN

@@ -5,18 +5,13 @@ CREATE OR REPLACE FUNCTION {schema}.log_operations(
     its_actor text, its_action text, of_queue text, of_groups text[], its_reason text, of_details text[]
 ) RETURNS bigint[]
 AS $function$
-DECLARE
-    place integer;
-    written bigint[] := '{}';
 BEGIN
     PERFORM {schema}.permit('operate', ARRAY[coalesce(
         (SELECT known.queue_id FROM {schema}.queues AS known WHERE known.queue = of_queue), -1
     )]);
-    FOR place IN 1 .. coalesce(cardinality(of_groups), 0) LOOP
-        written := written || {schema}.log_operation(
-            its_actor, its_action, of_queue, of_groups[place], its_reason, of_details[place]::jsonb
-        );
-    END LOOP;
-    RETURN written;
+    RETURN ARRAY(
+        SELECT {schema}.log_operation(its_actor, its_action, of_queue, one.group_key, its_reason, one.details::jsonb)
+        FROM unnest(of_groups, of_details) WITH ORDINALITY AS one (group_key, details, nth) ORDER BY one.nth
+    );
 END
 $function$;

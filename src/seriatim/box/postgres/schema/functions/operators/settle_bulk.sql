@@ -14,7 +14,8 @@ BEGIN
         SET result = told.result, why = told.why, operation_id = told.operation_id, alone = one.alone
             OR told.result IS NULL
         FROM unnest(of_groups, its_results, its_whys, of_operations) AS told (group_key, result, why, operation_id)
-        WHERE one.bulk_id = of_bulk AND one.queue_id = of_queue AND one.group_key = told.group_key
+        -- See `decide` for the ANY.
+        WHERE one.bulk_id = of_bulk AND one.queue_id = of_queue AND one.group_key = ANY (ARRAY[told.group_key])
             AND one.result IS NULL
         RETURNING one.result
     )

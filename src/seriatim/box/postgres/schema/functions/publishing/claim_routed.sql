@@ -7,8 +7,10 @@ CREATE OR REPLACE FUNCTION {schema}.claim_routed(
 AS $function$
 DECLARE
     own record;
-    waiting text[] := array_fill(NULL::text, ARRAY[cardinality(entry_keys)]);
     its_waiting text[];
+    -- The entries that are not made, and the messages that wait in their places.
+    places bigint[] := '{}';
+    waiting text[] := '{}';
 BEGIN
     PERFORM {schema}.permit('route', ARRAY[]::integer[]);
     IF (cardinality(entry_keys) = ALL (ARRAY[cardinality(entry_places), cardinality(entry_queues)])) IS NOT TRUE
@@ -39,10 +41,15 @@ BEGIN
             AS mine (queue_id, unique_key, arrival_id, position, waits)
         WHERE mine.waits IS NULL AND taken.queue_id = ANY (ARRAY[mine.queue_id]) AND taken.id_space = own.id_space
             AND taken.unique_key = ANY (ARRAY[mine.unique_key]);
-        FOR nth IN 1 .. cardinality(own.at) LOOP
-            waiting[own.at[nth]] := its_waiting[nth];
-        END LOOP;
+        places := places || own.at;
+        waiting := waiting || its_waiting;
     END LOOP;
-    RETURN waiting;
+    RETURN ARRAY(
+        SELECT max(one.waits) FROM (
+            SELECT nth, NULL AS waits FROM generate_subscripts(entry_keys, 1) AS nth
+            UNION ALL
+            SELECT * FROM unnest(places, waiting)
+        ) AS one GROUP BY one.nth ORDER BY one.nth
+    );
 END
 $function$;

@@ -37,7 +37,7 @@ BEGIN
         FROM generate_series(1, cardinality(entry_queues)) AS entry (nth)
         LEFT JOIN unnest(numbered, {schema}.give_places(
             ARRAY(SELECT entry_queues[one] FROM unnest(numbered) WITH ORDINALITY AS n (one, at) ORDER BY at),
-            ARRAY(SELECT entry_groups[one] FROM unnest(numbered) WITH ORDINALITY AS n (one, at) ORDER BY at)
+            {schema}.items_at(entry_groups, numbered)
         )) AS given (nth, ordinal) USING (nth);
     END IF;
     INSERT INTO {schema}.entries (
@@ -50,7 +50,7 @@ BEGIN
         coalesce(entry.gate_id, way.gate_id), coalesce(entry.origin_group, way.origin_group),
         coalesce(entry.origin_number, way.origin_number),
         CASE WHEN coalesce(entry.gate_id, way.gate_id) = queue_id THEN 'placed' ELSE 'arrived' END,
-        queue_id, group_key, moment_us - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
+        queue_id, group_key, moment_us + place - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
         size, priority, seen_from, subscription_ids::integer[], stamped, came, coalesce(serials[place], (
             SELECT coalesce(stored.serial, stored.arrival_id + stored.position) FROM {schema}.spool AS stored
             WHERE stored.arrival_id = ANY (ARRAY[arrival_ids[entry.place]])

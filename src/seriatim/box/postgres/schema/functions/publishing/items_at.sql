@@ -3,7 +3,7 @@
 -- is: sql, stable, no nestloop
 CREATE OR REPLACE FUNCTION {schema}.items_at(given text[], places bigint[]) RETURNS text[]
 AS $function$
-    SELECT array_agg(found.item ORDER BY wanted.nth)
+    SELECT coalesce(array_agg(found.item ORDER BY wanted.nth), '{}')
     FROM unnest(places) WITH ORDINALITY AS wanted (place, nth)
     LEFT JOIN unnest(given) WITH ORDINALITY AS found (item, place) USING (place)
 $function$;

@@ -19,9 +19,10 @@ BEGIN
     IF cardinality(granted) = 0 OR (entry_queues <@ granted) IS NOT TRUE THEN
         PERFORM {schema}.permit('publish', ARRAY(
             SELECT DISTINCT one.queue_id
-            FROM unnest(entry_places, entry_queues, entry_subscriptions) AS one (place, queue_id, subscription_ids)
+            FROM unnest(entry_queues, entry_subscriptions, {schema}.items_at(types, entry_places))
+                AS one (queue_id, subscription_ids, type)
             WHERE one.queue_id IS NOT NULL AND one.queue_id <> ALL (granted)
-                AND {schema}.is_asked_for(one.queue_id, one.subscription_ids::integer[], types[one.place]) IS NOT TRUE
+                AND {schema}.is_asked_for(one.queue_id, one.subscription_ids::integer[], one.type) IS NOT TRUE
         ));
     END IF;
     IF (
@@ -68,12 +69,14 @@ BEGIN
                     THEN 'a part needs a name of 1 to 256 characters'
                 WHEN one.content_type = '' THEN 'a part can''t have an empty content type, but it can be NULL'
                 WHEN one.body IS NULL THEN 'a part can''t be NULL, but its body can be empty'
-                WHEN part_counts[one.place] IS DISTINCT FROM cardinality(array_positions(part_places, one.place)) THEN
-                    'a message has another number of parts'
+                WHEN part_counts[one.place] IS DISTINCT FROM one.parts THEN 'a message has another number of parts'
             END INTO wrong
-            FROM unnest(
-                part_places, part_names, part_content_types, part_bodies
-            ) AS one (place, name, content_type, body)
+            FROM (
+                SELECT given.*, count(*) OVER (PARTITION BY given.place) AS parts
+                FROM unnest(
+                    part_places, part_names, part_content_types, part_bodies
+                ) AS given (place, name, content_type, body)
+            ) AS one
             ORDER BY 1 LIMIT 1;
         END IF;
     END IF;

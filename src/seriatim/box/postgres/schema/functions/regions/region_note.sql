@@ -23,12 +23,12 @@ BEGIN
     INSERT INTO {schema}.region_numbers (
         queue_id, session, number, message_id, voted, is_copy, beside, arrival_id, position, published_at
     )
-    SELECT given.queue_id, given.session, given.number, of_messages[given.place], given.voted, region_note.is_copy,
+    SELECT given.queue_id, given.session, given.number, given.message_id, given.voted, region_note.is_copy,
         given.beside,
         arrivals[given.place], positions[given.place], now() - ages[given.place] * interval '1 microsecond'
     FROM unnest(
-        numbered, of_queues, of_sessions, of_numbers, votes, besides
-    ) AS given (place, queue_id, session, number, voted, beside);
+        numbered, of_queues, of_sessions, of_numbers, votes, besides, {schema}.items_at(of_messages, numbered)
+    ) AS given (place, queue_id, session, number, voted, beside, message_id);
     UPDATE {schema}.region_sessions AS known SET through = greatest(known.through, highest.number)
     FROM (
         SELECT given.queue_id, given.session, max(given.number) AS number
@@ -37,9 +37,11 @@ BEGIN
     WHERE known.queue_id = highest.queue_id AND known.session = highest.session;
     IF NOT is_copy THEN
         INSERT INTO {schema}.region_outbox (name, message_id, arrival_id, position, published_at)
-        SELECT of_name, of_messages[place], arrivals[place], positions[place],
-            now() - ages[place] * interval '1 microsecond' FROM generate_subscripts(of_messages, 1) AS place
-        ORDER BY place ON CONFLICT DO NOTHING;
+        SELECT of_name, given.message_id, given.arrival_id, given.position,
+            now() - given.age * interval '1 microsecond'
+        FROM unnest(of_messages, arrivals, positions, ages) WITH ORDINALITY
+            AS given (message_id, arrival_id, position, age, nth)
+        ORDER BY given.nth ON CONFLICT DO NOTHING;
     END IF;
     IF is_copy THEN
         -- A copy was published when its original was. By this time, which is kept with its id, a message is found.

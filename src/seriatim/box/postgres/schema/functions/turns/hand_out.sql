@@ -17,6 +17,7 @@ DECLARE
     moment timestamptz := coalesce(to_timestamp(at_us / 1e6), clock_timestamp());
     around record;
     candidate text;
+    its_rank bigint;
     tried text[] := ARRAY[]::text[];
     chosen text;
     of_incarnation integer;
@@ -25,6 +26,7 @@ DECLARE
     following integer;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
+    from_rank := greatest(from_rank, {schema}.reached(of_queue));
     SELECT
         EXISTS (
             SELECT FROM {schema}.requests AS request WHERE request.queue_id = of_queue AND request.action <> 'look'
@@ -46,11 +48,12 @@ BEGIN
         RETURN;
     END IF;
     LOOP
+        EXIT WHEN cardinality(tried) >= 40; -- each look passes over them
         -- A group that isn't handed out of is not locked: the block takes the lock back.
         BEGIN
-            SELECT next.key INTO candidate
+            SELECT next.key, next.rank INTO candidate, its_rank
             FROM (
-                SELECT known.group_key AS key FROM {schema}.known_groups AS known
+                SELECT known.group_key AS key, known.ready_rank AS rank FROM {schema}.known_groups AS known
                 WHERE known.queue_id = of_queue AND known.ready_rank >= from_rank
                     AND (named IS NULL OR known.group_key = named) AND known.group_key <> ALL (tried)
                     AND (around.oldest IS NULL OR known.ready_rank <= around.oldest)
@@ -126,6 +129,9 @@ BEGIN
         IF FOUND THEN
             RETURN;
         END IF;
+    END IF;
+    IF named IS NULL THEN
+        PERFORM {schema}.reach(of_queue, its_rank);
     END IF;
     -- What may not be seen yet keeps what is behind it.
     leaving := least(at_most, line.waiting, array_position(line.hidden, TRUE) - 1);

@@ -26,7 +26,8 @@ DECLARE
     -- More than that is judged at once, and read again each time until it is.
     most bigint := 2 * at_most::bigint + 20;
     candidate text := named;
-    least_rank bigint := from_rank;
+    least_rank bigint := greatest(from_rank, {schema}.reached(of_queue));
+    its_rank bigint;
     tried text[] := ARRAY[]::text[];
     around record;
     alone boolean := FALSE;
@@ -56,7 +57,7 @@ BEGIN
                 EXIT WHEN NOT pg_try_advisory_xact_lock({schema}.group_lock(of_queue, named));
             ELSE
                 -- The locks of as many groups are asked for as somebody else has, and one more.
-                SELECT next.group_key INTO candidate
+                SELECT next.group_key, next.rank INTO candidate, its_rank
                 FROM (
                     (
                         SELECT one.group_key, one.ready_rank AS rank FROM {schema}.known_groups AS one
@@ -193,11 +194,14 @@ BEGIN
             WHEN SQLSTATE 'SQ001' THEN NULL;
             WHEN SQLSTATE 'SQ002' THEN RETURN;
         END;
-        EXIT WHEN named IS NOT NULL;
         tried := tried || candidate;
+        -- Each look passes over those that were tried; a turn goes by groups.
+        EXIT WHEN named IS NOT NULL OR cardinality(tried) >= 40;
     END LOOP;
     IF of_group IS NULL THEN
         RETURN;
+    ELSIF named IS NULL THEN
+        PERFORM {schema}.reach(of_queue, its_rank);
     END IF;
     IF alone THEN
         released := 1;

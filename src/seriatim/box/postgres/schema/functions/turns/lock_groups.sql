@@ -8,6 +8,9 @@ CREATE OR REPLACE FUNCTION {schema}.lock_groups(
     OUT many boolean
 )
 AS $function$
+DECLARE
+    -- More is judged at once only by a transaction that has received nothing yet.
+    is_first boolean := named IS NULL AND {schema}.reached(of_queue) = -9223372036854775808;
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     now_us := coalesce(at_us, {schema}.now_us());
@@ -20,7 +23,7 @@ BEGIN
     SELECT
         (SELECT max(change.version) FROM {schema}.changes AS change),
         {schema}.is_left(settled, unsettled),
-        named IS NULL AND EXISTS (
+        is_first AND EXISTS (
             SELECT FROM {schema}.entries AS entry
             WHERE entry.queue_id = of_queue AND entry.status = 'arrived' AND entry.rank >= from_rank
             ORDER BY entry.rank OFFSET 40

@@ -6,25 +6,30 @@ CREATE OR REPLACE FUNCTION {schema}.lock_next(of_queue integer, how_many integer
 RETURNS text[]
 AS $function$
 DECLARE
+    -- What this transaction has received is behind it, of each kind.
+    reached bigint := {schema}.reached(of_queue);
+    least_rank bigint := greatest(from_rank, reached);
     candidate text;
     -- Those on trial come behind the others: `next_trial`.
     tried text[] := ARRAY(SELECT unit FROM {schema}.trials WHERE queue_id = of_queue);
+    its_rank bigint;
     taken text[] := ARRAY[]::text[];
     passed integer := 0;
 BEGIN
-    FOR candidate IN
-        SELECT group_key FROM (
+    FOR candidate, its_rank IN
+        SELECT group_key, rank FROM (
             (
                 SELECT group_key, ready_rank AS rank FROM {schema}.known_groups
-                WHERE queue_id = of_queue AND ready_rank >= from_rank ORDER BY ready_rank
+                WHERE queue_id = of_queue AND ready_rank >= least_rank ORDER BY ready_rank
             ) UNION ALL (
                 SELECT group_key, rank FROM {schema}.entries
-                WHERE queue_id = of_queue AND status = 'arrived' AND rank >= from_rank ORDER BY rank
+                WHERE queue_id = of_queue AND status = 'arrived' AND rank >= least_rank ORDER BY rank
             ) UNION ALL (
                 SELECT group_key, due_at FROM {schema}.known_groups
-                WHERE queue_id = of_queue AND due_at <= now_us ORDER BY due_at
+                WHERE queue_id = of_queue AND due_at BETWEEN reached AND now_us ORDER BY due_at
             ) UNION ALL (
-                SELECT group_key, rank FROM {schema}.requests WHERE queue_id = of_queue ORDER BY rank
+                SELECT group_key, rank FROM {schema}.requests
+                WHERE queue_id = of_queue AND rank >= reached ORDER BY rank
             )
         ) AS known
         ORDER BY rank
@@ -37,6 +42,9 @@ BEGIN
         tried := tried || candidate;
         CONTINUE WHEN NOT {schema}.lock_group(of_queue, candidate, now_us);
         taken := taken || candidate;
+        IF how_many = 1 THEN -- it is handed out, and not judged for later
+            PERFORM {schema}.reach(of_queue, its_rank);
+        END IF;
         EXIT WHEN cardinality(taken) >= how_many;
     END LOOP;
     IF passed > 1000 AND cardinality(taken) < how_many THEN
@@ -60,7 +68,8 @@ BEGIN
             taken := taken || candidate;
             EXIT WHEN cardinality(taken) >= how_many;
         END LOOP;
-    ELSIF cardinality(taken) = 0 AND from_rank > -9223372036854775808 THEN
+    ELSIF cardinality(taken) = 0 AND least_rank > -9223372036854775808 THEN
+        PERFORM {schema}.reach(of_queue, -9223372036854775808);
         RETURN {schema}.lock_next(of_queue, how_many, now_us, -9223372036854775808);
     END IF;
     RETURN taken;

@@ -15,7 +15,7 @@ RETURNS TABLE (
 AS $function$
 #variable_conflict use_column
 DECLARE
-    least_rank bigint := from_rank;
+    least_rank bigint := greatest(from_rank, {schema}.reached(of_queue));
     -- Mostly what is too far behind its gate is found among what was taken. Only if all of that is, each message is
     -- asked.
     each_asked boolean := FALSE;
@@ -65,6 +65,8 @@ BEGIN
                 FOR NO KEY UPDATE SKIP LOCKED
             ), taken AS (
                 SELECT * FROM first UNION ALL SELECT * FROM of_group UNION ALL SELECT * FROM others
+            ), noted AS MATERIALIZED (
+                SELECT {schema}.reach(of_queue, min(rank)) FROM taken HAVING count(*) > 0
             ), far AS MATERIALIZED (
             SELECT one.group_key, one.bound FROM (
                 SELECT
@@ -99,6 +101,7 @@ BEGIN
             entry.group_key,
             entry.ordinal
         FROM taken AS entry
+        CROSS JOIN noted
         JOIN {schema}.spool AS stored
             ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
         JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])
@@ -129,6 +132,8 @@ BEGIN
                     ), 1))
                 ORDER BY rank LIMIT at_most
                 FOR NO KEY UPDATE SKIP LOCKED
+            ), noted AS MATERIALIZED (
+                SELECT {schema}.reach(of_queue, min(rank)) FROM taken HAVING count(*) > 0
             ), far AS MATERIALIZED (
             SELECT one.group_key, one.bound FROM (
                 SELECT
@@ -163,6 +168,7 @@ BEGIN
             entry.group_key,
             entry.ordinal
         FROM taken AS entry
+        CROSS JOIN noted
         JOIN {schema}.spool AS stored
             ON stored.arrival_id = ANY (ARRAY[entry.arrival_id]) AND stored.position = ANY (ARRAY[entry.position])
         JOIN {schema}.tickets AS run ON run.arrival_id = ANY (ARRAY[entry.arrival_id])

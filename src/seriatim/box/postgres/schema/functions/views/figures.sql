@@ -204,6 +204,18 @@ BEGIN
     ) AS first
     WHERE place.queue_id = ANY (seen) AND first.since_us IS NOT NULL;
 
+    -- Dialogs, from a sample of the blocks where there are many.
+    pages := least(100, 100 * blocks / greatest(pg_relation_size('{schema}.endpoints'::regclass) / 8192.0, 1));
+    RETURN QUERY
+    WITH known AS MATERIALIZED (
+        SELECT side.service, side.state, count(*) * 100 / pages AS sides, min(side.began_at) AS began_at
+        FROM {schema}.endpoints AS side TABLESAMPLE SYSTEM (pages) WHERE side.queue_id = ANY (seen) GROUP BY 1, 2
+    )
+    SELECT part.figure, known.service::text, known.state::text, part.value FROM known CROSS JOIN LATERAL (
+        VALUES ('dialogs', known.sides),
+            ('dialog_seconds', extract(epoch FROM clock_timestamp() - known.began_at)::double precision)
+    ) AS part (figure, value);
+
     RETURN QUERY SELECT 'leases', place.queue, NULL::text, count(lease.token)::double precision
     FROM {schema}.queues AS place LEFT JOIN {schema}.leases AS lease USING (queue_id)
     WHERE place.queue_id = ANY (seen) GROUP BY place.queue;

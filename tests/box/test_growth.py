@@ -1,0 +1,265 @@
+"""What a call costs grows with the number of its messages, and no faster: function calls and rows read are counted for few and for many."""
+
+from __future__ import annotations
+
+import itertools
+import time
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+import seriatim as sq
+from seriatim.operations import bulk, dead_letters
+from seriatim.operations import bulk_operations as operations
+from seriatim.operations.groups import Action, group_filter
+from tests.box.links.pairs import order, paired
+from tests.soak import sized
+
+pytestmark = [pytest.mark.dear, pytest.mark.soak]
+
+#: Sixteen times as many may cost at most twenty times as much; of a few, what is done for a portion of them counts more.
+FEW, FACTOR = sized(1_000, 200), sized(20, 24)
+MANY = 16 * FEW
+#: What doesn't depend on the number: looks for definitions, for the head of a queue now and then, and the like.
+SPARE = 500
+#: What is counted; rows and entries of indexes together, because a small table is read as a whole.
+KINDS = {"calls": ("calls of ",), "reads": ("rows of ", "entries of ")}
+PATIENCE_S = 60.0
+BY = {"actor": "ann", "reason": "a test"}
+NUMBERS = itertools.count()
+JOB = sq.MessageType("job", properties={"key": "string", "n": "long"})
+QUEUES = [
+    sq.Queue("unordered", sq.Unordered()),
+    sq.Queue("fifo", sq.Fifo(), group="key"),
+    sq.Queue("standard", sq.Standard(), group="key", sequence="n"),
+    sq.Queue("best", sq.BestEffort(), group="key", sequence="n"),
+    sq.Queue("origin", sq.Fifo(), group="key", gate="gate"),
+    sq.Queue("gate", sq.Standard(), group="origin_group", sequence="origin_ordinal"),
+    sq.Queue("failing", sq.Standard(), group="key", sequence="n", attempts=1),
+    sq.Queue("dead", sq.Fifo(), group="key", errors="continue", attempts=1),
+]  # fmt: skip
+DIALOGS = [
+    sq.Contract("Talk", {"job": "initiator"}),
+    sq.Service("Near", queue="near"),
+    sq.Service("Far", queue="far", contracts=["Talk"]),
+]
+
+
+def job(queue, key, n=1, **more):
+    return sq.Message(type="job", context={"to": queue, "key": key, "n": n, **more})
+
+
+def keys(many):
+    """As many keys, which no call before had."""
+    return [f"{next(NUMBERS)}" for _ in range(many)]
+
+
+def publish(queue, *, in_one_group=False, delay=None, **more):
+    def publish(box, many):
+        given = [
+            job(queue, f"of {many}" if in_one_group else key, n if in_one_group else 1,
+                **dict.fromkeys(more, key)) for n, key in enumerate(keys(many), 1)
+        ]  # fmt: skip
+        with box.session() as tx:
+            tx.publish(given, **({} if delay is None else {"delay": delay}))
+
+    return publish
+
+
+def publish_by_sql(box, many):
+    with box.session() as tx:
+        tx.connection.execute(
+            f"SELECT {box.schema}.publish('job', '', jsonb_build_object('to', 'fifo', 'key', 'sql %s ' || n)) "
+            f"FROM generate_series(1, %s) AS n",
+            [many, many],
+        )
+
+
+def receive(queue, limit):
+    def receive(box, many):
+        with box.session() as tx:
+            got = 0
+            while (delivery := tx.receive(queue, limit=limit)) is not None:
+                got += len(list(delivery))
+        assert got == many
+
+    return receive
+
+
+def nothing(box, many):
+    """There is nothing to prepare."""
+
+
+def pass_on(box, many):
+    with box.session() as tx:
+        while (delivery := tx.receive("origin", limit=many)) is not None:
+            for one in delivery:
+                tx.publish([job("gate", one.context["key"])])
+
+
+def begin_dialogs(box, many):
+    with box.session() as tx:
+        for _ in range(many):
+            handle = tx.begin_dialog("Near", "Far", contract="Talk")
+            tx.send(handle, "job", b"{}")
+
+
+def send_much(box, many):
+    with box.session() as tx:
+        handle = tx.begin_dialog("Near", "Far", contract="Talk")
+        tx.send_many([(handle, "job", b"{}")] * many)
+
+
+def end_dialogs(box, many):
+    with box.session() as tx:
+        while (delivery := tx.receive("far", limit=many)) is not None:
+            for one in delivery:
+                tx.end(one.dialog.handle)
+        while (delivery := tx.receive("near", limit=many)) is not None:
+            for one in delivery:
+                tx.end(one.dialog.handle)
+
+
+def route(box, many):
+    box.tick()
+
+
+def fail(queue):
+    def fail(box, many):
+        given = set(keys(many))
+        with box.session() as tx:
+            tx.publish([job(queue, key) for key in given])
+
+        def handle(message, tx):
+            if message.context["key"] in given:
+                raise sq.Business("no")
+
+        sq.Worker(box, queue, handle, workers=1).run(until_idle=True)
+
+    return fail
+
+
+def in_bulk(action):
+    def act(box, many):
+        views = bulk.chosen(box, Action(action), group_filter("failing"))
+        assert len(views) == many
+        found = operations.gather(box, Action(action), views, chosen_by={"queue": "failing"}, at_once=False, **BY)
+        operations.begin(box, found.bulk_id)
+        *_, last = operations.follow(box, found.bulk_id)
+        assert last.done == many
+
+    return act
+
+
+def requeue(box, many):
+    found = dead_letters.dead_letters(box, "dead", limit=many)
+    assert len(found) == many
+    dead_letters.requeue_each(box, found, **BY)
+
+
+#: By name: what has to be there, and what is counted.
+WAYS = {
+    "publish": (nothing, publish("unordered")),
+    "publish with unique keys": (nothing, publish("unordered", unique_key=True)),
+    "publish with locations": (nothing, publish("unordered", location=True)),
+    "publish with a delay": (nothing, publish("fifo", delay=3600.0)),
+    "publish into groups": (nothing, publish("fifo")),
+    "publish into one group": (nothing, publish("standard", in_one_group=True)),
+    "publish to a gate's origin": (nothing, publish("origin")),
+    "publish by SQL": (nothing, publish_by_sql),
+    "route": (publish_by_sql, route),
+    "begin dialogs": (nothing, begin_dialogs),
+    "send in one dialog": (nothing, send_much),
+    "end dialogs": (begin_dialogs, end_dialogs),
+    "receive one by one": (publish("unordered"), receive("unordered", 1)),
+    "receive portions": (publish("unordered"), receive("unordered", 100)),
+    "receive groups of Fifo": (publish("fifo"), receive("fifo", 10)),
+    "receive groups of Standard": (publish("standard"), receive("standard", 10)),
+    "receive groups of BestEffort": (publish("best"), receive("best", 10)),
+    # Not in portions: a transaction that receives one group in many passes over the earlier ones each time.
+    "complete all at once": (publish("fifo", in_one_group=True), receive("fifo", 100_000)),
+    "receive dialogs": (begin_dialogs, receive("far", 10)),
+    "pass on to a gate": (publish("origin"), pass_on),
+    "receive from a gate": (lambda box, many: (publish("origin")(box, many), pass_on(box, many)), receive("gate", 10)),
+    "fail for good": (nothing, fail("failing")),
+    "retry in bulk": (fail("failing"), in_bulk("retry")),
+    "skip in bulk": (fail("failing"), in_bulk("skip_message")),
+    "requeue": (fail("dead"), requeue),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_and_rows_grow_with_the_number(box_of_ways, way):
+    share = 4 if way == "requeue" else 1  # which is done one by one
+    few, many = (counted(box_of_ways, number // share, *WAYS[way]) for number in (FEW, MANY))
+    assert {kind: grown for kind in KINDS if (grown := worst(kind, few, many))} == {}
+
+
+def publish_to_the_other_box(box, many):
+    with box.session() as tx:
+        tx.publish([order(1, key) for key in keys(many)])
+
+
+def transmit(box, many):
+    sent = 0
+    while (done := box.transmit()[0].sent) > 0:
+        sent += done
+    assert sent == many
+
+
+@pytest.mark.parametrize(
+    ("prepare", "act"), [(nothing, publish_to_the_other_box), (publish_to_the_other_box, transmit)]
+)
+def test_calls_and_rows_of_a_link_grow_with_the_number(databases, prepare, act):
+    with paired(databases) as pair:
+        few, many = (counted(pair.near, number, prepare, act) for number in (FEW, MANY))
+        if act is publish_to_the_other_box:
+            transmit(pair.near, FEW + MANY)
+    assert {kind: grown for kind in KINDS if (grown := worst(kind, few, many))} == {}
+
+
+def worst(kind, few, many):
+    """Where the numbers of a kind grow too much in all: those that have grown most."""
+    named = [name for name in many if name.startswith(KINDS[kind])]
+    totals = [sum(one.get(name, 0) for name in named) for one in (few, many)]
+    if totals[1] <= FACTOR * totals[0] + SPARE:
+        return []
+    named.sort(key=lambda name: few.get(name, 0) - many[name])
+    return [("all", *totals), *((name, few.get(name, 0), many[name]) for name in named[:4])]
+
+
+def counted(box, many, prepare, act):
+    prepare(box, many)
+    with psycopg.connect(box.dsn, autocommit=True) as owner:
+        owner.execute("ANALYZE")
+        before = figures(owner, box.schema)
+        name = f"counted {next(NUMBERS)}"
+        dsn = make_conninfo(box.dsn, application_name=name, options="-c track_functions=all")
+        with sq.MessageBox.open(dsn, schema=box.schema) as other:
+            act(other, many)
+        deadline = time.monotonic() + PATIENCE_S
+        query = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = %s)"
+        while owner.execute(query, [name]).fetchone()[0]:  # its connections tell what they have read when they end
+            assert time.monotonic() < deadline
+        after = figures(owner, box.schema)
+    return {name: int(number - before.get(name, 0)) for name, number in after.items()}
+
+
+def figures(owner, schema):
+    """How often each function was called, and how many rows of each table and entries of each index were read."""
+    query = """
+        SELECT 'calls of ' || funcname, sum(calls) FROM pg_stat_user_functions WHERE schemaname = %(schema)s GROUP BY 1
+        UNION ALL
+        SELECT 'rows of ' || relname, coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0) FROM pg_stat_user_tables
+        WHERE schemaname = %(schema)s
+        UNION ALL
+        SELECT 'entries of ' || indexrelname, idx_tup_read FROM pg_stat_user_indexes WHERE schemaname = %(schema)s
+    """
+    return dict(owner.execute(query, {"schema": schema}).fetchall())
+
+
+@pytest.fixture
+def box_of_ways(box):
+    box.define(JOB, *QUEUES, *DIALOGS)
+    return box
