@@ -350,6 +350,20 @@ def test_a_queue_that_groups_by_something_else_there_is_warned_of(pair: Pair, ca
     assert links.transmission(pair.near)[0].last_error is None
 
 
+def test_a_stream_that_waits_by_a_clock_that_was_ahead_is_tried_again(pair: Pair):
+    from seriatim.operations.box_findings import CHECKS
+
+    pair.send(1)
+    pair.near.transmit()
+    pair.send(2)
+    roles.rows(pair.near, "UPDATE box.link_streams_out SET next_try_at = clock_timestamp() + interval '1 day'")
+    assert pair.near.transmit()[0].acknowledged == 0
+    assert "1 stream, until " in CHECKS["times"](pair.near).found
+    assert pair.near.tick(at_once=True).put_right == 1
+    assert pair.near.transmit()[0].acknowledged == 1
+    assert CHECKS["times"](pair.near).found == "nothing counts from a time that is still to come"
+
+
 def test_publishers_are_refused_where_too_much_waits_for_a_link(databases):
     with paired(databases, max_waiting=5) as pair:
         pair.send(1, 2, 3)
