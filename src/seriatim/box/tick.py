@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,14 +16,13 @@ from seriatim.box.operators.recover import recover
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.schedules import publish_due, schedules_put_right
 from seriatim.box.publishing.sql_arrivals import route_pending
+from seriatim.box.turns.failed_turns import tell
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import DeploymentError, EnvironmentProblem, Unavailable
-from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["Tick", "tick"]
 
-_LOG = logging.getLogger("seriatim.box")
 #: Groups of one transaction.
 _GROUPS = 256
 #: By how much the rank of a message of the lowest priority is higher than that of a usual one, microseconds.
@@ -124,7 +122,7 @@ class _Failures:
             where = f"queue {name!r}" if group is None else f"queue {name!r}, group {group!r}"
             if (said := f"{where}: {error}") not in self.told:
                 self.told[said] = None
-                _LOG.exception("%s can't be looked at", where, extra=fields("not_looked_at", queue=name, group=group))
+                tell(name, group)
 
 
 def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
