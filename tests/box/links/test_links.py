@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.operations import links
+from seriatim.operations import links, set_aside
 from tests.box import roles
 from tests.box.links.pairs import ORDER, Pair, carried, order, paired
 
@@ -439,6 +439,22 @@ def test_a_message_that_cant_be_stored_harms_its_own_stream_only(pair: Pair):
     assert [(one.key, one.acknowledged, one.sent) for one in waits] == [("c1", 1, 2)]
     assert "its header" in waits[0].last_error
     assert sorted(carried(pair.far)) == [("c1", 1, False), ("c2", 2, False), ("c2", 3, False), ("c3", 3, False)]
+
+
+def test_a_message_with_more_properties_than_travel_is_set_aside(pair: Pair):
+    pair.near.define(sq.MessageType("order", properties={"customer": "string", "nth": "long", "note": "string"}))
+    pair.near.publish(
+        sq.Message(type="order", context={"to": "orders", "customer": "c1", "nth": 1, "note": "x" * 1_100_000})
+    )
+    pair.send(2, customer="c1")
+    pair.near.transmit()
+    (aside,) = set_aside.set_aside(pair.near, status="invalid")
+    assert (aside.queue, aside.reason) == (
+        "orders",
+        "its properties have more than 1 MB, which can't travel over a link",
+    )
+    pair.near.transmit()
+    assert [nth for _, nth, _ in carried(pair.far)] == [2]
 
 
 def test_a_trace_tells_what_was_sent_and_when_it_was_acknowledged(databases):
