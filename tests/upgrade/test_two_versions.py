@@ -90,7 +90,9 @@ def told_of_an_older_version(box: sq.MessageBox, folder: Path, newer: Path) -> N
         box.publish(order(1, to="other"))
         while look.execute("SELECT count(*) FROM handled").fetchone() != (10,):
             assert worker.poll() is None
-        assert f"applied {migrations()[-1].number + 1:04} noted" in done(start(folder, box.dsn, newer, "box", "migrate"))
+        assert f"applied {migrations()[-1].number + 1:04} noted" in done(
+            start(folder, box.dsn, newer, "box", "migrate")
+        )
         for call in (lambda: box.publish(order(11)), lambda: received(box, "other")):
             with pytest.raises(sq.BoxMigrated, match="has migrated the message box: it has version") as caught:
                 call()
