@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
@@ -28,7 +29,7 @@ def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     away = Party._away
 
-    def noted(self: Party[object], why: str) -> Unavailable:
+    def noted(self: Party[Any], why: str) -> Unavailable:
         if why.startswith("it didn't answer within"):
             found.append(self.name)
         return away(self, why)
@@ -52,9 +53,10 @@ def test_a_frozen_region_is_waited_for_once(
 ) -> None:
     template = databases.template("empty journal", _make)
     with fresh_box(databases) as box, databases.clone(template) as journal:
-        dsns = (server.dsn, box) if frozen == "a" else (box, server.dsn)
-        gives = "journal" if numbers == "journal" else None
-        with sq.Regions(*dsns, journal, name=NAME, numbers=gives, patience=PATIENCE_S, retry_after=3600) as regions:
+        given: list[str | sq.MessageBox] = [server.dsn, box]
+        a, b = given if frozen == "a" else reversed(given)
+        gives: Literal["journal"] | None = "journal" if numbers == "journal" else None
+        with sq.Regions(a, b, journal, name=NAME, numbers=gives, patience=PATIENCE_S, retry_after=3600) as regions:
             regions.define(*STATUS)
             regions.publish(message("s", 1 if numbers == "own" else None))
             pid = int((tmp_path / "server" / "data" / "postmaster.pid").read_text().splitlines()[0])

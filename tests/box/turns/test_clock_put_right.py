@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,7 @@ def ahead(box: MessageBox, clock: Clock) -> Callable[[], None]:
     return lambda: put_clock(box, "0")
 
 
-def send(box: MessageBox, to: str, number: int = 1, **more: object) -> None:
+def send(box: MessageBox, to: str, number: int = 1, **more: Any) -> None:
     box.publish(Message(type="case", context={"key": "g", "number": number, "to": to}), **more)
 
 

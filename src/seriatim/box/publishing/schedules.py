@@ -62,7 +62,7 @@ def schedules_ahead(transaction: Transaction) -> dict[str, datetime | None]:
     None: it has none. Paused ones get theirs when they go on.
     """
     now = transaction.value("clock")
-    ahead = {}
+    ahead: dict[str, datetime | None] = {}
     for row in transaction.rows("schedule_times"):
         schedule = None if row.is_paused else schedule_from(row.definition)
         if schedule is None:
