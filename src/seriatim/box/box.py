@@ -373,7 +373,7 @@ class MessageBox(OnlyWith, Closing):
         faulted groups.
 
         Args:
-            at_once: first let the clocks of groups begin now that began while the database's clock was ahead.
+            at_once: first count from now what waits by a time of the database's clock when that was ahead.
 
         Raises:
             EnvironmentProblem: the box's role may not do this work.

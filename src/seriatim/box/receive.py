@@ -15,12 +15,13 @@ from seriatim.box.faults.expired_leases import reap
 from seriatim.box.faults.trials import next_trial
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
 from seriatim.box.turns.delivery import Completion, Delivery
+from seriatim.box.turns.failed_turns import is_of_turn, set_failing_apart
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turn_result import TurnResult
 from seriatim.box.turns.turns import Turns
 from seriatim.box.turns.waiting import Waiter
-from seriatim.errors import ActionRefused, UsageError
+from seriatim.errors import ActionRefused, InvariantBroken, UsageError
 from seriatim.pipeline.text.command import command
 
 __all__ = ["Receiver"]
@@ -108,6 +109,26 @@ class Receiver:
                         waiter.pass_on()
 
     def _next(self) -> Delivery | None:
+        """The next messages. A group at which the turn fails is set apart, and the others go on, unless the transaction is the caller's."""
+        while True:
+            try:
+                return self._next_turn()
+            except Exception as error:
+                if not is_of_turn(error, self._transaction.access.place):
+                    raise
+                if not self._set_failing_apart():
+                    where = f"{self._transaction.access.place}, queue {self._name!r}"
+                    raise InvariantBroken(f"a turn failed: {type(error).__name__}: {error}", where=where) from error
+
+    def _set_failing_apart(self) -> bool:
+        """Whether a turn failed at groups that are set apart now, because the transaction is this call's and any group will do."""
+        queue = self._definitions.queues.get(self._name)
+        if not self._apart.is_free or queue is None or not queue.has_groups or self._group is not None:
+            return False
+        self._transaction.connection.rollback()
+        return set_failing_apart(self._apart, queue, lambda one, most: self._turns_on(one).lock(queue, most)) > 0
+
+    def _next_turn(self) -> Delivery | None:
         queue, trials = self._queue(), self._transaction.access.trials
         # What is on trial comes behind the others, but not only where there are none.
         if self._group is None and self._after is None and trials.is_due(queue.queue_id):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,16 +14,15 @@ from seriatim.box.dialogs.transmission import transmit
 from seriatim.box.faults.expired_leases import reap
 from seriatim.box.operators.recover import recover
 from seriatim.box.postgres.translate import translated
-from seriatim.box.publishing.schedules import publish_due
+from seriatim.box.publishing.schedules import publish_due, schedules_put_right
 from seriatim.box.publishing.sql_arrivals import route_pending
+from seriatim.box.turns.failed_turns import tell
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import DeploymentError, EnvironmentProblem, Unavailable
-from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["Tick", "tick"]
 
-_LOG = logging.getLogger("seriatim.box")
 #: Groups of one transaction.
 _GROUPS = 256
 #: By how much the rank of a message of the lowest priority is higher than that of a usual one, microseconds.
@@ -41,7 +39,7 @@ class Tick:
         recovered: faulted groups that were retried.
         dialogs: dialogs with a due timer or an ended lifetime.
         scheduled: messages that were published for schedules.
-        put_right: groups whose clock began at a time that is still to come, and begins now.
+        put_right: groups, leases, dialogs, streams of links and schedules that waited by a clock that was ahead, and count from now.
         failed: the groups, or the queues, at which it failed, each with the error; everything else was done.
     """
 
@@ -70,7 +68,7 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
 
     Args:
         access: the access to the box.
-        at_once: let clocks of groups begin now that began while the database's clock was ahead.
+        at_once: count from now what was counted from a time that is still to come, since the database's clock was ahead then.
 
     Raises:
         EnvironmentProblem: the role may not route, or not receive from each of the queues.
@@ -80,8 +78,9 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
     with access.transaction() as transaction:
         transaction.check_enabled()
         transaction.do("number_left")
+    put_right = _others_put_right(access) if at_once else 0
     scheduled = _scheduled(access)
-    routed, groups, put_right, dialogs = route_pending(access), 0, 0, fire(access)
+    routed, groups, dialogs = route_pending(access), 0, fire(access)
     with access.transaction() as transaction:
         definitions = access.known.current(transaction)
         forget_closed(transaction)
@@ -92,11 +91,10 @@ def tick(access: Access, *, at_once: bool = False) -> Tick:
             with access.transaction() as transaction:
                 reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
                 transaction.do("drop_trials", of_queue=queue.queue_id)
-            if at_once and queue.is_open and queue.holds:
-                with access.transaction() as transaction:
-                    put_right += transaction.value("put_right", of_queue=queue.queue_id, named=None)
+            if at_once:
+                put_right += _put_right(access, queue)
             groups += _judged(access, queue, failures) if queue.is_open and queue.has_groups else 0
-    return Tick(routed, groups, recover(access), dialogs, scheduled, put_right, tuple(failures.told))
+    return Tick(routed, groups, recover(access, ahead=at_once), dialogs, scheduled, put_right, tuple(failures.told))
 
 
 class _Failures:
@@ -124,7 +122,7 @@ class _Failures:
             where = f"queue {name!r}" if group is None else f"queue {name!r}, group {group!r}"
             if (said := f"{where}: {error}") not in self.told:
                 self.told[said] = None
-                _LOG.exception("%s can't be looked at", where, extra=fields("not_looked_at", queue=name, group=group))
+                tell(name, group)
 
 
 def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
@@ -159,6 +157,26 @@ def _judged(access: Access, queue: BoxQueue, failures: _Failures) -> int:
             from_rank = through
         until_rank = until_rank or locked.now_us + _LOWEST_PRIORITY_US
     return len(keys)
+
+
+def _put_right(access: Access, queue: BoxQueue) -> int:
+    """Count anew from now what was counted in a queue from a time that is still to come; some groups in a transaction."""
+    put_right, after = 0, None
+    while True:
+        with access.transaction() as transaction:
+            row = transaction.one("put_right", of_queue=queue.queue_id, named=None, after=after)
+        put_right, after = put_right + row.moved, row.through
+        if after is None:
+            return put_right
+
+
+def _others_put_right(access: Access) -> int:
+    """The same beside queues: of dialogs, links, schedules and processes; nothing by a role that isn't the owner."""
+    try:
+        with access.transaction() as transaction:
+            return transaction.value("put_right_others") + schedules_put_right(transaction)
+    except EnvironmentProblem:
+        return 0
 
 
 def _scheduled(access: Access) -> int:

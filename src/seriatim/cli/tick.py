@@ -25,7 +25,7 @@ TICK: Table[Tick] = Table(
 @click.command("tick")
 @click.option(
     "--now", "at_once", is_flag=True,
-    help="First let clocks of groups begin now that began while the database's clock was ahead.",
+    help="First count from now what waits by a time of the database's clock when that was ahead.",
 )  # fmt: skip
 @which_box
 @json_option("Print one JSON object.", TICK)
@@ -41,7 +41,7 @@ def tick(*, at_once: bool, dsn: str | None, schema: str, json_: bool) -> None:
         else f"routed {counted(done.routed, 'message')}, judged {counted(done.groups, 'group')}, "
         f"fired the timers of {counted(done.dialogs, 'dialog')}, "
         f"recovered {done.recovered:,}, published {done.scheduled:,} of schedules"
-        + (f", put the clocks of {counted(done.put_right, 'group')} right" if at_once else "")
+        + (f"; {done.put_right:,} that waited by a clock that was ahead count from now" if at_once else "")
     )
     for one in done.failed:
         click.echo(f"failed: {one}", err=True)

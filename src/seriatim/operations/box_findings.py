@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.route import broken_in
+from seriatim.box.publishing.schedules import schedules_ahead
 from seriatim.box.views import needs
-from seriatim.box.views.clocks import ahead_s, apart
+from seriatim.box.views.clocks import ahead_s, apart, times_ahead
 from seriatim.box.views.invariants import broken_within
 from seriatim.operations import identity, invariants, links, schedules
 from seriatim.operations.faults import kept_faults
@@ -142,6 +143,21 @@ def _clock(box: MessageBox) -> Finding:
     return Finding("clock", State.WARNING, f"{found}; the box goes by the database's", remedy)
 
 
+def _times(box: MessageBox) -> Finding:
+    """Find what waits for a time that was reckoned while the database's clock was ahead."""
+    with box.access.transaction() as transaction:
+        found, schedules_found = times_ahead(transaction), schedules_ahead(transaction)
+    told = [
+        f"{f'queue {one.queue!r}: ' if one.queue else ''}{counted(one.count, one.kind)}, until "
+        f"{one.until.astimezone().isoformat(' ', 'seconds')}"
+        for one in found
+    ] + [f"schedule {name!r}" for name in schedules_found]
+    if not told:
+        return Finding("times", State.OK, "nothing counts from a time that is still to come")
+    what = f"these wait by a clock that was ahead: {'; '.join(told)}"
+    return Finding("times", State.WRONG, what, "see that the clock is right now; then seriatim box tick --now")
+
+
 def _leases(box: MessageBox) -> Finding:
     over = invariants.leases_run_out(box, _LONG_OVER_S)
     if not over:
@@ -229,6 +245,7 @@ CHECKS: dict[str, Callable[[MessageBox], Finding]] = {
     "faults": _faults,
     "clock": _clock,
     "time limits": _time_limits,
+    "times": _times,
     "leases": _leases,
     "schedules": _schedules,
     "links": _links,

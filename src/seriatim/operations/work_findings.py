@@ -121,7 +121,7 @@ def _unended(work: Work) -> Finding:
         for one in found
     ]
     first = found[0]
-    remedy = f"look for what kills its worker: memory, or a crash; {_command('trace', first.message_id)}"
+    remedy = f"look for what kills its worker: memory, or a crash; {command('trace', of=first.message_id)}"
     return Finding("unended", State.WARNING, _listed(told), remedy)
 
 
@@ -173,6 +173,19 @@ def _stopped(work: Work, name: str, none: str) -> Finding:
     show = command("group", "show", of=first.group, queue=first.queue)
     remedy = f"{show} says what helps; seriatim groups lists them" if best is None else f"{best}; {show} says more"
     return Finding(name, State.WRONG, told, remedy)
+
+
+def _turns(work: Work) -> Finding:
+    """The groups at which turns fail, though the others of their queues go on."""
+    with work.box.access.transaction() as transaction:
+        found = needs.groups_set_apart(transaction)
+    if not found:
+        return Finding("turns", State.OK, "no turn of a group has failed within the minute")
+    told = _listed([f"queue {one.queue!r}, group {one.group!r}{_example(one.error)}" for one in found])
+    remedy = (
+        "a bug of seriatim, or somebody wrote into its tables: the log has the traceback; it is tried again each minute"
+    )
+    return Finding("turns", State.WRONG, told, remedy)
 
 
 def _restarts(work: Work) -> Finding:
@@ -440,6 +453,7 @@ CHECKS: dict[str, Callable[[Work], Finding]] = {
     "suspended": _suspended,
     "waiting": _waiting,
     "gates": _gates,
+    "turns": _turns,
     "restarts": _restarts,
     "dead letters": _dead_letters,
     "unrouted": _unrouted,

@@ -12,6 +12,7 @@ import seriatim as sq
 from seriatim import MessageBox
 from seriatim.operations import dead_letters, events, groups, invariants, messages, retention
 from seriatim.testing.clock import SEARCH_PATH, Clock, make_movable
+from tests.box.fed import feed
 from tests.box.shop import rows
 
 pytestmark = pytest.mark.telling
@@ -305,6 +306,32 @@ def test_a_group_is_forgotten_with_its_group_at_the_gate(gated):
     publish(gated, 2)
     work(gated, "d", "e")
     assert received(gated) == [("d", 1, False), ("e", 2, False)]
+
+
+def test_a_group_of_an_unordered_queue_is_forgotten_with_its_group_at_the_gate(gated):
+    gated.define(replace(WORK, policy=sq.Unordered()))
+    publish(gated, 2)
+    with pytest.raises(sq.ActionRefused, match="2 messages neither done"):
+        groups.forget(gated, "work", "a", **BY)
+    work(gated, "a")
+    work(gated, "")
+    with pytest.raises(sq.ActionRefused, match="1 message neither done"):
+        groups.forget(gated, "work", "a", **BY)
+    assert received(gated) == [("a", 1, False)]
+    with gated.session() as tx:
+        tx.connection.execute(
+            f"""SELECT pg_advisory_xact_lock({SCHEMA}.lock_of(format('places %s a', queue_id)))
+            FROM {SCHEMA}.queues WHERE queue = 'work'""".replace(SCHEMA, gated.schema)
+        )
+        with pytest.raises(sq.Unavailable, match="a message comes into the group"):
+            groups.forget(gated, "work", "a", **BY)
+    assert groups.forget(gated, "work", "a", **BY) == 1
+    with pytest.raises(sq.NotFound):
+        groups.forget(gated, "work", "nobody", **BY)
+    publish(gated, 2)
+    work(gated, "c", "d")
+    assert received(gated) == [("c", 1, False), ("d", 2, False)]
+    assert invariants.broken(gated) == []
 
 
 def test_a_group_with_an_open_place_is_not_forgotten(gated):
@@ -609,18 +636,22 @@ def test_what_is_asked_for_behind_a_savepoint_goes_with_it(gated):
     assert received(gated) == [("r1", 1, False)]
 
 
-def test_an_expired_group_is_forgotten_with_its_group_at_the_gate(gated):
-    gated.define(replace(WORK, expire_after=0.001))
+@pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
+def test_an_expired_group_is_forgotten_with_its_group_at_the_gate(gated, policy):
+    gated.define(replace(WORK, policy=policy, expire_after=0.001))
     publish(gated, 2)
     work(gated, "a", "b")
     retention.purge(gated, forget_expired=True)
-    assert [one.queue for one in groups.groups(gated)] == ["out", "work"]  # results wait at the gate
+    assert "out" in {one.queue for one in groups.groups(gated)}  # results wait at the gate
     assert received(gated) == [("a", 1, False), ("b", 2, False)]
+    assert retention.purgeable(gated).groups == 1
     assert retention.purge(gated, forget_expired=True).groups == 1
     assert groups.groups(gated) == []
     publish(gated, 1)
     work(gated, "c")
     assert received(gated) == [("c", 1, False)]
+    assert [one.incarnation for one in groups.groups(gated, "out")] == [1]  # no key of a result comes again
+    assert invariants.broken(gated) == []
 
 
 @pytest.mark.parametrize("policy", [sq.Fifo(), sq.Unordered()], ids=lambda one: one.name)
@@ -767,3 +798,49 @@ def test_a_receiver_that_waits_gets_what_is_behind_a_hole(holey):
     with holey.session() as tx:
         assert [one.context["of"] for one in tx.receive("out", limit=1)] == ["x2"]
     assert [name for name, _, _ in received(holey, limit=1)] == ["x3", "x4"]
+
+
+def fed(reading, at):
+    """What a pipeline gets next, behind where it is; and where it is then."""
+    reader, batch, messages = reading.next(*at, None)
+    names = []
+    for part in reading.parts(reader, at[1], batch) if messages else ():
+        for batches in reading.read(at[1], batch, part, reading.properties()):
+            names += batches.column("of").to_pylist()
+    return names, (reader, batch)
+
+
+def test_a_pipeline_gets_what_is_behind_holes_that_were_skipped(holey):
+    clock = Clock(holey)
+    publish(holey, 9)
+    worked_on(holey, "x1", "x2", "p3", "x4", "x5", "", "p7", "x8", "x9")
+    with feed(holey, "out") as reading:
+        names, at = fed(reading, ("", 0))
+        assert names == ["x1", "x2"]
+        assert fed(reading, at)[0] == []
+        clock.move(7)
+        names, at = fed(reading, at)
+        assert names == ["x4", "x5"]
+        assert invariants.broken(holey) == []
+        clock.move(7)
+        names, at = fed(reading, at)
+        assert names == ["x8", "x9"]
+        work(holey, "x7", queue="price", group="p7")
+        assert fed(reading, at)[0] == []
+    assert skipped(holey) == [(7, 7), (3, 3)]
+
+
+def test_a_pipeline_gets_what_is_behind_a_hole_that_an_operator_skips(holey):
+    holey.define(replace(OUT, policy=sq.Standard(hole_timeout=6, hole_retries=1, on_hole="wait")))
+    clock = Clock(holey)
+    publish(holey, 4)
+    worked_on(holey, "p1", "x2", "x3", "x4")
+    with feed(holey, "out") as reading:
+        names, at = fed(reading, ("", 0))
+        for _ in range(2):
+            clock.move(7)
+            names, at = fed(reading, at)
+            assert names == []
+        assert groups.group_view(holey, "out", "a").state == "timed_out"
+        groups.skip_hole(holey, "out", "a", **BY)
+        assert fed(reading, at)[0] == ["x2", "x3", "x4"]

@@ -33,6 +33,7 @@ REFUSED = (
     ([replace(OUT, group="kind")], "its group is kind and its sequence origin_ordinal, and not origin_group"),
     ([replace(OUT, sequence="part")], "its group is origin_group and its sequence part"),
     ([replace(OUT, default_group="x")], "it has a default_group"),
+    ([replace(OUT, expire_after="1d")], "it has an expire_after, and its groups are forgotten with those of its origin"),
     ([replace(OUT, closes="kind = 'last'")], "messages open or close its groups"),
     ([replace(OUT, level="type")], "it puts each type in order by itself"),
     ([replace(OTHER, gate="out")], "gate 'out' is that of queue "),

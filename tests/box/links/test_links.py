@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 import seriatim as sq
-from seriatim.operations import links
+from seriatim.operations import links, set_aside
 from tests.box import roles
 from tests.box.links.pairs import ORDER, Pair, carried, order, paired
 
@@ -381,6 +381,20 @@ def test_a_queue_that_groups_by_something_else_there_is_warned_of(pair: Pair, ca
     assert links.transmission(pair.near)[0].last_error is None
 
 
+def test_a_stream_that_waits_by_a_clock_that_was_ahead_is_tried_again(pair: Pair):
+    from seriatim.operations.box_findings import CHECKS
+
+    pair.send(1)
+    pair.near.transmit()
+    pair.send(2)
+    roles.rows(pair.near, "UPDATE box.link_streams_out SET next_try_at = clock_timestamp() + interval '1 day'")
+    assert pair.near.transmit()[0].acknowledged == 0
+    assert "1 stream, until " in CHECKS["times"](pair.near).found
+    assert pair.near.tick(at_once=True).put_right == 1
+    assert pair.near.transmit()[0].acknowledged == 1
+    assert CHECKS["times"](pair.near).found == "nothing counts from a time that is still to come"
+
+
 def test_publishers_are_refused_where_too_much_waits_for_a_link(databases):
     with paired(databases, max_waiting=5) as pair:
         pair.send(1, 2, 3)
@@ -456,6 +470,22 @@ def test_a_message_that_cant_be_stored_harms_its_own_stream_only(pair: Pair):
     assert [(one.key, one.acknowledged, one.sent) for one in waits] == [("c1", 1, 2)]
     assert "its header" in waits[0].last_error
     assert sorted(carried(pair.far)) == [("c1", 1, False), ("c2", 2, False), ("c2", 3, False), ("c3", 3, False)]
+
+
+def test_a_message_with_more_properties_than_travel_is_set_aside(pair: Pair):
+    pair.near.define(sq.MessageType("order", properties={"customer": "string", "nth": "long", "note": "string"}))
+    pair.near.publish(
+        sq.Message(type="order", context={"to": "orders", "customer": "c1", "nth": 1, "note": "x" * 1_100_000})
+    )
+    pair.send(2, customer="c1")
+    pair.near.transmit()
+    (aside,) = set_aside.set_aside(pair.near, status="invalid")
+    assert (aside.queue, aside.reason) == (
+        "orders",
+        "its properties have more than 1 MB, which can't travel over a link",
+    )
+    pair.near.transmit()
+    assert [nth for _, nth, _ in carried(pair.far)] == [2]
 
 
 def test_a_trace_tells_what_was_sent_and_when_it_was_acknowledged(databases):

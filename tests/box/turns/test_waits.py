@@ -65,13 +65,13 @@ def test_a_role_that_may_only_log_in_holds_nobody_up(box, impatient, stranger):
         lambda: in_session(lambda tx: tx.publish(order())),
     ]
     cases = [
-        (named(box, "publishers"), publishes),
-        (location, [*publishes, lambda: in_session(lambda tx: tx.dispense("box"))]),
-        (named(box, "definitions"), [
+        (named(box, "publishers"), "publishing", publishes),
+        (location, 'the location "box"', [*publishes, lambda: in_session(lambda tx: tx.dispense("box"))]),
+        (named(box, "definitions"), "the definitions", [
             lambda: impatient.define(sq.Location("erp")), lambda: subscriptions.stop(impatient, "shop"), lambda: queues.turn_off(impatient, "shop"),
         ]),
-        (named(box, "routing"), [impatient.tick]),
-        (dialog, [
+        (named(box, "routing"), "routing", [impatient.tick]),
+        (dialog, "a conversation group", [
             lambda: in_session(lambda tx: tx.send(handle, "DEFAULT", b"")),
             lambda: in_session(lambda tx: tx.end(handle)),
             lambda: in_session(lambda tx: tx.set_timer(handle, 5)),
@@ -79,14 +79,14 @@ def test_a_role_that_may_only_log_in_holds_nobody_up(box, impatient, stranger):
             lambda: in_session(lambda tx: tx.begin_dialog("Orders", "Nowhere", related_to=handle)),
             lambda: in_session(lambda tx: tx.begin_dialog("Orders", "Nowhere", group=group)),
         ]),
-        (named(box, "purge"), [partial(retention.purge, impatient)]),
+        (named(box, "purge"), "the clean-up", [partial(retention.purge, impatient)]),
     ]  # fmt: skip
     with psycopg.connect(dsn, autocommit=True) as holder:
         who = f'held by process {holder.info.backend_pid} of the role "{name}"'
-        for key, calls in cases:
+        for key, told, calls in cases:
             holder.execute("SELECT pg_advisory_lock(%s)", [key])
             for call in calls:
-                with pytest.raises(sq.Unavailable, match="waited 50ms for the lock on") as caught:
+                with pytest.raises(sq.Unavailable, match=f"waited 50ms for the lock on {told}, held") as caught:
                     call()
                 assert who in caught.value.what
             holder.execute("SELECT pg_advisory_unlock(%s)", [key])
@@ -100,7 +100,7 @@ def test_without_a_limit_of_its_own_a_session_has_that_of_the_box(box, stranger)
     rows(box, "CREATE OR REPLACE FUNCTION {schema}.lock_patience() RETURNS text LANGUAGE sql RETURN '30ms'")
     with psycopg.connect(dsn, autocommit=True) as holder:
         holder.execute("SELECT pg_advisory_lock(%s)", [named(box, "publishers")])
-        with pytest.raises(sq.Unavailable, match="waited 30ms for the lock on the definitions"):
+        with pytest.raises(sq.Unavailable, match="waited 30ms for the lock on publishing"):
             box.publish(order())
         with psycopg.connect(box.dsn) as connection, box.session(connection) as tx:  # the application's
             with pytest.raises(sq.Unavailable, match="waited 30ms"), connection.transaction():

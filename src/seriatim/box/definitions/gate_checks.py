@@ -129,8 +129,14 @@ def _unfit_gate(gate: BoxQueue) -> Iterator[str]:
         yield "it puts each type in order by itself"
     if (one.group, one.sequence) != (_GROUP, _SEQUENCE):
         yield f"its group is {one.group} and its sequence {one.sequence}, and not {_GROUP} and {_SEQUENCE}"
-    if one.default_group is not None:
-        yield "it has a default_group, and what comes to a gate has a group"
+    refused = (
+        (one.default_group, "it has a default_group, and what comes to a gate has a group"),
+        (
+            one.expire_after,
+            "it has an expire_after, and its groups are forgotten with those of its origin queue, which may have one",
+        ),
+    )
+    yield from (what for value, what in refused if value is not None)
     if one.has_stays:
         yield "messages open or close its groups, and it takes what has a place"
 

@@ -38,6 +38,12 @@ def reap(transaction: Transaction, queue: BoxQueue, apart: Begin) -> int:
         return 0
     taken = 0
     for one in expired:
+        if one.is_of_turn:  # the group is looked at again
+            with apart() as own:
+                taken += own.value(
+                    "drop_lease", of_queue=queue.queue_id, of_token=one.token, expired=True, patience_ms=50
+                )
+            continue
         error = (
             f"the lease {one.token} of {one.worker} ran out: its process is gone or frozen, or couldn't reach the box"
         )

@@ -148,12 +148,13 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class ExpiredLease:
-    """An expired lease: its token, its group, the message that its handler had, and its worker."""
+    """An expired lease: its token, its group, the message that its handler had, and its worker; `is_of_turn`: nobody's, for a turn failed."""
 
     token: int
     group: str | None
     entry_id: int
     worker: str
+    is_of_turn: bool
 
 
 def claim(
@@ -286,4 +287,6 @@ def fence_off(transaction: Transaction, queue: BoxQueue, group: str) -> bool:
 def expired_in(transaction: Transaction, queue: BoxQueue) -> list[ExpiredLease]:
     """The expired leases of a queue."""
     rows = transaction.rows("expired_leases", of_queue=queue.queue_id)
-    return [ExpiredLease(token, group, entry_id, worker) for token, group, entry_id, worker, _ in rows]
+    return [
+        ExpiredLease(token, group, entry_id, worker, of_turn) for token, group, entry_id, worker, _, of_turn in rows
+    ]

@@ -453,7 +453,7 @@ def _mended(
         return _Mended()
     retries = asked.action is Action.RETRY
     if retries and asked.body is None and view.due_in_s is not None and unlocked(view) in TRIED_AGAIN:
-        transaction.do("put_right", of_queue=queue.queue_id, named=asked.group)
+        transaction.do("put_right", of_queue=queue.queue_id, named=asked.group, after=None)
         return _Mended(early=unlocked(view), details={"due_in_s": view.due_in_s})
     found = failed(transaction, queue, asked.group)
     if found is None:

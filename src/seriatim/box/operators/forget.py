@@ -42,15 +42,21 @@ def forget(transaction: Transaction, queue: BoxQueue, group: str, by: Operator) 
             "another session has the lock of the group", where=where, remedy="try again after that session has ended"
         )
     refuse_own(queue, group, "forgotten")
+    if queue.numbers and not transaction.value("hold_places", of_queue=queue.queue_id, of_group=group):
+        raise Unavailable(
+            "a message comes into the group", where=where, remedy="try again after its transaction has ended"
+        )
     _check_empty(transaction, queue, group, "abort it first")
     _check_let_go(transaction, queue.declared.name, group)
-    gate = check_passed(transaction, queue, group)
+    gate, at_gate = check_passed(transaction, queue, group), None
     if gate is not None:
         _check_empty(transaction, gate, group, "receive them first")
-        _forgotten(transaction, gate, group)
+        at_gate = _forgotten(transaction, gate, group)
     incarnation = _forgotten(transaction, queue, group)
     if incarnation is None:
         raise NotFound("there is no such group", where=where)
+    if queue.numbers and at_gate is not None:  # the groups of such a queue are known at the gate only
+        incarnation = at_gate
     details = {"incarnation": incarnation}
     log(transaction, by, "forget", queue=queue.declared.name, group=group, details=details)
     return incarnation

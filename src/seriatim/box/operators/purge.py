@@ -152,9 +152,10 @@ def purgeable(
             "events_before": moment - told,
         }
         found = transaction.one("purgeable", Purgeable, **parameters)
-        groups = 0
+        groups, definitions = 0, access.known.current(transaction)
         for one, before in _expired(transaction, queue, moment):
-            named = {"queue_id": one.queue_id, "before": before}
+            looked_at = definitions.queue(str(one.declared.gate)) if one.numbers else one
+            named = {"queue_id": looked_at.queue_id, "before": before}
             groups += transaction.value("count_expired", **named)
         return replace(found, groups=groups)
 

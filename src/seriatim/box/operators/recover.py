@@ -16,9 +16,13 @@ __all__ = ["recover"]
 _ACTOR = "seriatim"
 
 
-def recover(access: Access) -> int:
+def recover(access: Access, *, ahead: bool = False) -> int:
     """Retry each faulted group that is due, in queues with `recoveries`; each group in a separate transaction. Where messages are
     faulted by themselves, retry each message.
+
+    Args:
+        access: the access to the box.
+        ahead: retry at once what failed at a time that is still to come, since the database's clock was ahead then.
 
     Returns:
         the number of retried groups and messages; 0 if the role isn't the owner of the box, who alone may do this.
@@ -27,12 +31,12 @@ def recover(access: Access) -> int:
         Unavailable: there is no connection; groups that were retried before stay so.
     """
     try:
-        return _recovered(access)
+        return _recovered(access, ahead=ahead)
     except EnvironmentProblem:
         return 0
 
 
-def _recovered(access: Access) -> int:
+def _recovered(access: Access, *, ahead: bool) -> int:
     with access.transaction() as transaction:
         definitions = access.known.current(transaction)
         queues = {one.queue_id: one.declared for one in definitions.queues.values() if one.declared.recoveries}
@@ -48,7 +52,7 @@ def _recovered(access: Access) -> int:
         queue_id, group, failed_at, done, now = row.queue_id, row.group, row.failed_at, row.done, row.now
         queue = queues[queue_id]
         due = recovery_at(queue.recover(), done, failed_at)
-        if due is None or due > now:
+        if due is None or (due > now and not (ahead and failed_at > now)):
             continue
         reason = f"recovery {done + 1} of {queue.recoveries}"
         try:

@@ -23,11 +23,13 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.gate_checks import way_refused
 from seriatim.box.dialogs.clock import fire_due
 from seriatim.box.dialogs.transmission import transmit_to
+from seriatim.box.faults.expired_leases import reap
 from seriatim.box.pipelines.arrow_rows import FETCHED, batches_of, own_names
 from seriatim.box.pipelines.batch_check import fail_invalid
 from seriatim.box.postgres.statements import Statements
 from seriatim.box.postgres.translate import translated
 from seriatim.box.publishing.sql_arrivals import is_unrouted, route_pending
+from seriatim.box.turns.failed_turns import is_of_turn, set_failing_apart
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turn_result import HandedMessages
@@ -154,6 +156,7 @@ class Feed(Closing):
             if queue.enabled:
                 if queue.serves:
                     self._look(queue)
+                self._reap(queue)
                 self._route()
                 self._fill(reader, newest, _MOST if at_most is None else at_most)
             with self._transaction() as transaction:
@@ -233,6 +236,11 @@ class Feed(Closing):
             fire_due(transaction, apart)
             transmit_to(transaction, queue, apart)
 
+    def _reap(self, queue: BoxQueue) -> None:
+        """Look again at groups at which a turn has failed."""
+        with self._transaction() as transaction:
+            reap(transaction, queue, SeparateTransaction(transaction, is_free=True))
+
     def _route(self) -> bool:
         """Route messages that were published through SQL; later messages aren't judged before. False: the role may not."""
         with self._transaction() as transaction:
@@ -245,11 +253,20 @@ class Feed(Closing):
         """Put released messages into an incomplete batch, at most `left` more; a set comes whole."""
         pace = _Pace(self._queue().declared.policy)
         while left > 0:
-            with self._transaction() as transaction:
-                self._batches(transaction, reader)
-                if not (taken := self._take(transaction, batch, left, pace)):
-                    return
-                left -= max(taken, 0)
+            try:
+                with self._transaction() as transaction:
+                    self._batches(transaction, reader)
+                    taken = self._take(transaction, batch, left, pace)
+            except Exception as error:
+                queue = self._queue()
+                if not queue.has_groups or not is_of_turn(error, self._access.place):
+                    raise
+                if not set_failing_apart(self._transaction, queue, self._locked):
+                    raise
+                continue
+            if not taken:
+                return
+            left -= max(taken, 0)
             if taken < 0 and not self._route():
                 return
 
@@ -261,7 +278,7 @@ class Feed(Closing):
                 transaction.value("put_in_batch_unordered", of_queue=queue.queue_id, in_batch=batch, at_most=left)
             )
         turns = Turns(transaction)
-        locked = LockedGroups(*self._run(transaction, "lock_many", how_many=pace.groups(left))[0])
+        locked = self._locked(transaction, pace.groups(left))
         if not locked.keys:
             return 0
         self._access.known.current(transaction)
@@ -283,6 +300,10 @@ class Feed(Closing):
             entry_ids = [one for one in entry_ids if one not in gone]
             transaction.do("talk_in_batch", of_queue=self._queue().queue_id, of_entries=entry_ids)
         return len(entry_ids) or -1
+
+    def _locked(self, transaction: Transaction, most: int) -> LockedGroups:
+        """Lock the next groups."""
+        return LockedGroups(*self._run(transaction, "lock_many", how_many=most)[0])
 
     def _claimed(self, reader: str, batch: int) -> tuple[str, int]:
         """Make the queue the reader's own; return the reader, and the last batch that it has or will never get."""

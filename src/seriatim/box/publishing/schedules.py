@@ -20,11 +20,11 @@ from seriatim.errors import QueueFull, UsageError
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.schedule import Schedule
 
-__all__ = ["ScheduleRun", "publish_due"]
+__all__ = ["ScheduleRun", "publish_due", "schedules_ahead", "schedules_put_right"]
 
 _LOG = logging.getLogger("seriatim.serve")
 #: A schedule that could publish nothing is tried again after so long.
-_PAUSE = "60 seconds"
+_PAUSE_S = 60
 #: With ``catch_up="none"`` a due time counts for so long: workers look once a minute.
 _GRACE = timedelta(seconds=90)
 #: Messages of one transaction.
@@ -56,6 +56,32 @@ def publish_due(access: Access) -> ScheduleRun:
                 published += _publish(transaction, row)
 
 
+def schedules_ahead(transaction: Transaction) -> dict[str, datetime | None]:
+    """Schedules whose next time lies behind their next due time, since the database's clock was ahead; and that due time.
+
+    None: it has none. Paused ones get theirs when they go on.
+    """
+    now = transaction.value("clock")
+    ahead: dict[str, datetime | None] = {}
+    for row in transaction.rows("schedule_times"):
+        schedule = None if row.is_paused else schedule_from(row.definition)
+        if schedule is None:
+            continue
+        due = next(schedule.after(now), None)
+        waits = row.look_at is not None and row.look_at > now + timedelta(seconds=_PAUSE_S)
+        if waits or (row.next_at is not None and due is not None and row.next_at > due):
+            ahead[row.schedule] = due
+    return ahead
+
+
+def schedules_put_right(transaction: Transaction) -> int:
+    """Let such schedules publish at their next due time; return their number."""
+    ahead = schedules_ahead(transaction)
+    for name, due in ahead.items():
+        transaction.do("put_schedule_right", name=name, next_at=due)
+    return len(ahead)
+
+
 def _publish(transaction: Transaction, row: Any) -> int:
     """Publish for one schedule, and move it on; or note why that can't be."""
     schedule = schedule_from(row.definition)
@@ -84,7 +110,7 @@ def _failed(transaction: Transaction, name: str, why: str) -> int:
     _LOG.warning(
         "schedule %r publishes nothing: %s", name, why, extra=fields("schedule_fails", schedule=name, error=why)
     )
-    transaction.do("fail_schedule", name=name, why=why[:_LONGEST_WHY], pause=_PAUSE)
+    transaction.do("fail_schedule", name=name, why=why[:_LONGEST_WHY], pause=f"{_PAUSE_S} seconds")
     return 0
 
 

@@ -1,16 +1,40 @@
-"""How far this machine's clock is apart from the database's."""
+"""How far this machine's clock is apart from the database's, and what was reckoned while the database's was ahead."""
 
 from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
+from datetime import datetime
 
 from seriatim.box.connection.access import Transaction
 
-__all__ = ["CLOCK_S", "ahead_s", "apart"]
+__all__ = ["CLOCK_S", "TimesAhead", "ahead_s", "apart", "times_ahead"]
 
 #: Clocks that follow a time server are apart by milliseconds.
 CLOCK_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimesAhead:
+    """What waits, in a queue or (``""``) beside queues, for a time that counts from one that is still to come.
+
+    Args:
+        queue: the queue's name.
+        kind: ``lease``, ``delayed message``, ``new message``, ``group``, ``dialog`` or ``stream``.
+        count: the number of them.
+        until: the last time for which one of them waits.
+    """
+
+    queue: str
+    kind: str
+    count: int
+    until: datetime
+
+
+def times_ahead(transaction: Transaction) -> list[TimesAhead]:
+    """What waits by a time that was reckoned while the database's clock was ahead; for the owner of the box."""
+    return transaction.rows("times_ahead", TimesAhead)
 
 
 def ahead_s(transaction: Transaction) -> float:

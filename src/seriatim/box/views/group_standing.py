@@ -10,6 +10,7 @@ from typing import Any, Literal, assert_never
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.definitions.known import read_definitions
+from seriatim.box.turns.failed_turns import FAILED_TURN
 from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.events import EventView, events_of_group
 from seriatim.box.views.filters import LogFilter
@@ -295,6 +296,8 @@ def _what_stops(
 
 
 def _who_has(view: GroupView) -> str:
+    if view.leased_by == FAILED_TURN and view.leased_until is not None:
+        return f"a turn of it failed, and is tried again at {_moment(view.leased_until)}: seriatim doctor has the error"
     if view.leased_by is not None and view.leased_until is not None:
         return f"the worker {view.leased_by} works on it, in a lease until {_moment(view.leased_until)}"
     name = view.locked_name or "a connection without a name"

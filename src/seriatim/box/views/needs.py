@@ -9,6 +9,7 @@ from datetime import datetime
 from seriatim.box.connection.access import Transaction
 
 __all__ = [
+    "GroupSetApart",
     "OpenTransaction",
     "PipelineQueue",
     "RoleSetting",
@@ -17,6 +18,7 @@ __all__ = [
     "SuspectedRestarts",
     "UnendedTurn",
     "Unrouted",
+    "groups_set_apart",
     "open_transactions",
     "pipeline_queues",
     "role_settings",
@@ -70,6 +72,15 @@ class RoleSetting:
         digits = "" if number is None else number[0]
         unit = self.value.strip().removeprefix(digits).strip()
         return float(digits or 0) * _UNITS.get(unit, 0.001)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSetApart:
+    """A `group` of a `queue` at which a turn failed, and the `error`."""
+
+    queue: str
+    group: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +253,11 @@ def stopped_subscriptions(transaction: Transaction) -> list[StoppedSubscription]
 def unrouted(transaction: Transaction) -> list[Unrouted]:
     """The unrouted messages by their problems, the most frequent first."""
     return transaction.rows("unrouted_by_problem", Unrouted)
+
+
+def groups_set_apart(transaction: Transaction) -> list[GroupSetApart]:
+    """The groups at which a turn failed, and which nobody looks at for a minute."""
+    return transaction.rows("groups_set_apart", GroupSetApart)
 
 
 def open_transactions(transaction: Transaction, seconds: float, most: int = 20) -> tuple[list[OpenTransaction], int]:

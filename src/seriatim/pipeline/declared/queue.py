@@ -105,7 +105,7 @@ class Queue:
         when_full: whether a publisher to a full queue waits (``"wait"``) or gets `QueueFull` at once (``"refuse"``).
         enabled: whether messages are handed out. The queue accepts messages in either case.
         expire_after: seconds (or ``"90d"``) after which an idle group has expired. In a message box its state (next number, ordinal, skipped
-            numbers) stays until a clean-up with `forget_expired`; in a pipeline see `expire_to`. None: groups don't expire.
+            numbers) stays until a clean-up with `forget_expired`, and that of its gate with it; in a pipeline see `expire_to`. None: groups don't expire.
         expire_to: of a pipeline's destination: ``"tombstone"``: that state stays, apart from the groups that are at work; ``"nothing"``: the group is
             forgotten, and begins as a new incarnation when it gets a message. A message box ignores it.
         attempts: the number of calls of a handler, the first call included, after which a message has failed permanently;
@@ -215,9 +215,11 @@ class Queue:
                 'add keep="everything" or "faults"',
             )
         object.__setattr__(self, "expire_after", self._period("expire_after"))
-        if self.expire_after is not None and isinstance(self.policy, Unordered):
+        if self.expire_after is not None and isinstance(self.policy, Unordered) and self.gate is None:
             raise self._wrong(
-                ("expire_after", "policy"), "expire_after is for groups, and Unordered has none", "leave it out"
+                ("expire_after", "policy"),
+                "expire_after is for groups, and Unordered has none without a gate",
+                "leave it out",
             )
         self._check_choice("expire_to", EXPIRE_TO)
         if self.expire_to != "tombstone" and self.expire_after is None:

@@ -37,7 +37,8 @@ RESERVED = OF_MESSAGES | {"destination", "disposition", "group", "incarnation", 
 
 _TYPES = ("string", "long", "double", "boolean", "timestamp")
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,2})\s*,\s*(\d{1,2})\s*\)")
-_NAME_RULE = "letters, digits and underscores, beginning with a letter, at most 128"
+_LONGEST_NAME = 128
+_NAME_RULE = f"letters, digits and underscores, beginning with a letter, at most {_LONGEST_NAME}"
 _MEANT = {
     "bigint": "long",
     "bool": "boolean",
@@ -108,7 +109,7 @@ def checked_property(name: object, reserved: Collection[str] = RESERVED) -> str:
         raise UsageError(
             f"{name!r} is the name of a column that seriatim adds", remedy="give the property another name"
         )
-    if not name.isidentifier() or name.startswith("_") or len(name) > 128:
+    if not name.isidentifier() or name.startswith("_") or len(name) > _LONGEST_NAME:
         raise UsageError(f"{shown(name)} can't be the name of a property", remedy=_NAME_RULE)
     return name
 

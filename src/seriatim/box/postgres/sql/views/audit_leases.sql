@@ -7,7 +7,7 @@ SELECT coalesce(place.queue, lease.queue_id::text), lease.group_key, lease.token
 FROM {schema}.leases AS lease
 LEFT JOIN {schema}.queues AS place USING (queue_id)
 CROSS JOIN LATERAL unnest(lease.entry_ids) AS one (entry_id)
-WHERE NOT EXISTS (
+WHERE lease.error IS NULL AND NOT EXISTS (
     SELECT FROM {schema}.entries AS entry
     WHERE entry.entry_id = one.entry_id AND entry.queue_id = lease.queue_id
         AND CASE WHEN lease.group_key IS NULL

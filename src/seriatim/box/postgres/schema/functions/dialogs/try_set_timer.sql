@@ -24,6 +24,7 @@ BEGIN
         what := format('the dialog %s takes no timer: %s', of_handle, own.refusal);
         RETURN;
     END IF;
-    UPDATE {schema}.endpoints AS known SET timer_at = clock_timestamp() + delay WHERE known.handle = of_handle;
+    UPDATE {schema}.endpoints AS known SET timer_at = clock_timestamp() + delay, timer_set_at = clock_timestamp()
+    WHERE known.handle = of_handle;
 END
 $function$;

@@ -1,12 +1,14 @@
--- The leases of a queue that have run out, each with the message that its handler had.
+-- The leases of a queue that have run out, each with the message that its handler had; `of_turn`: it is nobody's, and
+-- keeps a group at which a turn failed.
 -- is: definer, no seqscan
 CREATE OR REPLACE FUNCTION {schema}.expired_leases(of_queue integer)
-RETURNS TABLE (token bigint, group_key text, entry_id bigint, worker text, expired_at timestamptz)
+RETURNS TABLE (token bigint, group_key text, entry_id bigint, worker text, expired_at timestamptz, of_turn boolean)
 AS $function$
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     RETURN QUERY
-    SELECT lease.token, lease.group_key, lease.entry_ids[1], lease.worker, lease.expires_at
+    SELECT lease.token, lease.group_key, lease.entry_ids[1], lease.worker, lease.expires_at,
+        lease.error IS NOT NULL
     FROM {schema}.leases AS lease
     WHERE lease.queue_id = of_queue AND lease.expires_at <= clock_timestamp()
     ORDER BY lease.expires_at;

@@ -16,7 +16,7 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit_entries(of_queue, of_entries);
     now_us := (extract(epoch FROM moment) * 1000000)::bigint;
-    UPDATE {schema}.entries AS entry SET attempt = entry.attempt + 1, visible_at = again
+    UPDATE {schema}.entries AS entry SET attempt = entry.attempt + 1, visible_at = again, delayed_at = moment
     WHERE entry.entry_id = ANY (of_entries) AND entry.queue_id = of_queue
         AND entry.group_key = coalesce(of_group, entry.group_key);
     -- Behind the locks of group and entry, as everybody does.

@@ -7,7 +7,8 @@ DECLARE
 BEGIN
     PERFORM {schema}.permit('receive', ARRAY[of_queue]);
     WITH renewed AS (
-        UPDATE {schema}.leases AS lease SET expires_at = clock_timestamp() + period
+        UPDATE {schema}.leases AS lease SET
+            expires_at = clock_timestamp() + period, renewed_at = clock_timestamp()
         WHERE lease.token = ANY (tokens) AND lease.queue_id = of_queue AND lease.expires_at > clock_timestamp()
         RETURNING lease.token
     )

@@ -6,7 +6,7 @@ AS $function$
 DECLARE
     -- Not by PERFORM, which runs a query.
     held boolean := pg_try_advisory_xact_lock_shared({schema}.lock_of('publishers'))
-        OR {schema}.wait_for_lock({schema}.lock_of('publishers'), TRUE, 'the definitions');
+        OR {schema}.wait_for_lock({schema}.lock_of('publishers'), TRUE, 'publishing');
 BEGIN
     IF current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM FROM {schema}.queues FOR SHARE;

@@ -6,7 +6,7 @@ DECLARE
     before text := current_setting('lock_timeout');
 BEGIN
     PERFORM set_config('lock_timeout', patience_ms::text, TRUE);
-    PERFORM pg_advisory_xact_lock(hashtextextended('seriatim publishers', '{schema}'::regnamespace::oid::bigint));
+    PERFORM pg_advisory_xact_lock({schema}.lock_of('publishers'));
     PERFORM set_config('lock_timeout', before, TRUE);
     RETURN TRUE;
 EXCEPTION WHEN lock_not_available THEN

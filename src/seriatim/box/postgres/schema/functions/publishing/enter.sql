@@ -10,7 +10,7 @@
 -- is: generic plan
 CREATE OR REPLACE FUNCTION {schema}.enter(
     on_way boolean, arrival_ids bigint[], positions bigint[], destinations integer[], problems text[],
-    seen_from timestamptz, entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
+    seen_from timestamptz, delayed_at timestamptz, entry_places bigint[], entry_queues integer[], entry_groups text[], entry_sequences bigint[],
     entry_sizes bigint[], entry_priorities integer[], entry_problems text[], entry_subscriptions text[],
     serials bigint[], stamped bigint, came bigint DEFAULT NULL, numbered_queues integer[] DEFAULT NULL,
     entry_gates integer[] DEFAULT NULL, entry_origins text[] DEFAULT NULL, entry_numbers bigint[] DEFAULT NULL
@@ -42,8 +42,8 @@ BEGIN
     END IF;
     INSERT INTO {schema}.entries (
         gate_id, origin_group, origin_number, status,
-        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp,
-        arrived_us, serial,
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, delayed_at, subscription_ids,
+        stamp, arrived_us, serial,
         ordinal
     )
     SELECT
@@ -51,7 +51,7 @@ BEGIN
         coalesce(entry.origin_number, way.origin_number),
         CASE WHEN coalesce(entry.gate_id, way.gate_id) = queue_id THEN 'placed' ELSE 'arrived' END,
         queue_id, group_key, moment_us + place - (priority - 5) * 10000000, arrival_ids[place], positions[place], sequence,
-        size, priority, seen_from, subscription_ids::integer[], stamped, came, coalesce(serials[place], (
+        size, priority, seen_from, delayed_at, subscription_ids::integer[], stamped, came, coalesce(serials[place], (
             SELECT coalesce(stored.serial, stored.arrival_id + stored.position) FROM {schema}.spool AS stored
             WHERE stored.arrival_id = ANY (ARRAY[arrival_ids[entry.place]])
                 AND stored.position = ANY (ARRAY[positions[entry.place]])

@@ -24,7 +24,7 @@ BEGIN
     WHERE stored.arrival_id = ANY (ARRAY[message.arrival_id]) AND stored.position = ANY (ARRAY[message.position])
         AND message.queues > 0 AND stored.destinations = 1;
     PERFORM {schema}.enter(
-        TRUE, arrival_ids, positions, array_replace(enter_again.destinations, 0, 1), NULL, NULL, entry_places,
+        TRUE, arrival_ids, positions, array_replace(enter_again.destinations, 0, 1), NULL, NULL, NULL, entry_places,
         entry_queues,
         entry_groups, entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL,
         NULL, {schema}.now_us(), numbered_queues

@@ -31,7 +31,7 @@ BEGIN
     WHERE stored.arrival_id = ANY (ARRAY[message.arrival_id]) AND stored.position = ANY (ARRAY[message.position])
         AND message.queues > 0;
     PERFORM {schema}.enter(
-        TRUE, arrival_ids, positions, destinations, problems, NULL, entry_places, entry_queues, entry_groups,
+        TRUE, arrival_ids, positions, destinations, problems, NULL, NULL, entry_places, entry_queues, entry_groups,
         entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, NULL, NULL, came,
         numbered_queues
     );

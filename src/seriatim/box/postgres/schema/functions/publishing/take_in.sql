@@ -19,7 +19,8 @@ CREATE OR REPLACE FUNCTION {schema}.take_in(
 ) RETURNS bigint[]
 AS $function$
 DECLARE
-    seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
+    delayed_at timestamptz := CASE WHEN visible_at IS NULL AND delay IS NOT NULL THEN clock_timestamp() END;
+    seen_from timestamptz := coalesce(visible_at, delayed_at + delay);
     space text := '';
     arrival_ids bigint[];
     positions bigint[];
@@ -99,7 +100,7 @@ BEGIN
         FROM {schema}.tickets AS run WHERE run.arrival_id = ANY (arrival_ids) LIMIT 1;
     END IF;
     PERFORM {schema}.enter(
-        on_way, arrival_ids, positions, destinations, problems, seen_from, entry_places, entry_queues, entry_groups,
+        on_way, arrival_ids, positions, destinations, problems, seen_from, delayed_at, entry_places, entry_queues, entry_groups,
         entry_sequences, entry_sizes, entry_priorities, entry_problems, entry_subscriptions, serials, stamped, came,
         numbered_queues, entry_gates, entry_origins, entry_numbers
     );

@@ -11,7 +11,8 @@ CREATE OR REPLACE FUNCTION {schema}.take_in_one(
 ) RETURNS boolean
 AS $function$
 DECLARE
-    seen_from timestamptz := coalesce(visible_at, clock_timestamp() + delay);
+    delayed_at timestamptz := CASE WHEN visible_at IS NULL AND delay IS NOT NULL THEN clock_timestamp() END;
+    seen_from timestamptz := coalesce(visible_at, delayed_at + delay);
     space text := '';
     granted integer[];
     wrong text;
@@ -90,12 +91,12 @@ BEGIN
     END IF;
     INSERT INTO {schema}.entries (
         gate_id, origin_group, origin_number, status,
-        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, subscription_ids, stamp,
-        arrived_us, serial
+        queue_id, group_key, rank, arrival_id, position, sequence, size, priority, visible_at, delayed_at, subscription_ids,
+        stamp, arrived_us, serial
     ) VALUES (
         gate, origin, place, CASE WHEN gate = of_queue THEN 'placed'::{schema}.entry_status ELSE 'arrived' END,
         of_queue, of_group, {schema}.now_us() - (of_priority - 5) * 10000000, arrival, 0, of_sequence, of_size,
-        of_priority, seen_from, by_subscriptions, stamped, came, arrival
+        of_priority, seen_from, delayed_at, by_subscriptions, stamped, came, arrival
     );
     RETURN TRUE;
 END

@@ -53,7 +53,8 @@ BEGIN
         WHERE known.message_id = given.message_id AND known.id_space = '';
     END IF;
     IF cardinality(array_remove(delays, NULL)) > 0 THEN
-        UPDATE {schema}.entries AS entry SET visible_at = clock_timestamp() + given.delay * interval '1 microsecond'
+        UPDATE {schema}.entries AS entry SET
+            visible_at = clock_timestamp() + given.delay * interval '1 microsecond', delayed_at = clock_timestamp()
         FROM unnest(arrivals, positions, delays) AS given (arrival_id, position, delay)
         WHERE given.delay IS NOT NULL AND entry.arrival_id = ANY (ARRAY[given.arrival_id])
             AND entry.position = ANY (ARRAY[given.position]);

@@ -7,6 +7,7 @@ CREATE OR REPLACE FUNCTION {schema}.postpone(
 ) RETURNS timestamptz
 AS $function$
 DECLARE
+    moment timestamptz := clock_timestamp();
     again timestamptz;
     free bigint[];
 BEGIN
@@ -15,7 +16,7 @@ BEGIN
         RAISE EXCEPTION 'a message cannot be postponed by %', coalesce(delay::text, 'no time') USING
             ERRCODE = 'invalid_parameter_value', HINT = 'from 0 s to 10000 days';
     END IF;
-    again := clock_timestamp() + delay;
+    again := moment + delay;
     IF of_group IS NULL THEN
         free := ARRAY(
             SELECT entry.entry_id FROM {schema}.entries AS entry JOIN {schema}.queues AS place USING (queue_id)
@@ -37,7 +38,7 @@ BEGIN
         RETURN NULL;
     END IF;
     UPDATE {schema}.entries AS entry
-    SET visible_at = again, postponed_until = again, postponed = coalesce(entry.postponed, 0) + 1
+    SET visible_at = again, delayed_at = moment, postponed_until = again, postponed = coalesce(entry.postponed, 0) + 1
     WHERE entry.entry_id = ANY (free);
     UPDATE {schema}.known_groups AS known
     SET ready_rank = NULL, due_at = least(known.due_at, (extract(epoch FROM again) * 1000000)::bigint)

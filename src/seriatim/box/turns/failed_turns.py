@@ -1,0 +1,90 @@
+"""Set groups apart at which a turn fails, so that a receiver goes on with the others."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import NoReturn
+
+import psycopg
+
+from seriatim.box.connection.access import Begin, Transaction
+from seriatim.box.definitions.definition import BoxQueue
+from seriatim.box.postgres.translate import translated
+from seriatim.box.turns.locked_groups import LockedGroups
+from seriatim.box.turns.turns import Turns
+from seriatim.errors import InvariantBroken, SeriatimError
+from seriatim.pipeline.text.log_fields import fields
+
+__all__ = ["FAILED_TURN", "is_of_turn", "set_failing_apart", "tell"]
+
+#: Who has such a group in a lease, in place of a worker.
+FAILED_TURN = "a turn that failed"
+_LOG = logging.getLogger("seriatim.box")
+#: The groups that are looked at alone: the turn that failed was of the first ones.
+_GROUPS = 16
+#: After so long a receiver looks at such a group again.
+_PERIOD = timedelta(seconds=60)
+_LONGEST_ERROR = 2_000
+
+
+def is_of_turn(error: Exception, place: str) -> bool:
+    """Whether an error comes of what a group has, and not of the connection, the server, the definitions or a right.
+
+    Args:
+        error: what was raised, of the driver or ours.
+        place: host, database and schema.
+    """
+    if isinstance(error.__cause__ or error, psycopg.IntegrityError | psycopg.DataError):
+        return True  # no value of a caller's is in a turn
+    try:
+        _raise(error, place)
+    except InvariantBroken:
+        return True
+    except SeriatimError:
+        return False
+    except Exception:  # noqa: BLE001 -- of our own code
+        return True
+
+
+def _raise(error: Exception, place: str) -> NoReturn:
+    with translated(place):
+        raise error
+
+
+def set_failing_apart(begin: Begin, queue: BoxQueue, lock: Callable[[Transaction, int], LockedGroups]) -> int:
+    """Judge the next groups of a queue alone, and set those apart at which that fails; return their number.
+
+    Args:
+        begin: returns the transactions, one for each group.
+        queue: the queue.
+        lock: locks the next groups, at most that many.
+    """
+    with begin() as transaction:
+        keys = lock(transaction, _GROUPS).keys
+        transaction.connection.rollback()
+    failed = 0
+    for key in keys:
+        with begin() as transaction:
+            try:
+                locked = lock(transaction, _GROUPS)
+                own = locked._replace(keys=[one for one in locked.keys if one == key])
+                Turns(transaction).judge_all(queue, own)
+            except Exception as error:
+                if not is_of_turn(error, transaction.access.place):
+                    raise
+                transaction.connection.rollback()
+                said = f"{type(error).__name__}: {error}"[:_LONGEST_ERROR]
+                transaction.do(
+                    "set_apart", of_queue=queue.queue_id, of_group=key, of_worker=FAILED_TURN, its_error=said, period=_PERIOD
+                )  # fmt: skip
+                tell(queue.declared.name, key)
+                failed += 1
+    return failed
+
+
+def tell(queue: str, group: str | None) -> None:
+    """Log the error at hand, at which a group or a queue can't be looked at."""
+    where = f"queue {queue!r}" if group is None else f"queue {queue!r}, group {group!r}"
+    _LOG.exception("%s can't be looked at", where, extra=fields("not_looked_at", queue=queue, group=group))
