@@ -32,7 +32,7 @@ from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.server.embedded import serving
 from seriatim.console.app import create_app
 from seriatim.console.pages import pages
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import groups, messages, retention
 from seriatim.operations.looking import open_to_look
 

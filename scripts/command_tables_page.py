@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from seriatim.cli.main import main
-from seriatim.cli.table import Column, JsonOption, Table
+from seriatim.cli.shown.table import Column, JsonOption, Table
 from seriatim.operations.tables.meanings import documented, row_class
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "command-tables.md"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from seriatim.box.connection.in_hand import TRANSITIONS
-from seriatim.kernel.states import Action, GroupState
+from seriatim.kernel.groups.states import Action, GroupState
 from tests.models.transitions import Cause, Happening, leads
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "states.md"
@@ -46,7 +46,7 @@ def _lines() -> Iterator[str]:
     yield from (
         "# The states of a group",
         "",
-        "The states, and which action fits which, are drawn from the tables in `seriatim.kernel.states`, by which the box and the",
+        "The states, and which action fits which, are drawn from the tables in `seriatim.kernel.groups.states`, by which the box and the",
         "`Sequencer` decide. Where actions and events lead is a description, `tests/models/transitions.py`, with which tests compare",
         "them. A group shows the first of these states that applies to it:",
         "",

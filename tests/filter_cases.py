@@ -8,7 +8,7 @@ from __future__ import annotations
 from decimal import Context, Decimal
 from typing import Any
 
-from seriatim.kernel.filter import type_from
+from seriatim.kernel.filters.filter import type_from
 
 TYPES = {
     "s": type_from("string"),

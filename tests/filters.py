@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from seriatim.errors import FilterError
-from seriatim.kernel.filter import Expression, Kind, Type, decimal, type_from
+from seriatim.kernel.filters.filter import Expression, Kind, Type, decimal, type_from
 from seriatim.pipeline.filters.syntax import parsed
 
 LOWEST, HIGHEST = -(2**63), 2**63 - 1

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from seriatim.errors import ActionRefused, UsageError
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from tests.oracle_groups import (
     END_OF_TIME,
     BestEffortGroup,

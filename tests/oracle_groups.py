@@ -12,7 +12,7 @@ from typing import Any
 
 from seriatim import VOID
 from seriatim.errors import ActionRefused
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork
 
 INT64_MAX = 2**63 - 1
 INT64_MIN = -(2**63)

@@ -40,7 +40,7 @@ from seriatim.errors import (
     UsageError,
 )
 from seriatim.kernel.conservation import Counts
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.kernel.sequencer import VOID, Event, GroupView, Item, Outcome, Released, Sequencer
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.box_settings import BoxSettings

@@ -26,8 +26,8 @@ from seriatim.box.operators.operator_log import Operator
 from seriatim.cli.main import main
 from seriatim.console.causes import actions_of, causes_of, filter_of
 from seriatim.errors import SeriatimError
-from seriatim.kernel.fault import FaultKind
-from seriatim.kernel.states import Action
+from seriatim.kernel.groups.states import Action
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import bulk, bulk_operations, dead_letters, groups, messages, queues, subscriptions
 from tests.advice import Advised, advised
 from tests.box.console import BUSINESS, BY, TRANSIENT, define, failing, publish, rows

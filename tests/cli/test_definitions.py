@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.box.views.message_places import STATUSES
-from seriatim.cli import messages
+from seriatim.cli.commands import messages
 from seriatim.cli.main import main
 from seriatim.operations import messages as message_operations
 

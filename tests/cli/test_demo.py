@@ -8,11 +8,11 @@ import re
 import pytest
 from click.testing import CliRunner
 
-from seriatim.cli.demo import DEMO
-from seriatim.cli.demo_box import BoxStory
+from seriatim.cli.commands.demo import DEMO
+from seriatim.cli.commands.demo_box import BoxStory
 from seriatim.cli.main import main
-from seriatim.cli.show import line_of
-from seriatim.cli.table import as_json_line
+from seriatim.cli.shown.show import line_of
+from seriatim.cli.shown.table import as_json_line
 from seriatim.runtime.pipelines.progress import Account, Progress, Routing, RunSummary
 from tests.box.embedding import has_gone
 

@@ -11,7 +11,7 @@ import sys
 import httpx
 import pytest
 
-from seriatim.cli.demo_box import STILL_GROUP
+from seriatim.cli.commands.demo_box import STILL_GROUP
 from tests.box.embedding import has_gone
 
 TELLING = """
@@ -20,8 +20,8 @@ from pathlib import Path
 from time import monotonic
 from functools import partial
 from rich.console import Console
-from seriatim.cli import demo
-from seriatim.cli.demo_box import box_story
+from seriatim.cli.commands import demo
+from seriatim.cli.commands.demo_box import box_story
 console = Console()
 box_story(Path(sys.argv[1]), console, partial(demo._serve, console, monotonic()))
 console.print("that was all")

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.cli import messages
+from seriatim.cli.commands import messages
 from seriatim.cli.main import main
 from seriatim.operations import groups, invariants
 from seriatim.operations import messages as message_operations

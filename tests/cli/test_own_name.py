@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from seriatim.cli.own_name import own_name
+from seriatim.cli.options.own_name import own_name
 
 
 @pytest.fixture

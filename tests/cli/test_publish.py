@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import seriatim as sq
-from seriatim.cli import publish as command
+from seriatim.cli.commands import publish as command
 from seriatim.cli.main import main
 from tests.databases import box_with
 

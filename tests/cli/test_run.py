@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from seriatim.cli.commands.run import SUMMARY, _tell
 from seriatim.cli.main import main
-from seriatim.cli.run import SUMMARY, _tell
 from seriatim.errors import UsageError
 from seriatim.runtime.pipelines.progress import RunSummary, SkippedHoles, SuspectedRestart, SuspectedRestarts
 from seriatim.spark import held

@@ -7,8 +7,8 @@ import io
 import pytest
 from rich.console import Console
 
-from seriatim.cli.progress import shown_progress
-from seriatim.cli.show import accounts_table
+from seriatim.cli.shown.progress import shown_progress
+from seriatim.cli.shown.show import accounts_table
 from seriatim.runtime.pipelines.progress import Account
 
 

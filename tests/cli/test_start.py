@@ -11,8 +11,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from seriatim.cli.main import main
-from seriatim.cli.nouns import brought_to_commands
+from seriatim.cli.main import _SECTIONS, main
+from seriatim.cli.options.group_help import WHOLE
+from seriatim.cli.options.nouns import VERBS, brought_to_commands
 from tests.command import environment
 
 #: Each takes longer to import than a person likes to wait for help.
@@ -25,6 +26,22 @@ def test_help_imports_nothing_that_is_slow():
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
     assert "seriatim.cli.main" in imported
     assert not imported & SLOW
+    assert not [one for one in imported if one.startswith("seriatim.cli.commands.")]
+
+
+def test_the_list_says_of_each_command_what_its_help_begins_with():
+    ctx = click.Context(main)
+    for rows in _SECTIONS.values():
+        for name, told in rows.items():
+            command = main.get_command(ctx, name)
+            if name in VERBS.values():
+                assert told == "", "its list tells of its verbs"
+            else:
+                verbs = f" Verbs: {', '.join(main.get_command(ctx, VERBS[name]).commands)}." if name in VERBS else ""
+                assert sorted(told.partition(" Verbs: ")[2].strip(".").split(", ")) == sorted(
+                    verbs.removeprefix(" Verbs: ").strip(".").split(", ")
+                )
+                assert told.partition(" Verbs: ")[0] == command.get_short_help_str(WHOLE)
 
 
 @pytest.mark.parametrize("words", [[], ["box"], ["group"], ["dialogs"], ["queue"], ["instances"]])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from seriatim.cli.table import Column, Table, as_json, json_only, text_only
+from seriatim.cli.shown.table import Column, Table, as_json, json_only, text_only
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
-from seriatim.cli.table import JsonOption, Table
+from seriatim.cli.shown.table import JsonOption, Table
 from seriatim.operations import groups
 from tests.box.console import BY, define, failing, publish
 from tests.databases import box_with

@@ -18,7 +18,7 @@ import seriatim as sq
 from seriatim.box.faults.faults import Fault
 from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import bulk_operations, groups, subscriptions, work_findings
 from seriatim.operations.finding import PAGE, State
 from tests.box.console import BUSINESS, BY, define, failing, publish, rows

@@ -11,7 +11,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import seriatim as sq
-from seriatim.cli.work import _still_there
+from seriatim.cli.commands.work import _still_there
 from tests.box.shop import define, left, publish, rows, seen
 from tests.command import command, environment
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork
 from tests.conformance.case import CLOCK, Act, Case, Late, at, later, of
 
 _RULE = "group states and actions"

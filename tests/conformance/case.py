@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from seriatim.kernel.policy import BestEffort, Policy, Unordered
+from seriatim.kernel.groups.policy import BestEffort, Policy, Unordered
 
 DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead", "void", "copy")
 

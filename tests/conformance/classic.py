@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.kernel.policy import BestEffort, Standard
+from seriatim.kernel.groups.policy import BestEffort, Standard
 from tests.conformance.case import CLOCK, Case, at, later, of, together
 
 _RULE = "classic example"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.groups.policy import Standard
 from tests.conformance.case import CLOCK, Act, Case, Late, at, later, of, void
 
 _RULE = "conflicts"

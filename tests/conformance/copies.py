@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from seriatim.kernel.policy import Fifo, Standard
+from seriatim.kernel.groups.policy import Fifo, Standard
 from tests.conformance.case import CLOCK, Act, Case, Late, at, by, of
 
 _RULE = "two regions"

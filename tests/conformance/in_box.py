@@ -27,10 +27,10 @@ from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.columns import Ints
-from seriatim.kernel.outcome import Disposition, Events
-from seriatim.kernel.states import Action
-from seriatim.kernel.time import micros
+from seriatim.kernel.groups.states import Action
+from seriatim.kernel.values.columns import Ints
+from seriatim.kernel.values.outcome import Disposition, Events
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.types.message import Received
 from tests.conformance.case import REPORTS, Act, Case, Fate, Result, positions, same
 from tests.conformance.in_memory import beginning, take_step, tuple_of_event

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seriatim.kernel.copies import region_bit
-from seriatim.kernel.fingerprint import of_value
-from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
-from seriatim.kernel.stays import CLOSES, OPENS
-from seriatim.kernel.time import FOREVER, NEVER, micros
+from seriatim.kernel.groups.policy import BestEffort, Fifo, UnitOfWork, Unordered
+from seriatim.kernel.policies.copies import region_bit
+from seriatim.kernel.policies.stays import CLOSES, OPENS
+from seriatim.kernel.values.fingerprint import of_value
+from seriatim.kernel.values.time import FOREVER, NEVER, micros
 from seriatim.spark.control.commands import Command
 from seriatim.spark.resequence import bucket as names
 from seriatim.spark.resequence.bucket import Bucket, Plan

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from seriatim.errors import shown
-from seriatim.kernel.outcome import Reason
+from seriatim.kernel.values.outcome import Reason
 
 __all__ = ["DECIMALS", "DOUBLES", "FLOATS", "OBJECTS", "TEXTS", "TICKETS", "TIMES", "TIME_TEXTS", "WHOLE", "Reading"]
 

@@ -5,7 +5,7 @@ Where a peer's rule differs from ours, the case says so and states our outcome.
 
 from __future__ import annotations
 
-from seriatim.kernel.policy import BestEffort, Standard, UnitOfWork
+from seriatim.kernel.groups.policy import BestEffort, Standard, UnitOfWork
 from tests.conformance.case import Case, Recorded, at, later, of
 
 _AGGREGATOR = "spring-projects/spring-integration spring-integration-core/src/test/java/org/springframework/integration/aggregator/"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.kernel.policy import Fifo, Standard
+from seriatim.kernel.groups.policy import Fifo, Standard
 from tests.conformance.case import CLOCK, Act, Case, Late, at, later, together
 
 _RULE = "a producer that begins anew"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from tests.conformance.case import CLOCK, Act, Case, Late, at, later, of, together
 
 _MAX = 2**63 - 1

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import seriatim as sq
-from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.reading import of_size
+from seriatim.kernel.values.outcome import REASONS, Reason
+from seriatim.kernel.values.reading import of_size
 from seriatim.pipeline.bodies.envelopes.envelope import whole
 from seriatim.pipeline.bodies.property_values import converter
 from seriatim.pipeline.types.python_values import given_converter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from tests.conformance.case import CLOCK, Act, Case, Late, at, later, of, void
 
 _RULE = "weight"

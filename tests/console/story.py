@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import seriatim as sq
 from seriatim.box.faults.faults import Fault, fail
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import groups, queues
 
 ADDRESS = Fault(

@@ -9,7 +9,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.faults.faults import Fault
 from seriatim.console.who import Actor
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import dead_letters, faults, groups, queues
 from seriatim.operations.looking import open_to_look
 from seriatim.operations.operator_log import operator_log

@@ -14,7 +14,7 @@ from seriatim.box.faults.faults import Fault
 from seriatim.console.guard import HEADERS
 from seriatim.console.who import Actor, by_header, by_password, line_of, read_users
 from seriatim.errors import UsageError
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import groups
 from seriatim.operations.operator_log import operator_log
 from tests.box.console import define, failing, publish

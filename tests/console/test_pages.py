@@ -14,7 +14,7 @@ from seriatim.box.faults.faults import Fault
 from seriatim.box.workers.heartbeat import Process, Report, beat
 from seriatim.cli.main import main
 from seriatim.console.pages import pages
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import groups
 from tests.box.console import define, failing, publish, rows
 from tests.console.conftest import NASTY, Client, fill

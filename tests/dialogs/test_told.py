@@ -13,7 +13,7 @@ from seriatim.box.dialogs.clock import fire
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.pipelines.dialog_staging import DialogStaging, Speaker
 from seriatim.box.pipelines.incoming import Incoming
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from tests.box.faults.test_failures import ask, failures
 from tests.box.given_up import given_up
 from tests.dialogs.talking import begun, far_of, let_expire, states, taken

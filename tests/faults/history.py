@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from seriatim.kernel.policy import Policy
+from seriatim.kernel.groups.policy import Policy
 
 _SHOWN = 5
 

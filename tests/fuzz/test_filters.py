@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from seriatim.errors import FilterError
-from seriatim.kernel.filter import type_from
+from seriatim.kernel.filters.filter import type_from
 from seriatim.pipeline.filters.syntax import named, parsed
 from tests import soak
 

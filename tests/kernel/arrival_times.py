@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.policy import Standard
-from seriatim.kernel.time import micros
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.values.time import micros
 
 SKIPPING = Standard(hole_timeout=6, on_hole="skip")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from seriatim import VOID, ActionRefused, BestEffort, Policy, Sequencer, Unordered
-from seriatim.kernel.outcome import EventKind
+from seriatim.kernel.values.outcome import EventKind
 from tests.conformance.case import REPORTS, same
 from tests.conformance.in_memory import comparing, dispositions, tuple_of_event
 from tests.oracle import Oracle

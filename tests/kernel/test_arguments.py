@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.kernel.policy import policy_from
+from seriatim.kernel.groups.policy import policy_from
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.columns import running_latest
-from seriatim.kernel.policy import BestEffort, Policy, Standard, UnitOfWork
-from seriatim.kernel.time import FOREVER, NEVER, micros
+from seriatim.kernel.groups.policy import BestEffort, Policy, Standard, UnitOfWork
+from seriatim.kernel.values.columns import running_latest
+from seriatim.kernel.values.time import FOREVER, NEVER, micros
 from tests.kernel.arrival_times import SKIPPING, arrivals, check_falling_times, check_settled
 
 POLICIES = (SKIPPING, Standard(hole_timeout=2), BestEffort(window=3), UnitOfWork(size=4, timeout=5))

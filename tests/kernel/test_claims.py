@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seriatim.kernel import claims
-from seriatim.kernel.claims import Answer, EntryState, Known, State
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.regions import claims
+from seriatim.kernel.regions.claims import Answer, EntryState, Known, State
+from seriatim.kernel.values.time import NEVER
 from tests.models import forgetting
 
 _NOW = 10

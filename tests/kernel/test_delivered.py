@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seriatim.kernel.delivered import portions, undelivered
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.regions.delivered import portions, undelivered
+from seriatim.kernel.values.time import NEVER
 
 #: For each message in the order in which it leaves: its group. Its number is its place in the group.
 GROUPS = st.lists(st.integers(0, 3), min_size=1, max_size=30)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import seriatim as sq
-from seriatim.kernel.fault import ErrorClasses, FaultKind, Retry, attempts_of, kind_of, retry_delay
+from seriatim.kernel.operators.fault import ErrorClasses, FaultKind, Retry, attempts_of, kind_of, retry_delay
 
 RETRY = Retry(attempts=5, delay=1_000_000, factor=2.0, ceiling=300_000_000, jitter=0.0)
 

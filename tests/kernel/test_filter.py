@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from seriatim.errors import FilterError
-from seriatim.kernel.filter import Property, type_from
-from seriatim.kernel.filter_eval import Filters, Values, column, evaluate
-from seriatim.kernel.filter_typing import calculated, number
+from seriatim.kernel.filters.filter import Property, type_from
+from seriatim.kernel.filters.filter_eval import Filters, Values, column, evaluate
+from seriatim.kernel.filters.filter_typing import calculated, number
 from seriatim.pipeline.filters.syntax import parsed
 from tests.filter_cases import CASES, TYPES, as_kept
 

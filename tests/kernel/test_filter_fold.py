@@ -6,9 +6,9 @@ import typing
 
 import pytest
 
-from seriatim.kernel import filter_eval, filter_function
-from seriatim.kernel.filter import BOOLEAN, LONG, And, Constant, Expression, In, Not, Or, Parameter, Property
-from seriatim.kernel.filter_fold import fold, nodes, parts, with_parts
+from seriatim.kernel.filters import filter_eval, filter_function
+from seriatim.kernel.filters.filter import BOOLEAN, LONG, And, Constant, Expression, In, Not, Or, Parameter, Property
+from seriatim.kernel.filters.filter_fold import fold, nodes, parts, with_parts
 
 _X = Property("x", LONG)
 _TREE = And((Or((In(_X, (1, 2)), Constant(None, BOOLEAN))), Not(In(_X, (3,)))))

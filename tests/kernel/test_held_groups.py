@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.held_groups import held_groups
-from seriatim.kernel.outcome import Reason
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork
-from seriatim.kernel.state import NOTHING, Flag
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork
+from seriatim.kernel.groups.state import NOTHING, Flag
+from seriatim.kernel.operators.held_groups import held_groups
+from seriatim.kernel.values.outcome import Reason
+from seriatim.kernel.values.time import NEVER
 
 #: Of each policy: (group, sequence, size) of the messages of five groups, and what is held of them: the group, how many
 #: messages, the numbers that it misses, since when, why.

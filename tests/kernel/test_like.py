@@ -7,10 +7,10 @@ import re
 
 import pytest
 
-from seriatim.kernel import like as module
-from seriatim.kernel.filter import STRING, Like, Property
-from seriatim.kernel.filter_typing import like as built
-from seriatim.kernel.like import like, like_regex
+from seriatim.kernel.filters import like as module
+from seriatim.kernel.filters.filter import STRING, Like, Property
+from seriatim.kernel.filters.filter_typing import like as built
+from seriatim.kernel.filters.like import like, like_regex
 from tests import soak
 
 

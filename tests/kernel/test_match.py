@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seriatim.kernel import match
-from seriatim.kernel.filter import BOOLEAN, Compare, Constant, Expression, Type, type_from
-from seriatim.kernel.filter_eval import Values, column, evaluate
-from seriatim.kernel.filter_function import as_function
+from seriatim.kernel.filters.filter import BOOLEAN, Compare, Constant, Expression, Type, type_from
+from seriatim.kernel.filters.filter_eval import Values, column, evaluate
+from seriatim.kernel.filters.filter_function import as_function
 from seriatim.kernel.match import Matcher
 from seriatim.kernel.route import shape
 from seriatim.pipeline.filters.syntax import parsed

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from seriatim import Fifo, Policy, Standard, UnitOfWork
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.next_numbers import OneGroup, after_next_numbers
-from seriatim.kernel.outcome import Disposition, EventKind
-from seriatim.kernel.policy import with_stays
-from seriatim.kernel.state import Flag, Groups, State
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import with_stays
+from seriatim.kernel.groups.state import Flag, Groups, State
+from seriatim.kernel.policies.next_numbers import OneGroup, after_next_numbers
+from seriatim.kernel.values.outcome import Disposition, EventKind
 from tests.kernel import strategies
 from tests.soak import full, sized
 

@@ -7,9 +7,9 @@ import pytest
 
 from seriatim import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.policy import Policy, has_clock, with_stays
-from seriatim.kernel.time import FOREVER
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import Policy, has_clock, with_stays
+from seriatim.kernel.values.time import FOREVER
 
 POLICIES = [
     (Unordered(), False),

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from seriatim.errors import InvariantBroken
-from seriatim.kernel.filter import In, type_from
-from seriatim.kernel.filter_eval import column, evaluate
-from seriatim.kernel.filter_typing import all_of
+from seriatim.kernel.filters.filter import In, type_from
+from seriatim.kernel.filters.filter_eval import column, evaluate
+from seriatim.kernel.filters.filter_typing import all_of
 from seriatim.kernel.route import ALWAYS, Rule, properties, rules, shape
 from seriatim.pipeline.filters.syntax import parsed
 from tests.filters import filters, messages, read, schemas

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seriatim.kernel.sequence import LAST_NUMBER, ticket_position
+from seriatim.kernel.groups.sequence import LAST_NUMBER, ticket_position
 from seriatim.kernel.stamp import by_arrival, stamp, tickets
 
 wide = st.one_of(st.integers(-3, 3), st.integers(-(2**63), 2**63 - 1))

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from seriatim import Policy, Sequencer, Standard
 from seriatim.errors import ActionRefused, UsageError
-from seriatim.kernel import actions
-from seriatim.kernel.fault import fault
-from seriatim.kernel.state import Flag
-from seriatim.kernel.states import ALLOWED, Action, GroupState, Situation
+from seriatim.kernel.groups.state import Flag
+from seriatim.kernel.groups.states import ALLOWED, Action, GroupState, Situation
+from seriatim.kernel.operators import actions
+from seriatim.kernel.operators.fault import fault
 from tests.kernel import strategies
 from tests.kernel.comparison import Call
 from tests.models.transitions import Happening, leads

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seriatim import Fifo, Policy, PolicyError, Sequencer, Standard, UnitOfWork, UsageError
-from seriatim.kernel import stays
+from seriatim.kernel.policies import stays
 from tests.kernel import strategies
 from tests.kernel.comparison import Call, check_replay, check_script, join, numbered, released, view
 from tests.kernel.test_properties import prove

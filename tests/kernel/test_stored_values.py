@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from seriatim.kernel import claims, streams
-from seriatim.kernel.outcome import Disposition
-from seriatim.kernel.sequence import LAST_NUMBER
-from seriatim.kernel.state import NOTHING, Flag
-from seriatim.kernel.stays import CLOSES, OPENS
-from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.kernel import streams
+from seriatim.kernel.groups.sequence import LAST_NUMBER
+from seriatim.kernel.groups.state import NOTHING, Flag
+from seriatim.kernel.policies.stays import CLOSES, OPENS
+from seriatim.kernel.regions import claims
+from seriatim.kernel.values.outcome import Disposition
+from seriatim.kernel.values.time import FOREVER, NEVER
 
 #: Of groups: rows of a box, predicates of its indexes, checkpoints.
 FLAGS = (

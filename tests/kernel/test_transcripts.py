@@ -24,9 +24,9 @@ from seriatim import (
     UsageError,
 )
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.outcome import EventKind
-from seriatim.kernel.state import State
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.state import State
+from seriatim.kernel.values.outcome import EventKind
 
 
 def numbers(outcome: Any) -> list[Any]:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seriatim.kernel.votes import (
+from seriatim.kernel.regions.votes import (
     NO_NUMBER,
     Asked,
     Reply,

@@ -8,11 +8,11 @@ import numpy as np
 
 from seriatim import Policy
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.columns import Ints, order_by_group
-from seriatim.kernel.outcome import Disposition
-from seriatim.kernel.policy import Fifo
-from seriatim.kernel.time import micros
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import Fifo
+from seriatim.kernel.values.columns import Ints, order_by_group
+from seriatim.kernel.values.outcome import Disposition
+from seriatim.kernel.values.time import micros
 from tests.conformance.case import same
 
 GROUPS = 3

@@ -1,9 +1,9 @@
-"""A model of which sessions the journal of two regions may forget, as `forget_sessions` in SQL decides (rule 6 of `kernel/claims.py`)."""
+"""A model of which sessions the journal of two regions may forget, as `forget_sessions` in SQL decides (rule 6 of `kernel/regions/claims.py`)."""
 
 from __future__ import annotations
 
-from seriatim.kernel.claims import State
-from seriatim.kernel.columns import Bools, Ints
+from seriatim.kernel.regions.claims import State
+from seriatim.kernel.values.columns import Bools, Ints
 
 __all__ = ["forgettable", "watermark"]
 

@@ -33,12 +33,13 @@ import numpy as np
 
 from seriatim import Fifo, Standard
 from seriatim.errors import ActionRefused
-from seriatim.kernel import actions, requeue, resequence
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.outcome import Disposition
-from seriatim.kernel.policy import remembering
-from seriatim.kernel.state import Flag, Held, Ranges, State
-from seriatim.kernel.time import NEVER
+from seriatim.kernel import resequence
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import remembering
+from seriatim.kernel.groups.state import Flag, Held, Ranges, State
+from seriatim.kernel.operators import actions, requeue
+from seriatim.kernel.values.outcome import Disposition
+from seriatim.kernel.values.time import NEVER
 from tests.models.search import Label, Model
 
 __all__ = ["OPEN", "PASSED", "Group", "Look", "Place", "Places", "offered", "parts"]

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.kernel import claims, votes
-from seriatim.kernel.claims import Answer, State
-from seriatim.kernel.time import NEVER
-from seriatim.kernel.votes import NO_NUMBER, Reply, SendStep, Vote
+from seriatim.kernel.regions import claims, votes
+from seriatim.kernel.regions.claims import Answer, State
+from seriatim.kernel.regions.votes import NO_NUMBER, Reply, SendStep, Vote
+from seriatim.kernel.values.time import NEVER
 from tests.models import forgetting
 from tests.models.search import Label, Model
 

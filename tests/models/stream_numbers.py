@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seriatim.kernel.columns import Bools, Columns, Ints
+from seriatim.kernel.values.columns import Bools, Columns, Ints
 
 __all__ = ["NONE", "NumberRanges", "following", "was_restored"]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seriatim.kernel.columns import Bools, Columns, Ints
 from seriatim.kernel.streams import Answer, Decision, Kind, Side, Status
+from seriatim.kernel.values.columns import Bools, Columns, Ints
 
 __all__ = [
     "Answers",

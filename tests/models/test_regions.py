@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import pytest
 
-from seriatim.kernel.claims import State
-from seriatim.kernel.votes import Reply, SendStep, Vote
+from seriatim.kernel.regions.claims import State
+from seriatim.kernel.regions.votes import Reply, SendStep, Vote
 from tests import soak
 from tests.models.regions import Box, Calm, Journal, Message, Regions, RegionsModel, Sender, Session, Work, with_vote
 from tests.models.search import Found, Label, search, stranded

@@ -1,6 +1,6 @@
 """The transitions between the states of a group: the effect of each action and event on the facts behind the state.
 
-The table in `kernel/states.py` has the actions that each state allows; this one has their possible results. It describes what the
+The table in `kernel/groups/states.py` has the actions that each state allows; this one has their possible results. It describes what the
 kernel and the box do, and tests compare both with it. `scripts/states_page.py` draws a page of the documentation from the two tables.
 """
 
@@ -12,8 +12,8 @@ from enum import StrEnum
 from functools import cache
 from itertools import product
 
-from seriatim.kernel.state import Flag
-from seriatim.kernel.states import ALLOWED, Action, GroupState, shown_state
+from seriatim.kernel.groups.state import Flag
+from seriatim.kernel.groups.states import ALLOWED, Action, GroupState, shown_state
 
 __all__ = ["Cause", "Facts", "Happening", "Hole", "leads"]
 

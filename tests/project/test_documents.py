@@ -15,7 +15,7 @@ import pytest
 
 from seriatim import errors
 from seriatim.cli.main import EXIT_CODES, main
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.runtime.stop_signal import PATIENCE_S
 
 ROOT = Path(__file__).parents[2]

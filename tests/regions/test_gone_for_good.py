@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import seriatim as sq
-from seriatim.kernel.claims import Action
+from seriatim.kernel.regions.claims import Action
 from seriatim.regions.journal.journal import Journal
 from tests.regions.away import away
 from tests.regions.two import NAME, STATUS, Two, message

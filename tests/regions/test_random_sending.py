@@ -12,7 +12,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.errors import SeriatimError, Unavailable
-from seriatim.kernel.claims import Answer
+from seriatim.kernel.regions.claims import Answer
 from seriatim.regions.journal.values import Asked, digest_of
 from seriatim.regions.party import Party
 from tests import soak

@@ -13,7 +13,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.errors import Unavailable, UsageError
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 from seriatim.regions import waiting
 from seriatim.regions.outbox import Copied
 from tests.regions.away import away

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.cli.main import main
 from seriatim.errors import ActionRefused
-from seriatim.kernel.states import DECIDING, Action
+from seriatim.kernel.groups.states import DECIDING, Action
 from seriatim.operations import dead_letters, groups, work_findings
 from tests.advice import advised
 from tests.console.conftest import Client

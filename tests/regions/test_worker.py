@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 import seriatim as sq
-from seriatim.kernel.claims import Action, Answer
+from seriatim.kernel.regions.claims import Action, Answer
 from seriatim.operations.dead_letters import dead_letters as listed
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Asked, digest_of

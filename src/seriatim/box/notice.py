@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from seriatim.kernel.outcome import EventKind
+from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.types.failure_message import Failed
 from seriatim.pipeline.types.message import Message
 

@@ -30,7 +30,7 @@ from seriatim.box.notice import (
 )
 from seriatim.box.publishing.publisher import Publisher
 from seriatim.errors import SeriatimError
-from seriatim.kernel.outcome import Disposition, EventKind
+from seriatim.kernel.values.outcome import Disposition, EventKind
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.box_properties import TRACE
 from seriatim.pipeline.types.failure_message import FAILURE, Failed, failure_of

@@ -15,7 +15,7 @@ from seriatim.box.publishing.tickets import Tickets
 from seriatim.box.turns.causes import checked_cause
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.box_settings import Unroutable
 from seriatim.pipeline.declared.location import checked_location
 from seriatim.pipeline.types.message import Message, Received, with_context

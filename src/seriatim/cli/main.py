@@ -6,16 +6,16 @@ import importlib
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
-from seriatim.cli.group_help import Commands
-from seriatim.cli.nouns import VERBS, brought_to_commands
-from seriatim.cli.plain import in_lines
-from seriatim.cli.text import checked_texts
+from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.nouns import VERBS, brought_to_commands
+from seriatim.cli.options.text import checked_texts
+from seriatim.cli.shown.plain import in_lines
 from seriatim.errors import DeploymentError, InvariantBroken, SeriatimError, Unavailable, UntrustedData, UsageError
 
 __all__ = ["EXIT_CODES", "main"]
@@ -27,35 +27,64 @@ _NAME = "seriatim"
 #: The key under which a command's arguments are kept.
 _GIVEN = "seriatim.cli.main.given"
 
-# Each is a function of that name (with an underscore) in the module of that name. They are imported when they
-# are needed; none imports Spark before it runs.
-_SECTIONS: Mapping[str, tuple[str, ...]] = {
-    "If something stands still": (
-        "console",
-        "doctor",
-        "health",
-        "top",
-        "find",
-        "groups",
-        "group",
-        "bulk",
-        "faults",
-        "dead-letters",
-        "set-aside",
-        "unrouted",
-        "trace",
-        "events",
-        "log",
-    ),
-    "Begin": ("demo", "init", "docs"),
-    "Pipelines": ("check", "run", "pipeline"),
-    "Message box": (
-        *("box", "publish", "queues", "queue", "messages", "subscriptions", "subscription", "types"),
-        *("services", "contracts", "dialogs", "instances", "schedules", "schedule"),
-        *("link", "transmission", "regions", "journal"),
-    ),
-    "Workers": ("work", "serve", "workers"),
-    "Shell": ("completion",),
+# Each is a function of that name (with an underscore) in the module of that name, which is imported when it is called.
+#: The commands by heading, with what the list says of each: none of them is imported for it.
+_SECTIONS: Mapping[str, Mapping[str, str]] = {
+    "If something stands still": {
+        "console": "Serve pages that show in a browser why something stands still, and mend it.",
+        "doctor": "Name what needs a hand, in seconds: groups that stand still, dead letters, queues that nobody works on, forgotten transactions.",
+        "health": "Say whether a process is ready, or a box well: for containers and monitors.",
+        "top": "Show a box at one glance, live: its queues with what waits, how long, and what needs a hand.",
+        "find": "Find TEXT: a message id, a group's key, or the value of any property.",
+        "groups": "List the groups that stand still, by queue and key: state and its age, next number, backlog, reason. Verbs: abort, close, reset, restart, resume, retry, show, skip-hole, skip-message, suspend.",
+        "group": "",
+        "bulk": "List actions on many groups that the box keeps, show one with its groups, begin, follow or cancel it.",
+        "faults": "List the faults of handlers, newest first; with ID, show that fault and its traceback.",
+        "dead-letters": "List dead letters, requeue them, or delete them.",
+        "set-aside": "List messages of a pipeline that were not released, with reasons; put them back.",
+        "unrouted": "List messages that matched no destination.",
+        "trace": "Trace a message, or all messages of a group, step by step with timestamps.",
+        "events": "List the events of groups, newest first: holes that were overdue or skipped, suspensions, closings.",
+        "log": "List what operators did, newest first: actor, action, reason and result.",
+    },
+    "Begin": {
+        "demo": "Put a scrambled feed back in order, and mend a handler's failure.",
+        "init": "Write a project that runs into DIR: a queue with a handler, a pipeline with sample data, tests.",
+        "docs": "List the pages of the documents, or print one: `seriatim docs glossary`.",
+    },
+    "Pipelines": {
+        "check": "Validate a pipeline file.",
+        "run": "Run the pipeline in FILE until it is stopped; go on where the last run ended.",
+        "pipeline": "List and show pipelines, end one, or convert its checkpoint.",
+    },
+    "Message box": {
+        "box": "Set up a message box: create or migrate it, apply definitions, grant rights, purge, show its status and its id.",
+        "publish": "Publish a message with the content BODY, and print the queues that it goes to.",
+        "queues": "Count the messages in each queue of a message box, the groups that stand still, and the messages set aside. Verbs: activation, off, on, release, set, show.",
+        "queue": "",
+        "messages": "List, show and export the messages of a message box, without locks; requeue, resubmit or delete messages that were set aside.",
+        "subscriptions": "List the subscriptions of a message box, with their states. Verbs: start, stop, unenlist.",
+        "subscription": "",
+        "types": "List the message types of a message box, with their properties and the check of their bodies.",
+        "services": "List the services of a message box, with their queues and the contracts that they accept.",
+        "contracts": "List the contracts of a message box, with the sender of each message type.",
+        "dialogs": "List the dialogs of a message box, show one, end one, or clean up old ones.",
+        "instances": "List and show the instances of a message box; suspend, resume or terminate one.",
+        "schedules": "List the schedules of a message box: when each publishes next, and what it has published last. Verbs: pause, resume.",
+        "schedule": "",
+        "link": "Pair message boxes, so that queues of one can be published to in the other.",
+        "transmission": "List the streams over links, those that wait first, each with its reason.",
+        "regions": "See and define two regions that have the same sessions, and copy between them.",
+        "journal": "See the journal of two regions, and mend its sessions.",
+    },
+    "Workers": {
+        "work": "Work on queues: call the handler with the messages of each group, in order, in transactions.",
+        "serve": "Serve the queues that have an activation: start and stop their readers as the load requires.",
+        "workers": "List the processes that work on queues: where, since when, with what in hand, and when they were last seen.",
+    },
+    "Shell": {
+        "completion": "Print the script with which a shell completes commands and options.",
+    },
 }
 _COMMANDS = tuple(sorted(name for names in _SECTIONS.values() for name in names))
 
@@ -70,9 +99,9 @@ class _Commands(Commands):
         # The verbs of a noun are told of beside the list that it stands for.
         return {heading: [one for one in names if one not in VERBS.values()] for heading, names in _SECTIONS.items()}
 
-    def described(self, ctx: click.Context, name: str, command: click.Command) -> str:
-        text = super().described(ctx, name, command)
-        return f"{text} Verbs: {', '.join(self._verbs(ctx, VERBS[name]))}." if name in VERBS else text
+    def _rows(self, ctx: click.Context, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+        for rows in _SECTIONS.values():
+            yield from ((name, rows[name]) for name in names if name in rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -87,7 +116,7 @@ class _Commands(Commands):
         if cmd_name not in _COMMANDS:
             return None
         name = cmd_name.replace("-", "_")
-        module = f"seriatim.cli.{name}"
+        module = f"seriatim.cli.commands.{name}"
         try:
             command = checked_texts(getattr(importlib.import_module(module), name))
         except ModuleNotFoundError as error:

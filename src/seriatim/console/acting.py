@@ -17,7 +17,7 @@ from seriatim.console.pipelines import Pipelines
 from seriatim.console.seen import MOST_SEEN, seen_in_pipeline, seen_number, token_of, tokens_in
 from seriatim.console.who import Actor
 from seriatim.errors import Unavailable, UsageError, shown
-from seriatim.kernel.states import refusal
+from seriatim.kernel.groups.states import refusal
 from seriatim.operations import (
     bulk,
     bulk_operations,

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from seriatim.box.box import MessageBox
 from seriatim.console.guard import Refusal
 from seriatim.errors import NotFound, UsageError, shown
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 from seriatim.operations.period import time_range
 
 __all__ = ["OLDER_THAN", "QUEUE", "SINCE", "UNTIL", "Field", "WrongValue", "check_known", "check_values", "older_than"]

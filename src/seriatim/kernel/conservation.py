@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from seriatim.errors import InvariantBroken
-from seriatim.kernel.outcome import Disposition
+from seriatim.kernel.values.outcome import Disposition
 
 __all__ = ["Counts"]
 

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from seriatim.kernel.columns import Bools, Ints, empty_ints, expand, first_per_group
-from seriatim.kernel.filter import Constant, Expression, Property, Type
-from seriatim.kernel.filter_eval import Values, column, evaluate
-from seriatim.kernel.filter_function import Function, as_function
+from seriatim.kernel.filters.filter import Constant, Expression, Property, Type
+from seriatim.kernel.filters.filter_eval import Values, column, evaluate
+from seriatim.kernel.filters.filter_function import Function, as_function
 from seriatim.kernel.route import ALWAYS, properties, rules, shape
+from seriatim.kernel.values.columns import Bools, Ints, empty_ints, expand, first_per_group
 
 __all__ = ["Matcher"]
 

@@ -20,14 +20,9 @@ from typing import Any, TypeGuard
 
 import numpy as np
 
-from seriatim.kernel import best_effort, fifo, holes, standard, stays, unit_of_work
-from seriatim.kernel.arrivals import Arrivals
-from seriatim.kernel.closing import close_emptied
-from seriatim.kernel.columns import Ints, first_per_group, last_per_group, running_latest
-from seriatim.kernel.incarnation import new_state
-from seriatim.kernel.late import may_suspend, suspensions
-from seriatim.kernel.outcome import Decided, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import (
+from seriatim.kernel.groups.arrivals import Arrivals
+from seriatim.kernel.groups.incarnation import new_state
+from seriatim.kernel.groups.policy import (
     BestEffort,
     Fifo,
     FifoMerged,
@@ -38,8 +33,13 @@ from seriatim.kernel.policy import (
     UnitOfWork,
     Unordered,
 )
-from seriatim.kernel.state import State
-from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.kernel.groups.state import State
+from seriatim.kernel.policies import best_effort, fifo, holes, standard, stays, unit_of_work
+from seriatim.kernel.policies.closing import close_emptied
+from seriatim.kernel.policies.late import may_suspend, suspensions
+from seriatim.kernel.values.columns import Ints, first_per_group, last_per_group, running_latest
+from seriatim.kernel.values.outcome import Decided, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.time import FOREVER, NEVER
 
 __all__ = ["Outcome", "advance", "call", "due", "go_on", "new_state", "offer", "replay", "settle", "why_held"]
 

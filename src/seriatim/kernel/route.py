@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from seriatim.kernel.filter import (
+from seriatim.kernel.filters.filter import (
     BOOLEAN,
     STRING,
     And,
@@ -29,8 +29,8 @@ from seriatim.kernel.filter import (
     Property,
     decimal,
 )
-from seriatim.kernel.filter_fold import nodes, parts, with_parts
-from seriatim.kernel.filter_typing import all_of
+from seriatim.kernel.filters.filter_fold import nodes, parts, with_parts
+from seriatim.kernel.filters.filter_typing import all_of
 
 __all__ = ["ALWAYS", "Equality", "Rule", "named_types", "of_types", "properties", "rules", "shape"]
 

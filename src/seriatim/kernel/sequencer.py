@@ -11,15 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from seriatim.errors import ActionRefused, NotFound, UsageError, shown
-from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.columns import Ints
 from seriatim.kernel.conservation import Counts
-from seriatim.kernel.copies import region_bit
-from seriatim.kernel.fingerprint import of_value
-from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason
-from seriatim.kernel.policy import (
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import (
     BestEffort,
     Duration,
     Fifo,
@@ -32,11 +27,16 @@ from seriatim.kernel.policy import (
     with_regions,
     with_stays,
 )
-from seriatim.kernel.reading import of_size, whole_number
-from seriatim.kernel.sequence import key_problem, position_reader
-from seriatim.kernel.state import NOTHING, Flag, State
-from seriatim.kernel.stays import CLOSES, OPENS
-from seriatim.kernel.time import FOREVER, NEVER, micros, seconds
+from seriatim.kernel.groups.sequence import key_problem, position_reader
+from seriatim.kernel.groups.state import NOTHING, Flag, State
+from seriatim.kernel.operators import actions
+from seriatim.kernel.policies.copies import region_bit
+from seriatim.kernel.policies.stays import CLOSES, OPENS
+from seriatim.kernel.values.columns import Ints
+from seriatim.kernel.values.fingerprint import of_value
+from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason
+from seriatim.kernel.values.reading import of_size, whole_number
+from seriatim.kernel.values.time import FOREVER, NEVER, micros, seconds
 
 __all__ = ["VOID", "Event", "GroupView", "Item", "Outcome", "Released", "Sequencer", "Void"]
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from seriatim.kernel.columns import Bools, Columns, Ints, empty_ints, rank_in_group
+from seriatim.kernel.values.columns import Bools, Columns, Ints, empty_ints, rank_in_group
 
 __all__ = ["Tickets", "by_arrival", "stamp", "tickets"]
 

@@ -19,7 +19,7 @@ from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, GroupChanged, Unavailable, UsageError
-from seriatim.kernel.states import ALLOWED, RETRIED_IN, Action, GroupState
+from seriatim.kernel.groups.states import ALLOWED, RETRIED_IN, Action, GroupState
 from seriatim.operations import groups
 from seriatim.pipeline.text.counted import counted
 

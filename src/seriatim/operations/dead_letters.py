@@ -15,8 +15,8 @@ from seriatim.box.session import Session
 from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.message_places import Stored
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.requeue import Place
-from seriatim.kernel.time import micros
+from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.values.time import micros
 from seriatim.operations.bulk import Refused, put_back
 from seriatim.operations.period import When, narrowed
 

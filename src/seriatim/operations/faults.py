@@ -12,8 +12,8 @@ from seriatim.box.views.faults import FaultFilter, FaultView, KeptFaults, count_
 from seriatim.box.views.faults import faults_by_error as count_by_error
 from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.fault import FaultKind
-from seriatim.kernel.time import micros
+from seriatim.kernel.operators.fault import FaultKind
+from seriatim.kernel.values.time import micros
 from seriatim.operations.period import When, narrowed
 
 __all__ = [

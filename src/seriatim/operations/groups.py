@@ -22,8 +22,8 @@ from seriatim.box.views.group_standing import Head, OnWay, OpenPlace, Processed,
 from seriatim.box.views.groups import GroupFilter, GroupView, count_groups, group_of, groups_of
 from seriatim.box.views.operations_done import Logged
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.states import STOPPED, Action, GroupState
-from seriatim.kernel.time import micros
+from seriatim.kernel.groups.states import STOPPED, Action, GroupState
+from seriatim.kernel.values.time import micros
 from seriatim.operations.period import When, narrowed
 
 __all__ = [

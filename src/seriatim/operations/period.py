@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from seriatim.box.views.filters import Narrowed, TimeRange
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.time import OutOfRange, micros
+from seriatim.kernel.values.time import OutOfRange, micros
 from seriatim.pipeline.text.storable import checked_text
 
 __all__ = ["When", "ends_of", "moments", "narrowed", "period_of", "time_range"]

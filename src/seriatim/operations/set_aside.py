@@ -16,8 +16,8 @@ from seriatim.box.operators.set_aside import REQUEUED, SET_ASIDE, ListPlace, Put
 from seriatim.box.postgres.translate import translated
 from seriatim.box.session import Session
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.requeue import Place
-from seriatim.kernel.time import micros
+from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.values.time import micros
 from seriatim.operations.bulk import Refused, put_back
 
 __all__ = [

@@ -22,9 +22,9 @@ from seriatim.box.definitions.unique import check_keys
 from seriatim.box.postgres.array_text import written
 from seriatim.box.publishing.batch import check_all, parameters_of, portions
 from seriatim.errors import Unavailable, UsageError, shown
-from seriatim.kernel import votes as rules
-from seriatim.kernel.policy import Policy, Standard
-from seriatim.kernel.votes import Vote
+from seriatim.kernel.groups.policy import Policy, Standard
+from seriatim.kernel.regions import votes as rules
+from seriatim.kernel.regions.votes import Vote
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_role import Role, role_of
@@ -417,7 +417,7 @@ class _Writing:
     def _votes_of_copies(self, through: Mapping[_Key, int]) -> list[bool]:
         """Whether what the box gets unasked is its vote: only a copy above all that it knows, and only of a box that votes.
 
-        That is narrower than the rule of `kernel/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a
+        That is narrower than the rule of `kernel/regions/votes.py`. A hole may have been skipped in the journal, and the box not know it yet: such a
         number is below one that the box has.
         """
         highest, found = dict(through), []

@@ -14,7 +14,7 @@ from seriatim.box.definitions.known import read_definitions
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.operators.requeue import requeue
 from seriatim.box.turns.turns import Turns
-from seriatim.kernel.outcome import REASONS, Disposition, Reason
+from seriatim.kernel.values.outcome import REASONS, Disposition, Reason
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.regions.box_role import role_of
 from seriatim.regions.journal.journal import Journal

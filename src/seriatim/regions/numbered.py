@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.votes import NO_NUMBER
+from seriatim.kernel.regions.votes import NO_NUMBER
+from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["Numbered", "Place", "places_of", "units_of"]

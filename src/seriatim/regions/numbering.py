@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from seriatim.errors import Unavailable, UsageError
-from seriatim.kernel import votes as rules
-from seriatim.kernel.columns import Ints
-from seriatim.kernel.votes import NO_NUMBER
+from seriatim.kernel.regions import votes as rules
+from seriatim.kernel.regions.votes import NO_NUMBER
+from seriatim.kernel.values.columns import Ints
 from seriatim.pipeline.types.message import Message, with_context
 from seriatim.regions.box_votes import Sight, route_in, see
 from seriatim.regions.journal.journal import Journal

@@ -13,7 +13,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import Definitions
 from seriatim.errors import Unavailable
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.groups.policy import Standard
 from seriatim.regions.box_role import role_of
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.party import Party

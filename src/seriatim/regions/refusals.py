@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from seriatim.errors import Unavailable
-from seriatim.kernel import votes as rules
-from seriatim.kernel.votes import Reply, SendStep, Vote
+from seriatim.kernel.regions import votes as rules
+from seriatim.kernel.regions.votes import Reply, SendStep, Vote
 from seriatim.regions.box_votes import Sight, withdraw
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Holder

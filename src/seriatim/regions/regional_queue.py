@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, cast
 from seriatim.box.definitions.change import Definition
 from seriatim.errors import UsageError
 from seriatim.kernel.arguments import refusing
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.groups.policy import Standard
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import MOST_ATTEMPTS, Queue

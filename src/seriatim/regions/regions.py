@@ -17,7 +17,7 @@ from seriatim.box.definitions.define import define
 from seriatim.box.operators.operator_log import Operator
 from seriatim.box.publishing.batch import distinct, listed
 from seriatim.errors import NotFound, Unavailable, UsageError, shown
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.types.message import Message

@@ -12,7 +12,7 @@ from functools import partial
 
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import NumberRefused, SeriatimError, Unavailable, UsageError, shown
-from seriatim.kernel.votes import NO_NUMBER, Reply
+from seriatim.kernel.regions.votes import NO_NUMBER, Reply
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_votes import Sight, Way, see, strike, vote, withdraw
 from seriatim.regions.journal.journal import Journal

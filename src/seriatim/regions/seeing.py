@@ -12,8 +12,8 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.change import Definition, changed_fields, kind_of
 from seriatim.box.definitions.definition import Definitions
 from seriatim.errors import Unavailable, UsageError
-from seriatim.kernel.policy import Standard
-from seriatim.kernel.time import micros
+from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.pipeline.types.message_type import MessageType

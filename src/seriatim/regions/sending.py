@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from seriatim.box.connection.access import Transaction
 from seriatim.errors import NumberRefused, Unavailable, UsageError, shown
-from seriatim.kernel.votes import NO_NUMBER, Reply, SendStep, Vote
+from seriatim.kernel.regions.votes import NO_NUMBER, Reply, SendStep, Vote
 from seriatim.pipeline.types.message import Message
 from seriatim.regions.box_votes import BoxVotes, Way, strike, vote
 from seriatim.regions.journal.journal import Journal

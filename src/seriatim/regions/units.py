@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from seriatim.errors import SeriatimError, shown
-from seriatim.kernel import votes as rules
-from seriatim.kernel.votes import Reply
+from seriatim.kernel.regions import votes as rules
+from seriatim.kernel.regions.votes import Reply
 from seriatim.regions.journal.values import Numbered as OfJournal
 from seriatim.regions.numbered import Numbered, units_of
 from seriatim.regions.numbering import of_journal

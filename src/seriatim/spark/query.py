@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import Fifo
+from seriatim.kernel.groups.policy import Fifo
 from seriatim.pipeline.declared.pipeline import REGION, Destination, Pipeline, StartFrom
 from seriatim.pipeline.declared.subscription import Subscription
 from seriatim.spark.calls.register import Calling

@@ -17,7 +17,7 @@ from seriatim.box.box import MessageBox
 from seriatim.box.postgres.routines import routines
 from seriatim.box.postgres.template import for_schema
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 
 __all__ = ["SEARCH_PATH", "Clock", "make_movable"]
 

@@ -13,7 +13,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.definitions import define as defining
-from seriatim.kernel.policy import remembering
+from seriatim.kernel.groups.policy import remembering
 from seriatim.operations import messages, queues, subscriptions
 
 ORDER = sq.MessageType("order", properties={"customer": "string", "version": "long", "amount": "decimal(12,2)"})

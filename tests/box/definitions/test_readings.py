@@ -10,7 +10,7 @@ import psycopg
 import pyarrow as pa
 
 import seriatim as sq
-from seriatim.kernel.outcome import Reason
+from seriatim.kernel.values.outcome import Reason
 from tests.conformance import readings
 from tests.conformance.readings import Reading
 from tests.databases import box_with

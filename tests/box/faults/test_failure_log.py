@@ -8,7 +8,7 @@ import pytest
 
 from seriatim.box.faults.failure_log import FailureLog
 from seriatim.box.faults.faults import Fault, FaultResult, Then
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 
 FAULT = Fault(
     FaultKind.UNEXPECTED, "RuntimeError", "no\nroom \x1b[31m", "w1", "Traceback …\n  in handle\x1b[0m\nRuntimeError: no"

@@ -9,7 +9,7 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import bulk_operations, groups, messages
 from tests.box.given_up import given_up
 from tests.box.shop import define, publish, rows

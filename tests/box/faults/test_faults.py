@@ -12,7 +12,7 @@ from psycopg.rows import namedtuple_row
 
 import seriatim as sq
 from seriatim.box.faults.faults import Fault, LostTurn, fail, note_lost
-from seriatim.kernel.fault import FaultKind, Retry, retry_delay
+from seriatim.kernel.operators.fault import FaultKind, Retry, retry_delay
 from seriatim.operations import invariants, messages, queues
 
 BUSINESS = Fault(FaultKind.BUSINESS, "ValueError", "no such customer", "w1", "Traceback …")

@@ -13,7 +13,7 @@ from seriatim.box import notices
 from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.pipelines.staging import Staging
 from seriatim.box.postgres import statements
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import dead_letters, invariants
 from seriatim.operations import messages as message_operations
 from seriatim.operations.messages import resubmit

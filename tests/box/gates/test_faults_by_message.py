@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.cli.main import main
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import dead_letters, edits, faults, groups, messages, queues, work_findings
 from seriatim.testing.work import work_off
 from tests.box.gates.test_numbers import WORK, message, numbers, prepare

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import seriatim as sq
 from seriatim.box.pipelines.feed import Feed
-from seriatim.cli.check import check
+from seriatim.cli.commands.check import check
 from seriatim.operations import invariants
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP
 from tests.box.gates.test_origin import OUT, PRICE, WORK, gated, order, out

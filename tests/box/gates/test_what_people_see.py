@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from seriatim.box.faults.faults import Fault, fail
 from seriatim.cli.main import main
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import find, groups, invariants, messages, queues, trace, work_findings
 from tests.box import roles
 from tests.box.gates.test_gate import ALL, BY, OUT, WAY, WORK, publish, received, work

@@ -18,7 +18,7 @@ import seriatim as sq
 from seriatim.box.definitions.correlation import InstanceMatch, key, key_of
 from seriatim.box.definitions.route import router_of
 from seriatim.cli.main import main
-from seriatim.kernel.filter import type_from
+from seriatim.kernel.filters.filter import type_from
 from seriatim.operations import groups, instances, subscriptions
 from seriatim.operations import messages as message_operations
 from seriatim.operations.messages import resubmit

@@ -12,8 +12,8 @@ from seriatim.box.postgres.statements import statement
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.filters import Narrowed
 from seriatim.box.views.groups import GroupFilter, containing, fitting
-from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.states import refusal
+from seriatim.kernel.groups.states import refusal
+from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.operations import bulk, groups, queues, subscriptions
 from seriatim.operations.groups import Action
 from tests.box.console import BY, TRANSIENT, define, failing, logged, publish, received, rows

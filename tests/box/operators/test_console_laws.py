@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import seriatim as sq
 from seriatim.box.faults.faults import fail
-from seriatim.kernel.states import ALLOWED, Action, GroupState
+from seriatim.kernel.groups.states import ALLOWED, Action, GroupState
 from seriatim.operations import dead_letters, groups, invariants, messages, set_aside
 from tests.box.console import BUSINESS, BY, ORDER, TRANSIENT, rows
 from tests.models.transitions import leads

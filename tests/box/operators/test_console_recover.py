@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seriatim.kernel.recover import Recover, recovery_at
+from seriatim.kernel.operators.recover import Recover, recovery_at
 from seriatim.operations import groups
 from tests.box.console import BY, define, failing, publish, received, rows
 

@@ -12,7 +12,7 @@ from seriatim.box.faults.faults import fail
 from seriatim.box.faults.lease import claim
 from seriatim.box.operators import actions, requeue
 from seriatim.box.pipelines.feed import Feed
-from seriatim.kernel.states import ALLOWED, Action, GroupState, Situation, refusal
+from seriatim.kernel.groups.states import ALLOWED, Action, GroupState, Situation, refusal
 from seriatim.operations import dead_letters, groups, subscriptions
 from tests.box.console import BUSINESS, BY, ORDER, rows
 from tests.models.transitions import leads

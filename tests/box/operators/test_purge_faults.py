@@ -12,7 +12,7 @@ import seriatim as sq
 from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.operators import purge
 from seriatim.cli.main import main
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import retention
 from seriatim.operations.faults import faults, kept_faults
 from tests.box.shop import define, publish, rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from seriatim.kernel.state import Flag
-from seriatim.kernel.states import FLAGGED, Fact, shown_state
+from seriatim.kernel.groups.state import Flag
+from seriatim.kernel.groups.states import FLAGGED, Fact, shown_state
 
 
 def test_the_box_shows_the_state_that_the_kernel_shows(box):

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import seriatim as sq
 from seriatim.box.definitions.live_changes import frozen
 from seriatim.cli.main import main
-from seriatim.kernel.policy import remembering
+from seriatim.kernel.groups.policy import remembering
 from seriatim.operations import groups, invariants, queues
 from seriatim.operations import groups as operations
 from seriatim.pipeline.files.json_form import from_json, to_json

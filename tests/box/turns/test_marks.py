@@ -7,8 +7,8 @@ import pytest
 
 import seriatim as sq
 from seriatim.box.definitions import marks
-from seriatim.kernel.arrivals import NOT_SAID
-from seriatim.kernel.stays import CLOSES, OPENS
+from seriatim.kernel.groups.arrivals import NOT_SAID
+from seriatim.kernel.policies.stays import CLOSES, OPENS
 from seriatim.operations import groups, invariants, set_aside
 from tests.box.console import BY, rows
 from tests.databases import box_with

@@ -16,8 +16,8 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.next_numbers import judged_at_once
 from seriatim.box.turns.turn_reading import turn_of
-from seriatim.kernel.state import NOTHING, Flag
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.groups.state import NOTHING, Flag
+from seriatim.kernel.values.time import NEVER
 from tests.soak import sized
 
 NOW = 10_000

@@ -13,7 +13,7 @@ import seriatim as sq
 from seriatim.box.faults.faults import fail
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupFilter, groups_of
-from seriatim.kernel.states import STOPPED, GroupState
+from seriatim.kernel.groups.states import STOPPED, GroupState
 from seriatim.operations import groups
 from tests.box import roles
 from tests.box.console import BUSINESS, BY

@@ -9,7 +9,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.views.message_status import MessageState
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.operations import groups
 from tests.box.shop import define, rows
 

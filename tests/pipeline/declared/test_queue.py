@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import Standard, Unordered
+from seriatim.kernel.groups.policy import Standard, Unordered
 from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
 from seriatim.pipeline.declared.subscription import Subscription, distinct
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from seriatim.errors import DeclarationError, UsageError
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import Queue

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from psycopg.types.json import Jsonb
 
 from seriatim.errors import SchemaMismatch, UsageError
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, remembering
-from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, remembering
+from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.activation import MOST_READERS, Activation
 from seriatim.pipeline.declared.location import Location
 from seriatim.pipeline.declared.queue import ERRORS, EVENTS, KEEP, LONGEST_DAYS, MOST_MESSAGES, WHEN_FULL, Queue

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from seriatim.errors import PolicyError, UsageError
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract

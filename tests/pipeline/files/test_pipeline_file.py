@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from seriatim.errors import DeclarationError
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.pipeline import Deliver, Promotion, StartFrom
 from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
 from seriatim.pipeline.files import pipeline_file

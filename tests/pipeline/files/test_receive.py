@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.pipeline import Promotion, Split, Stamp
 from seriatim.pipeline.files import pipeline_file
 

@@ -7,7 +7,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, Definitions
 from seriatim.box.definitions.route import Router
-from seriatim.kernel.filter import type_from
+from seriatim.kernel.filters.filter import type_from
 from seriatim.pipeline.filters import syntax
 from seriatim.pipeline.filters.syntax import named, parsed
 

@@ -8,7 +8,7 @@ import pytest
 from sqlglot.tokens import Tokenizer
 
 from seriatim.errors import ColumnError, FilterError
-from seriatim.kernel.filter import And, In, Or, Property, type_from
+from seriatim.kernel.filters.filter import And, In, Or, Property, type_from
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.filters.syntax import parsed
 

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import seriatim as sq
-from seriatim.kernel.filter import LONG, STRING, TIMESTAMP, decimal
-from seriatim.kernel.filter_eval import evaluate
+from seriatim.kernel.filters.filter import LONG, STRING, TIMESTAMP, decimal
+from seriatim.kernel.filters.filter_eval import evaluate
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.pipeline.types import property_columns
 from seriatim.pipeline.types.failure_message import FAILURE_PROPERTIES

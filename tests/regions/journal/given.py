@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from seriatim.kernel.claims import Answer
+from seriatim.kernel.regions.claims import Answer
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Asked, Claim, ClaimAnswer, Numbered, digest_of
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from seriatim.kernel.claims import Answer
-from seriatim.kernel.votes import Vote
+from seriatim.kernel.regions.claims import Answer
+from seriatim.kernel.regions.votes import Vote
 
 __all__ = ["Held", "Oracle"]
 

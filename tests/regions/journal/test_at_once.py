@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from seriatim.errors import LeaseLost
-from seriatim.kernel.claims import Answer
+from seriatim.kernel.regions.claims import Answer
 from seriatim.regions.journal.values import QueueRules
 from tests import soak
 from tests.regions.journal.given import NAME, QUEUE, asked, claimed

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from seriatim.errors import ActionRefused, LeaseLost
-from seriatim.kernel.claims import Action
+from seriatim.kernel.regions.claims import Action
 from tests import soak
 from tests.regions.journal.given import NAME, QUEUE, asked, let_pass, numbered
 from tests.regions.journal.oracle import Oracle

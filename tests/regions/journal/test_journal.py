@@ -10,8 +10,8 @@ import pytest
 import seriatim as sq
 from seriatim.box.postgres.statements import statement
 from seriatim.errors import ActionRefused, LeaseLost, UsageError
-from seriatim.kernel.claims import Action, Answer, EntryState
-from seriatim.kernel.votes import Vote
+from seriatim.kernel.regions.claims import Action, Answer, EntryState
+from seriatim.kernel.regions.votes import Vote
 from seriatim.regions.journal import forgetting, votes
 from seriatim.regions.journal.journal import Journal
 from seriatim.regions.journal.values import Asked, QueueRules, Token, digest_of

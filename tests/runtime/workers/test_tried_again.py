@@ -12,7 +12,7 @@ import pytest
 import seriatim as sq
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.workers.steps import TurnEnded
-from seriatim.kernel.fault import ErrorClasses, FaultKind
+from seriatim.kernel.operators.fault import ErrorClasses, FaultKind
 from seriatim.runtime.workers.exclusion import EXCLUSION
 from seriatim.runtime.workers.handlers import called
 from seriatim.runtime.workers.raised import fault_of

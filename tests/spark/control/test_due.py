@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seriatim.kernel.time import FOREVER
+from seriatim.kernel.values.time import FOREVER
 from seriatim.spark.control.clock import _Clock
 from seriatim.spark.control.due import MOST_SLOTS, Due, bit_at, buckets_of, place_of, told_by, width
 from seriatim.spark.state.buckets import bucket_ids

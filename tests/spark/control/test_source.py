@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.kernel.time import FOREVER
+from seriatim.kernel.values.time import FOREVER
 from seriatim.spark.control.due import Due, buckets_of
 from seriatim.spark.control.log import FINISH, WAKE, ControlLog, hash_of
 from seriatim.spark.control.source import TICK, ControlFormat, Controlled

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from seriatim import Queue, Standard
+from seriatim.kernel.groups.state import State
 from seriatim.kernel.resequence import new_state
-from seriatim.kernel.state import State
 from seriatim.spark.resequence.bucket import FINGERPRINT, KEY, SEQUENCE, Bucket, Plan
 from seriatim.spark.resequence.moved_buckets import _forgotten, _joined, _most, _parts, _whole
 from seriatim.spark.state.cold_groups import ColdGroups

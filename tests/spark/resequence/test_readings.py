@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import seriatim as sq
-from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.reading import of_size
+from seriatim.kernel.values.outcome import REASONS, Reason
+from seriatim.kernel.values.reading import of_size
 from seriatim.spark import resequence
 from tests.conformance import readings
 from tests.conformance.readings import Reading

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from seriatim.errors import ColumnError
-from seriatim.kernel.filter import Expression, Kind, Type
-from seriatim.kernel.filter_eval import column, evaluate
+from seriatim.kernel.filters.filter import Expression, Kind, Type
+from seriatim.kernel.filters.filter_eval import column, evaluate
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.route.filter_expressions import Properties, condition
 from tests.filter_cases import CASES, TYPES, as_kept

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from seriatim import Subscription
 from seriatim.errors import ColumnError, FilterError, UsageError
-from seriatim.kernel.filter import type_from
-from seriatim.kernel.filter_eval import column, evaluate
+from seriatim.kernel.filters.filter import type_from
+from seriatim.kernel.filters.filter_eval import column, evaluate
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.route.stage import route
 

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim import CheckpointMismatch, ColumnError, SeriatimError, Standard, UsageError
-from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.pipeline import Receive, Source, Stamp
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.runtime.pipelines.failure_cause import cause_of

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.groups.policy import Standard
 from seriatim.kernel.resequence import new_state
 from seriatim.spark.resequence.moved_buckets import _whole
 from seriatim.spark.state import cold_groups

@@ -12,9 +12,9 @@ import pytest
 
 from seriatim import CheckpointMismatch, Queue, Standard
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.policy import with_stays
-from seriatim.kernel.state import State
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import with_stays
+from seriatim.kernel.groups.state import State
 from seriatim.spark.resequence.bucket import KEY, SEQUENCE, Bucket, Plan
 from seriatim.spark.state import group_index
 from seriatim.spark.state.destination_history import DestinationHistory

@@ -35,7 +35,7 @@ from seriatim.box.postgres.template import checked_schema
 from seriatim.box.postgres.translate import is_out_of_step, reached, translated, watch_version
 from seriatim.box.server.embedded import EmbeddedServer, peer_of
 from seriatim.errors import EnvironmentProblem, SchemaMismatch, Unavailable, UsageError, shown
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 from seriatim.rested import Restedness
 
 __all__ = [

@@ -14,7 +14,7 @@ import psycopg
 
 from seriatim.box.connection.round_trip import OwnConnection, can_flush, is_between, is_idle
 from seriatim.box.definitions.definition import BoxQueue, Definitions
-from seriatim.kernel.policy import Policy, Standard
+from seriatim.kernel.groups.policy import Policy, Standard
 from seriatim.pipeline.types.message import Message
 
 __all__ = [
@@ -250,7 +250,7 @@ NEXT_NUMBERS = FastPath[GroupTurn](
         "the group holds nothing": GroupTurn.holds_nothing,
     },
     136,
-    "seriatim.kernel.next_numbers.after_next_numbers",
+    "seriatim.kernel.policies.next_numbers.after_next_numbers",
 )
 SINGLE_COMPLETION = FastPath[EndedMessages](
     "one message is completed by a function of its own",

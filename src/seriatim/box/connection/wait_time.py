@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.time import micros, seconds
+from seriatim.kernel.values.time import micros, seconds
 
 __all__ = ["FOREVER", "patience", "patience_of_receiver"]
 

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from seriatim.box.definitions.definition import BoxSubscription, Definitions
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import UsageError
-from seriatim.kernel.filter import Kind, Type
-from seriatim.kernel.policy import UnitOfWork, Unordered
-from seriatim.kernel.sequence import key_problem
+from seriatim.kernel.filters.filter import Kind, Type
+from seriatim.kernel.groups.policy import UnitOfWork, Unordered
+from seriatim.kernel.groups.sequence import key_problem
 from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.property_columns import Column

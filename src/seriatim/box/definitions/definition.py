@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, TypeVar, cast
 
 from seriatim.errors import ActionRefused, NotFound, SchemaMismatch, shown
-from seriatim.kernel.policy import Fifo, UnitOfWork, Unordered
+from seriatim.kernel.groups.policy import Fifo, UnitOfWork, Unordered
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.function import meant_function

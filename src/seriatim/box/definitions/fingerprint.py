@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from seriatim.kernel.fingerprint import of_bytes
+from seriatim.kernel.values.fingerprint import of_bytes
 from seriatim.pipeline.types.message import Message
 
 __all__ = ["of_content", "plain"]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, NotFound, UsageError
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.groups.policy import Standard
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted

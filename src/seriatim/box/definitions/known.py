@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from seriatim.box.definitions.definition import BoxQueue, BoxSubscription, BrokenDefinition, Definitions
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import SchemaMismatch
-from seriatim.kernel.policy import Unordered
+from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract
 from seriatim.pipeline.declared.queue import Queue

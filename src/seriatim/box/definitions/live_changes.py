@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from seriatim.kernel.policy import BestEffort, Policy, Standard, UnitOfWork
+from seriatim.kernel.groups.policy import BestEffort, Policy, Standard, UnitOfWork
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.filters.syntax import named
 from seriatim.pipeline.types.message_type import MessageType

@@ -3,7 +3,7 @@
 They stand in the column `size` of the entry, which has the size of a set where the queue is a `UnitOfWork`; queues with marks have
 no such sizes. So everything that takes messages in, puts them back, sets them aside or reads a turn carries them along.
 
-The two lowest bits are those of the message (``kernel/stays.py``), the others are the fingerprint, without its two lowest bits.
+The two lowest bits are those of the message (``kernel/policies/stays.py``), the others are the fingerprint, without its two lowest bits.
 An entry of a `Standard` queue has both, of a `Fifo` queue only the bits. Without a fingerprint the upper bits are 0; with one
 they aren't. An entry with neither has NULL.
 """
@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from seriatim.kernel.arrivals import NOT_SAID
-from seriatim.kernel.columns import Ints
-from seriatim.kernel.stays import CLOSES, OPENS
+from seriatim.kernel.groups.arrivals import NOT_SAID
+from seriatim.kernel.policies.stays import CLOSES, OPENS
+from seriatim.kernel.values.columns import Ints
 
 __all__ = ["bits", "fingerprint", "fingerprints", "written"]
 

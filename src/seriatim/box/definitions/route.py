@@ -23,16 +23,16 @@ from seriatim.box.definitions.marks import written
 from seriatim.box.definitions.unique import with_keys
 from seriatim.box.notice import MessageFailed, Notice, invalid, unrouted
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.columns import Bools, Ints, first_per_group
-from seriatim.kernel.filter import Expression, Type
-from seriatim.kernel.filter_eval import Values, evaluate
-from seriatim.kernel.fingerprint import of_value
+from seriatim.kernel.filters.filter import Expression, Type
+from seriatim.kernel.filters.filter_eval import Values, evaluate
+from seriatim.kernel.groups.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.sequence import key_problem
 from seriatim.kernel.match import Matcher
-from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.policies.stays import CLOSES, OPENS
 from seriatim.kernel.route import of_types, properties
-from seriatim.kernel.sequence import key_problem
-from seriatim.kernel.stays import CLOSES, OPENS
+from seriatim.kernel.values.columns import Bools, Ints, first_per_group
+from seriatim.kernel.values.fingerprint import of_value
+from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.declared.queue_level import TYPE, group_of_type

@@ -8,7 +8,7 @@ from seriatim.box.definitions.change import Definition, Kind
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.postgres.statements import Statements
 from seriatim.errors import ActionRefused, NotFound, UsageError
-from seriatim.kernel.policy import Fifo
+from seriatim.kernel.groups.policy import Fifo
 from seriatim.pipeline.declared.contract import DEFAULT, Contract, default_contract
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.declared.queue_level import TYPE

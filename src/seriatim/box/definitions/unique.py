@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from seriatim.box.definitions.entries import Entries
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import Standard, UnitOfWork
-from seriatim.kernel.sequence import MAX_KEY_BYTES
+from seriatim.kernel.groups.policy import Standard, UnitOfWork
+from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.types.box_properties import UNIQUE_KEY
 from seriatim.pipeline.types.message import Message, Property

@@ -15,7 +15,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.connection.fast_paths import STRAIGHT_SEND, SentMessages
 from seriatim.errors import ActionRefused, NotFound, UsageError, shown
 from seriatim.kernel.dialog import Verb
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.pipeline.types.message import Received
 

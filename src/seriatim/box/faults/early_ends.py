@@ -11,8 +11,8 @@ from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.faults.postpone import postpone, postponement_us
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import UsageError
-from seriatim.kernel.fault import FaultKind
-from seriatim.kernel.policy import UnitOfWork
+from seriatim.kernel.groups.policy import UnitOfWork
+from seriatim.kernel.operators.fault import FaultKind
 
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Transaction

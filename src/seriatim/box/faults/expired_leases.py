@@ -8,7 +8,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
 from seriatim.box.faults.lease import expired_in
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Begin, Transaction

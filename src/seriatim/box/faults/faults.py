@@ -20,8 +20,8 @@ from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turns import Turns
-from seriatim.kernel.fault import FaultKind, attempts_of, fault, retry_delay
-from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.operators.fault import FaultKind, attempts_of, fault, retry_delay
+from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.types import failure_message
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.policy import UnitOfWork
-from seriatim.kernel.time import micros
+from seriatim.kernel.groups.policy import UnitOfWork
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.queue import LONGEST_DAYS
 
 if TYPE_CHECKING:

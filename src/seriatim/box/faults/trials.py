@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.faults.failure_log import FAILURES
 from seriatim.box.faults.faults import Fault, LostTurn, note_lost
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 
 if TYPE_CHECKING:
     from seriatim.box.connection.access import Begin, Transaction

@@ -19,7 +19,7 @@ from seriatim.box.definitions.route import router_of
 from seriatim.box.notice import MessageFailed, dead
 from seriatim.box.turns.delivery import Delivery
 from seriatim.errors import ActionRefused, Unavailable, UsageError, shown
-from seriatim.kernel.sequence import key_problem
+from seriatim.kernel.groups.sequence import key_problem
 from seriatim.pipeline.types.message import Received
 
 __all__ = ["Instance", "Instances"]

@@ -35,13 +35,13 @@ from seriatim.box.turns.turn_result import ActionResult
 from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupView, group_of
 from seriatim.errors import ActionRefused, GroupChanged, Unavailable, UsageError, shown
-from seriatim.kernel import actions
-from seriatim.kernel.outcome import EventKind, Events, no_events, no_messages
-from seriatim.kernel.policy import Policy, Standard
+from seriatim.kernel.groups.policy import Policy, Standard
+from seriatim.kernel.groups.state import State
+from seriatim.kernel.groups.states import TRIED_AGAIN, Action, GroupState, require
+from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
 from seriatim.kernel.sequencer import Event
-from seriatim.kernel.state import State
-from seriatim.kernel.states import TRIED_AGAIN, Action, GroupState, require
+from seriatim.kernel.values.outcome import EventKind, Events, no_events, no_messages
 from seriatim.pipeline.text.command import command
 
 __all__ = [

@@ -50,10 +50,10 @@ from seriatim.errors import (
     Unavailable,
     UsageError,
 )
-from seriatim.kernel.outcome import EventKind
+from seriatim.kernel.groups.state import State
+from seriatim.kernel.groups.states import TRIED_AGAIN, Action, GroupState
 from seriatim.kernel.resequence import Outcome
-from seriatim.kernel.state import State
-from seriatim.kernel.states import TRIED_AGAIN, Action, GroupState
+from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.text.log_fields import fields
 
 __all__ = ["PORTION", "Portion", "begin", "cancel", "gather", "work", "work_for"]

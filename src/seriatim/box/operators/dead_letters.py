@@ -15,8 +15,8 @@ from seriatim.box.operators.set_aside import delete_entries
 from seriatim.box.views.filters import ErrorCount, Narrowed
 from seriatim.box.views.groups import containing, fitting
 from seriatim.errors import NotFound, UsageError, shown
-from seriatim.kernel.outcome import Disposition
-from seriatim.kernel.requeue import Place
+from seriatim.kernel.operators.requeue import Place
+from seriatim.kernel.values.outcome import Disposition
 
 __all__ = [
     "DeadLetter",

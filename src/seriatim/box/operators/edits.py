@@ -29,11 +29,11 @@ from seriatim.box.turns.turns import Turns
 from seriatim.box.views.exported import ExportedMessage
 from seriatim.box.views.groups import GroupFilter, GroupView, groups_of
 from seriatim.errors import ActionRefused, UsageError
-from seriatim.kernel import actions
-from seriatim.kernel.policy import UnitOfWork
+from seriatim.kernel.groups.policy import UnitOfWork
+from seriatim.kernel.groups.state import State
+from seriatim.kernel.groups.states import Action, GroupState
+from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
-from seriatim.kernel.state import State
-from seriatim.kernel.states import Action, GroupState
 from seriatim.pipeline.filters.syntax import named
 from seriatim.pipeline.types.box_properties import OWN
 from seriatim.pipeline.types.message import Message, Property

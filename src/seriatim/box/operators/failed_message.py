@@ -15,7 +15,7 @@ from seriatim.box.messages.dialog import dialog_of
 from seriatim.box.messages.received import context_of
 from seriatim.box.publishing.batch import distinct
 from seriatim.errors import UsageError
-from seriatim.kernel.outcome import REASONS, Reason
+from seriatim.kernel.values.outcome import REASONS, Reason
 from seriatim.pipeline.types.message import Message
 
 __all__ = [

@@ -15,7 +15,7 @@ from seriatim.box.turns.turns import Turns
 from seriatim.box.views.groups import GroupFilter, groups_of
 from seriatim.box.views.instances import instances_of
 from seriatim.errors import ActionRefused, NotFound, Unavailable, shown
-from seriatim.kernel.states import GroupState
+from seriatim.kernel.groups.states import GroupState
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["forget"]

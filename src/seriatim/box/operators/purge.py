@@ -21,7 +21,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.operators.operator_log import Operator, log
 from seriatim.box.postgres.translate import translated
 from seriatim.errors import Unavailable, UsageError, shown
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.queue import LONGEST_DAYS, Queue
 
 __all__ = ["Purgeable", "Purged", "keep_events", "keep_faults", "keep_message_ids", "purgeable", "run"]

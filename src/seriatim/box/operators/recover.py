@@ -7,8 +7,8 @@ from typing import Any
 from seriatim.box.connection.access import Access
 from seriatim.box.operators.actions import ActionRequest, act
 from seriatim.errors import EnvironmentProblem, Unavailable, UsageError
-from seriatim.kernel.recover import recovery_at
-from seriatim.kernel.states import Action
+from seriatim.kernel.groups.states import Action
+from seriatim.kernel.operators.recover import recovery_at
 
 __all__ = ["recover"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.errors import ActionRefused, shown
-from seriatim.kernel.states import DECIDING, Action, refusal
+from seriatim.kernel.groups.states import DECIDING, Action, refusal
 from seriatim.pipeline.text.command import command
 
 __all__ = ["check_not_regional"]

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from hashlib import sha256
 
 from seriatim.box.views.groups import GroupView
-from seriatim.kernel.states import GroupState
+from seriatim.kernel.groups.states import GroupState
 
 __all__ = ["SEEN_BYTES", "digest_of", "seen_of"]
 

@@ -19,11 +19,11 @@ from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turn_result import ActionResult
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import ActionRefused, shown
-from seriatim.kernel import actions
-from seriatim.kernel.outcome import REASONS, Reason, no_events, no_messages
+from seriatim.kernel.groups.state import State
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
-from seriatim.kernel.state import State
-from seriatim.kernel.states import GroupState
+from seriatim.kernel.values.outcome import REASONS, Reason, no_events, no_messages
 from seriatim.pipeline.text.command import command
 
 __all__ = [

@@ -19,8 +19,8 @@ from seriatim.box.notice import KeptOut
 from seriatim.box.pipelines.incoming import Incoming, PartRows, fitting, storable
 from seriatim.box.pipelines.staging import StagedPart, Staging
 from seriatim.errors import NotFound, UsageError
-from seriatim.kernel.outcome import REASONS
-from seriatim.kernel.sequence import key_problem
+from seriatim.kernel.groups.sequence import key_problem
+from seriatim.kernel.values.outcome import REASONS
 from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location

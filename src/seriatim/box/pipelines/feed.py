@@ -35,7 +35,7 @@ from seriatim.box.turns.separate_transaction import SeparateTransaction
 from seriatim.box.turns.turn_result import HandedMessages
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import ActionRefused, NotFound, UsageError
-from seriatim.kernel.policy import Policy, UnitOfWork
+from seriatim.kernel.groups.policy import Policy, UnitOfWork
 from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.section import likely
 from seriatim.pipeline.types.box_properties import DIALOG, declared

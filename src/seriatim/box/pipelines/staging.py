@@ -33,10 +33,10 @@ from seriatim.box.postgres.statements import statement
 from seriatim.box.publishing.batch import parameters_of
 from seriatim.box.publishing.queue_room import full_for_batch, refuse_for_batch
 from seriatim.errors import CheckpointMismatch, QueueFull, Unavailable, UsageError
-from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import Fifo, Unordered
-from seriatim.kernel.sequence import key_problem
-from seriatim.kernel.time import micros, seconds
+from seriatim.kernel.groups.policy import Fifo, Unordered
+from seriatim.kernel.groups.sequence import key_problem
+from seriatim.kernel.values.outcome import REASONS, Reason
+from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.bodies.property_values import problem_text
 from seriatim.pipeline.declared.queue_level import TYPE
 from seriatim.pipeline.text.counted import counted

@@ -14,12 +14,13 @@ from collections.abc import Mapping
 from importlib import resources
 
 from seriatim.errors import UsageError, shown
-from seriatim.kernel import claims, dialog, streams
-from seriatim.kernel.outcome import Disposition
-from seriatim.kernel.sequence import LAST_NUMBER, MAX_KEY_BYTES
-from seriatim.kernel.state import NOTHING, STOPPING, Flag
-from seriatim.kernel.states import FLAGGED, SHOWN, Fact
-from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.kernel import dialog, streams
+from seriatim.kernel.groups.sequence import LAST_NUMBER, MAX_KEY_BYTES
+from seriatim.kernel.groups.state import NOTHING, STOPPING, Flag
+from seriatim.kernel.groups.states import FLAGGED, SHOWN, Fact
+from seriatim.kernel.regions import claims
+from seriatim.kernel.values.outcome import Disposition
+from seriatim.kernel.values.time import FOREVER, NEVER
 
 __all__ = ["checked_schema", "for_schema", "template", "with_constants"]
 

@@ -18,7 +18,7 @@ from seriatim.box.connection.fast_paths import SINGLE_MESSAGE, RoutedPart
 from seriatim.box.connection.misuse import Misuse
 from seriatim.box.definitions.route import Routed
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.reading import unwrapped
+from seriatim.kernel.values.reading import unwrapped
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION, checked_location
 from seriatim.pipeline.types.message import Message, Property, Received
 from seriatim.pipeline.types.origin import ORIGIN

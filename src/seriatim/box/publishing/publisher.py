@@ -36,7 +36,7 @@ from seriatim.box.publishing.queue_room import NO_ROOM, FullQueue, full
 from seriatim.box.publishing.slips import has_slips, log_slips, refuse_slips
 from seriatim.box.traces import TRACES
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.box_settings import checked_unrouted
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.box_properties import TRACE, UNIQUE_KEY

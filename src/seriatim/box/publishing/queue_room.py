@@ -10,7 +10,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.definitions.definition import BoxQueue, Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.errors import QueueFull
-from seriatim.kernel.policy import Standard, UnitOfWork
+from seriatim.kernel.groups.policy import Standard, UnitOfWork
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["NO_ROOM", "FullQueue", "full", "full_for_batch", "refuse_for_batch"]

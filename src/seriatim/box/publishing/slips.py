@@ -15,9 +15,9 @@ from seriatim.box.connection.access import Access
 from seriatim.box.definitions.definition import Definitions
 from seriatim.box.definitions.route import Routed, router_of
 from seriatim.errors import Unrouted, shown
-from seriatim.kernel.filter import In, Kind, Property
-from seriatim.kernel.filter_fold import nodes
-from seriatim.kernel.policy import Fifo
+from seriatim.kernel.filters.filter import In, Kind, Property
+from seriatim.kernel.filters.filter_fold import nodes
+from seriatim.kernel.groups.policy import Fifo
 from seriatim.kernel.route import named_types
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.box_properties import OWN

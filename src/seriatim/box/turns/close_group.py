@@ -7,7 +7,7 @@ from seriatim.box.connection.in_hand import State
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import LeaseLost, UsageError
-from seriatim.kernel import actions
+from seriatim.kernel.operators import actions
 
 __all__ = ["close_group"]
 

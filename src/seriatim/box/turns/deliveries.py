@@ -13,7 +13,7 @@ from seriatim.box.messages.received import parts_of, received_of
 from seriatim.box.turns.delivery import Completion, Delivery, DeliveryStatus
 from seriatim.box.turns.delivery_ends import DeliveryEnds
 from seriatim.box.turns.turn_result import HandedMessages
-from seriatim.kernel.policy import Fifo
+from seriatim.kernel.groups.policy import Fifo
 
 __all__ = ["Deliveries"]
 

@@ -14,14 +14,15 @@ import numpy as np
 
 from seriatim.box.turns.resequence import Turn, one_after
 from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, TurnRows
-from seriatim.kernel import actions, holes
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID
-from seriatim.kernel.columns import Bools, Ints, order_by
-from seriatim.kernel.outcome import Decided, Disposition, Reason, no_events, no_messages
-from seriatim.kernel.policy import Standard
-from seriatim.kernel.state import Held, Ranges, State
-from seriatim.kernel.time import NEVER, micros
+from seriatim.kernel.groups.arrivals import NOT_SAID
+from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.groups.state import Held, Ranges, State
+from seriatim.kernel.operators import actions
+from seriatim.kernel.policies import holes
+from seriatim.kernel.values.columns import Bools, Ints, order_by
+from seriatim.kernel.values.outcome import Decided, Disposition, Reason, no_events, no_messages
+from seriatim.kernel.values.time import NEVER, micros
 
 __all__ = ["ClosedPlaces", "GateTurn"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from seriatim.kernel.columns import Ints
-from seriatim.kernel.policy import Policy
+from seriatim.kernel.groups.policy import Policy
+from seriatim.kernel.groups.state import Groups
 from seriatim.kernel.resequence import new_state
-from seriatim.kernel.state import Groups
+from seriatim.kernel.values.columns import Ints
 
 __all__ = ["fresh_row", "state_rows"]
 

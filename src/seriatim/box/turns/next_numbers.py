@@ -1,6 +1,6 @@
 """The turn of a `Standard` group of which the next messages have come, all of them, while nothing waits: most turns of long runs.
 
-The kernel says whether it is one (``kernel/next_numbers.py``). The result is that of `Turn`, or of `GateTurn`, without their columns.
+The kernel says whether it is one (``kernel/policies/next_numbers.py``). The result is that of `Turn`, or of `GateTurn`, without their columns.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.turn_result import HandedMessages, TurnResult
 from seriatim.box.turns.turn_rows import GroupRow
-from seriatim.kernel.next_numbers import OneGroup, after_next_numbers
-from seriatim.kernel.outcome import Disposition, EventKind, Events, no_events
-from seriatim.kernel.policy import Policy, Standard
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.groups.policy import Policy, Standard
+from seriatim.kernel.policies.next_numbers import OneGroup, after_next_numbers
+from seriatim.kernel.values.outcome import Disposition, EventKind, Events, no_events
+from seriatim.kernel.values.time import NEVER
 
 __all__ = ["judged_at_once"]
 

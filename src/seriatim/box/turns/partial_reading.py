@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seriatim.kernel import holes
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.columns import Bools, Columns, Ints, order_by, sum_per_group
-from seriatim.kernel.outcome import Disposition, EventKind, Events, no_events, no_messages
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, Stays, UnitOfWork
-from seriatim.kernel.state import Flag, Held, State
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, Stays, UnitOfWork
+from seriatim.kernel.groups.state import Flag, Held, State
+from seriatim.kernel.policies import holes
+from seriatim.kernel.values.columns import Bools, Columns, Ints, order_by, sum_per_group
+from seriatim.kernel.values.outcome import Disposition, EventKind, Events, no_events, no_messages
+from seriatim.kernel.values.time import NEVER
 
 __all__ = ["EVERYTHING", "ArrivedNumbers", "HeldPart", "go_on"]
 

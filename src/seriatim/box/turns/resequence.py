@@ -29,10 +29,13 @@ from seriatim.box.turns.turn_rows import (
     written_down,
 )
 from seriatim.errors import ActionRefused
-from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.columns import (
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, StandardStays, Stays, UnitOfWork
+from seriatim.kernel.groups.state import STOPPING, Flag, Groups, Held, Ranges, Remembered, State
+from seriatim.kernel.groups.states import Action
+from seriatim.kernel.operators import actions
+from seriatim.kernel.values.columns import (
     Bools,
     Columns,
     Ints,
@@ -41,11 +44,8 @@ from seriatim.kernel.columns import (
     rank_in_group,
     running_max,
 )
-from seriatim.kernel.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, StandardStays, Stays, UnitOfWork
-from seriatim.kernel.state import STOPPING, Flag, Groups, Held, Ranges, Remembered, State
-from seriatim.kernel.states import Action
-from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.kernel.values.outcome import REASONS, Decided, Disposition, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.time import FOREVER, NEVER
 
 __all__ = ["Turn", "one_after"]
 

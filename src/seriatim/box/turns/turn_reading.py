@@ -15,8 +15,8 @@ from seriatim.box.turns.group_row import fresh_row
 from seriatim.box.turns.locked_groups import LockedGroups
 from seriatim.box.turns.resequence import Turn
 from seriatim.box.turns.turn_rows import ARRIVED, Entries, GroupRow, Request, TurnRows
-from seriatim.kernel.columns import Ints
-from seriatim.kernel.policy import BestEffort, Fifo, Standard
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard
+from seriatim.kernel.values.columns import Ints
 
 __all__ = [
     "FRESH",

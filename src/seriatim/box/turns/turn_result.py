@@ -10,8 +10,8 @@ import numpy as np
 
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.notice import EntriesSetAside, HolePassed, Notice
-from seriatim.kernel.outcome import Disposition, EventKind, Events, no_events
-from seriatim.kernel.states import GroupState
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.values.outcome import Disposition, EventKind, Events, no_events
 
 __all__ = ["ActedGroup", "ActionResult", "HandedMessages", "TurnResult"]
 

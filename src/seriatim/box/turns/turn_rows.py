@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seriatim.kernel.arrivals import NOT_SAID
-from seriatim.kernel.columns import Bools, Columns, Ints, spans
-from seriatim.kernel.state import Remembered
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.groups.arrivals import NOT_SAID
+from seriatim.kernel.groups.state import Remembered
+from seriatim.kernel.values.columns import Bools, Columns, Ints, spans
+from seriatim.kernel.values.time import NEVER
 
 __all__ = [
     "ARRIVED", "HELD", "LOOKED_UP", "QUEUED", "Entries", "GroupRow", "Request", "TurnRows", "pairs_of", "remembered_of",

@@ -22,11 +22,11 @@ from seriatim.box.turns.next_numbers import judged_at_once
 from seriatim.box.turns.turn_reading import FRESH, MOST_PLACES, TurnReading, TurnStart, places_of, portion_of, turn_of
 from seriatim.box.turns.turn_result import ActedGroup, ActionResult, HandedMessages, TurnResult
 from seriatim.errors import ActionRefused
-from seriatim.kernel.columns import Ints
-from seriatim.kernel.outcome import REASONS, EventKind, Events, Reason
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.groups.state import State
 from seriatim.kernel.resequence import Outcome
-from seriatim.kernel.state import State
+from seriatim.kernel.values.columns import Ints
+from seriatim.kernel.values.outcome import REASONS, EventKind, Events, Reason
 
 __all__ = ["Turns"]
 

@@ -11,7 +11,7 @@ from seriatim.box.connection.access import Access, Transaction
 from seriatim.box.dialogs.dialogs import Dialogs, handle_of
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.dialog import LABELS, DialogState
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 
 __all__ = ["DialogView", "clean_up", "dialogs_of"]
 

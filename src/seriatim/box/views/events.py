@@ -12,7 +12,7 @@ from seriatim.box.definitions.definition import BoxQueue
 from seriatim.box.views.filters import Narrowed
 from seriatim.box.views.groups import fitting
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.outcome import EventKind
+from seriatim.kernel.values.outcome import EventKind
 
 __all__ = [
     "KINDS",

@@ -17,8 +17,8 @@ from seriatim.box.views.filters import LogFilter
 from seriatim.box.views.groups import GroupView, group_of, postponement_of
 from seriatim.box.views.open_places import OnWay, OpenPlace, first_open_place
 from seriatim.box.views.operations_done import Logged, logged
-from seriatim.kernel.policy import BestEffort, Standard, UnitOfWork
-from seriatim.kernel.states import Action, GroupState
+from seriatim.kernel.groups.policy import BestEffort, Standard, UnitOfWork
+from seriatim.kernel.groups.states import Action, GroupState
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 

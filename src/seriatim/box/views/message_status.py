@@ -17,7 +17,7 @@ from typing import NamedTuple
 from seriatim.box.connection.access import Transaction
 from seriatim.box.views.message_places import check_one_space
 from seriatim.box.views.not_done import REASONS
-from seriatim.kernel.outcome import Disposition
+from seriatim.kernel.values.outcome import Disposition
 from seriatim.pipeline.text.storable import checked_text
 
 __all__ = ["MessageState", "MessageStatus", "QueueStatus", "status_of"]

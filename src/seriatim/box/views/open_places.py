@@ -11,7 +11,7 @@ from seriatim.box.connection.access import Transaction
 from seriatim.box.views.at_work import ready_work
 from seriatim.box.views.groups import GroupView
 from seriatim.box.views.not_done import REASONS
-from seriatim.kernel.states import GroupState
+from seriatim.kernel.groups.states import GroupState
 from seriatim.pipeline.text.command import command
 from seriatim.pipeline.text.counted import counted
 

@@ -22,7 +22,7 @@ from seriatim.box.views.message_places import check_one_space
 from seriatim.box.views.open_places import first_open_place
 from seriatim.box.views.operations_done import Logged, logged
 from seriatim.errors import NotFound, UsageError
-from seriatim.kernel.outcome import EventKind
+from seriatim.kernel.values.outcome import EventKind
 from seriatim.pipeline.text.counted import counted
 
 __all__ = ["Step", "StepKind", "Trace", "TracedPlace", "steps_elsewhere", "trace_group", "trace_message"]

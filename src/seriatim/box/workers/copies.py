@@ -15,12 +15,12 @@ from seriatim.box.faults.faults import Fault, fail
 from seriatim.box.faults.lease import Lease
 from seriatim.box.turns.turns import Turns
 from seriatim.errors import LeaseLost
-from seriatim.kernel.actions import skip_holes
-from seriatim.kernel.columns import empty_ints
-from seriatim.kernel.fault import FaultKind
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.groups.state import State
+from seriatim.kernel.operators.actions import skip_holes
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.kernel.resequence import Outcome
-from seriatim.kernel.state import State
+from seriatim.kernel.values.columns import empty_ints
 from seriatim.pipeline.types.message import Received
 
 __all__ = ["CopyEnd", "WaitingCopy", "behind_holes", "end", "known", "note_over", "raise_next", "set_aside"]

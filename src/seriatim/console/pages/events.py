@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from seriatim.console.filters import QUEUE, SINCE, UNTIL, Field
 from seriatim.console.page import Answer, Asked, Listing, Page
-from seriatim.kernel.outcome import EventKind
+from seriatim.kernel.values.outcome import EventKind
 from seriatim.operations import events
 from seriatim.operations.tables.events import EVENTS
 

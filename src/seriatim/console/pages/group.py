@@ -8,7 +8,7 @@ from typing import Any
 from seriatim.console.actions import ON_GROUPS
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.errors import EnvironmentProblem
-from seriatim.kernel.states import ALLOWED, DECIDING, refusal
+from seriatim.kernel.groups.states import ALLOWED, DECIDING, refusal
 from seriatim.operations import edits, groups, messages, trace
 from seriatim.operations.groups import Action, GroupView, Standing
 from seriatim.operations.tables.standing import STANDING

@@ -7,7 +7,7 @@ from typing import Any
 from seriatim.console.filters import Field, older_than
 from seriatim.console.page import Answer, Asked, Listing, Page
 from seriatim.errors import ActionRefused
-from seriatim.kernel.states import STOPPED, GroupState
+from seriatim.kernel.groups.states import STOPPED, GroupState
 from seriatim.operations.tables.pipelines import COUNTS, DESTINATIONS, GROUP
 
 __all__ = ["PAGE", "WAIT_S"]

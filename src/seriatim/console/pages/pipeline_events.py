@@ -6,7 +6,7 @@ from typing import Any
 
 from seriatim.console.filters import SINCE, UNTIL, Field
 from seriatim.console.page import Answer, Asked, Listing, Page
-from seriatim.kernel.outcome import EventKind
+from seriatim.kernel.values.outcome import EventKind
 from seriatim.operations.tables.pipelines import EVENTS
 
 __all__ = ["PAGE"]

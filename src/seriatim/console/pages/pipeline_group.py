@@ -8,8 +8,8 @@ from seriatim.console.actions import ON_GROUPS
 from seriatim.console.page import Answer, Asked, Page
 from seriatim.console.pages.pipeline import WAIT_S
 from seriatim.console.seen import seen_in_pipeline
-from seriatim.kernel.held_groups import missing_numbers
-from seriatim.kernel.states import Action, GroupState, refusal
+from seriatim.kernel.groups.states import Action, GroupState, refusal
+from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations.tables.pipelines import GROUP
 
 __all__ = ["PAGE"]

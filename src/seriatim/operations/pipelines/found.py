@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from seriatim.errors import NotFound, UsageError, shown
-from seriatim.kernel.policy import Unordered
+from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.files import pipeline_file
 from seriatim.pipeline.text.counted import counted

@@ -18,9 +18,9 @@ from re import compile as compile_pattern
 from typing import Any
 
 from seriatim.errors import ActionRefused, NotFound, UsageError, shown
+from seriatim.kernel.groups.states import ALLOWED, STOPPED, Action, GroupState, Situation
 from seriatim.kernel.sequencer import Event
-from seriatim.kernel.states import ALLOWED, STOPPED, Action, GroupState, Situation
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 from seriatim.operations.pipelines.commands import WAIT_S, ask, told
 from seriatim.operations.pipelines.found import FoundPipeline, find
 from seriatim.spark.control.commands import LOOK, OBEYED_HERE, Answer, Command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from seriatim.kernel.held_groups import missing_numbers
+from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.operations.period import period_of
 from seriatim.operations.tables.acted import EVENT, acted_table, refused_table
 from seriatim.operations.tables.events import happened

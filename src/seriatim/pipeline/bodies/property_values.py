@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from seriatim.errors import shown
-from seriatim.kernel.filter import Kind, type_from
-from seriatim.kernel.outcome import Reason
-from seriatim.kernel.reading import whole_number
+from seriatim.kernel.filters.filter import Kind, type_from
+from seriatim.kernel.values.outcome import Reason
+from seriatim.kernel.values.reading import whole_number
 
 __all__ = [
     "Converter",

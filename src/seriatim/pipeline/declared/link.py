@@ -11,7 +11,7 @@ from uuid import UUID
 
 from seriatim.errors import Argument, UsageError, shown
 from seriatim.kernel.arguments import refusing
-from seriatim.kernel.time import micros
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.link_address import VARIABLE, checked_address
 from seriatim.pipeline.text.name import checked_name
 from seriatim.pipeline.text.secret import secret_in

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from seriatim.errors import Argument, UsageError, shown
 from seriatim.kernel.arguments import refusing
-from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.kernel.groups.sequence import LAST_NUMBER
 
 __all__ = ["DEFAULT_LOCATION", "Location", "checked_location"]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from seriatim.kernel.policy import Standard
-from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.queue import Queue
 
 __all__ = [

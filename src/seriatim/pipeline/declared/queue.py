@@ -8,10 +8,10 @@ from typing import Any, Final, Literal
 
 from seriatim.errors import Argument, UsageError, entry_of, shown
 from seriatim.kernel.arguments import refusing
-from seriatim.kernel.fault import Retry
-from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, Unordered, with_stays
-from seriatim.kernel.recover import Recover
-from seriatim.kernel.time import micros, seconds
+from seriatim.kernel.groups.policy import Fifo, Policy, Standard, UnitOfWork, Unordered, with_stays
+from seriatim.kernel.operators.fault import Retry
+from seriatim.kernel.operators.recover import Recover
+from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.queue_level import LEVELS, TYPE, UNFIT, type_of
 from seriatim.pipeline.text.name import checked_name

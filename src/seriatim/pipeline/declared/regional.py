@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.groups.policy import Standard
 from seriatim.pipeline.declared.queue import MOST_ATTEMPTS, Queue
 
 __all__ = ["check_decides_nothing"]

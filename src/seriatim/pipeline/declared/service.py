@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from seriatim.errors import UsageError, shown
 from seriatim.kernel.arguments import refusing
-from seriatim.kernel.policy import Fifo
+from seriatim.kernel.groups.policy import Fifo
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, Queue
 from seriatim.pipeline.text.name import checked_name
 

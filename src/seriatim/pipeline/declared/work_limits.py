@@ -6,7 +6,7 @@ import re
 from enum import StrEnum
 
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.time import micros, seconds
+from seriatim.kernel.values.time import micros, seconds
 
 __all__ = [
     "MOST_IN_FLIGHT",

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from seriatim.errors import DeclarationError, UsageError
-from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.box_settings import UNROUTED, BoxSettings
 from seriatim.pipeline.declared.contract import DEFAULT, Contract
 from seriatim.pipeline.declared.link import Link

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import Unordered
+from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.contract import DEFAULT
 from seriatim.pipeline.declared.pipeline import (
     BOX,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from seriatim.kernel.copies import REGIONS
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.policies.copies import REGIONS
 from seriatim.pipeline.declared.pipeline import BOX, DROP, TABLE, Destination, JournalPlace, Receive
 from seriatim.pipeline.files.paths import PORT_FORMATS
 from seriatim.pipeline.text.section import Section

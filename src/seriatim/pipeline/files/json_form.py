@@ -10,9 +10,9 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from seriatim.errors import SchemaMismatch, UsageError
-from seriatim.kernel.policy import Policy, UnitOfWork, policy_from, remembering
-from seriatim.kernel.sequence import MAX_KEY_BYTES
-from seriatim.kernel.time import micros
+from seriatim.kernel.groups.policy import Policy, UnitOfWork, policy_from, remembering
+from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.activation import Activation
 from seriatim.pipeline.declared.box_settings import BoxSettings
 from seriatim.pipeline.declared.contract import Contract

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from seriatim.errors import DeclarationError, UsageError
-from seriatim.kernel.policy import with_regions
+from seriatim.kernel.groups.policy import with_regions
 from seriatim.pipeline.bodies.envelopes.moves import is_in_column
 from seriatim.pipeline.bodies.envelopes.registry import ONE_UPDATE
 from seriatim.pipeline.declared.function import search_folders

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from seriatim.errors import PolicyError
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, policy_from
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered, policy_from
 from seriatim.pipeline.declared.queue import WHOLE_QUEUE
 from seriatim.pipeline.text.document import Table
 from seriatim.pipeline.text.section import Section

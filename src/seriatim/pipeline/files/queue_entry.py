@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import Policy
+from seriatim.kernel.groups.policy import Policy
 from seriatim.pipeline.declared.activation import MOST_READERS, Activation
 from seriatim.pipeline.declared.queue import (
     ERRORS,

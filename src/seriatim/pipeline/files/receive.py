@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
-from seriatim.kernel.copies import REGIONS
-from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.kernel.groups.sequence import LAST_NUMBER
+from seriatim.kernel.policies.copies import REGIONS
 from seriatim.pipeline.bodies.envelopes.registry import has_parts
 from seriatim.pipeline.bodies.xpath import is_prefix
 from seriatim.pipeline.declared.pipeline import BOX, REGION, Promotion, Receive, Source, Split, Stamp

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from seriatim.errors import UsageError
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.pipeline import BOX, DROP, MOST_DESTINATIONS, TABLE, Deliver, Destination, StartFrom
 from seriatim.pipeline.declared.queue import EXPIRE_TO, WHOLE_QUEUE, Queue
 from seriatim.pipeline.files import kafka

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from seriatim.errors import UsageError
-from seriatim.kernel.filter import type_from
+from seriatim.kernel.filters.filter import type_from
 from seriatim.pipeline.filters.syntax import named, parsed
 from seriatim.pipeline.text.section import Section
 from seriatim.pipeline.types.properties import Properties

@@ -18,8 +18,8 @@ from sqlglot.errors import ParseError
 from sqlglot.parser import Parser
 
 from seriatim.errors import FilterError
-from seriatim.kernel import filter_typing as typing
-from seriatim.kernel.filter import BOOLEAN, NULL, STRING, TIMESTAMP, Constant, Expression, Not, Property, Type
+from seriatim.kernel.filters import filter_typing as typing
+from seriatim.kernel.filters.filter import BOOLEAN, NULL, STRING, TIMESTAMP, Constant, Expression, Not, Property, Type
 from seriatim.pipeline.filters.words import ALLOWED, DEEPEST_CHAIN, FilterText, Words
 
 __all__ = ["named", "parsed"]

@@ -16,7 +16,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from sqlglot.tokens import Tokenizer
 
 from seriatim.errors import ColumnError, FilterError
-from seriatim.kernel.filter import Type
+from seriatim.kernel.filters.filter import Type
 from seriatim.pipeline.text.section import likely
 
 __all__ = ["ALLOWED", "DEEPEST_CHAIN", "FilterText", "Words"]

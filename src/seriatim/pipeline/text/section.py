@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 
 from seriatim.errors import UsageError
-from seriatim.kernel.time import micros, seconds
+from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.document import Items, Place, Problems, Scalar, Table, Tree
 
 __all__ = ["Section", "likely"]

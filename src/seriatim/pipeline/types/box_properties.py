@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from seriatim.errors import UsageError
-from seriatim.kernel.filter import type_from
-from seriatim.kernel.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
+from seriatim.kernel.filters.filter import type_from
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Policy, Standard, UnitOfWork, Unordered
 from seriatim.pipeline.declared.queue import CONVERSATION_GROUP, WHOLE_QUEUE, Queue
 from seriatim.pipeline.filters.syntax import named, parsed
 from seriatim.pipeline.text.section import likely

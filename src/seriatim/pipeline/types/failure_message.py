@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from seriatim.kernel.filter import Expression
+from seriatim.kernel.filters.filter import Expression
 from seriatim.kernel.route import properties
 from seriatim.pipeline.types.message import Message, Property, Received
 from seriatim.pipeline.types.origin import ORIGIN

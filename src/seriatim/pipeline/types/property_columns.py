@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Context
 from typing import Any
 
-from seriatim.kernel.filter import Kind, Type
-from seriatim.kernel.filter_eval import Values, column
+from seriatim.kernel.filters.filter import Kind, Type
+from seriatim.kernel.filters.filter_eval import Values, column
 from seriatim.pipeline.declared.location import DEFAULT_LOCATION
 from seriatim.pipeline.types.python_values import given_converter
 from seriatim.pipeline.types.typed_message import Typed

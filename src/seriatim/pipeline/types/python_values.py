@@ -6,8 +6,8 @@ import math
 from datetime import UTC, datetime
 from decimal import Decimal
 
-from seriatim.kernel.filter import MOST_DIGITS, Kind, type_from
-from seriatim.kernel.reading import unwrapped
+from seriatim.kernel.filters.filter import MOST_DIGITS, Kind, type_from
+from seriatim.kernel.values.reading import unwrapped
 from seriatim.pipeline.bodies.property_values import Converter, Value, as_in_json, converter, shortened, value_text
 
 __all__ = ["given_converter", "kept", "without_nul"]

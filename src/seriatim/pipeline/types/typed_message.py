@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.filter import Type, type_from
+from seriatim.kernel.filters.filter import Type, type_from
 from seriatim.pipeline.bodies.body_check import body_reader
 from seriatim.pipeline.bodies.json_paths import JsonPaths
 from seriatim.pipeline.bodies.property_values import Converter, Unreadable, Value, converted, problem_text

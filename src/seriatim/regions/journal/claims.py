@@ -10,10 +10,10 @@ from uuid import uuid4
 import numpy as np
 
 from seriatim.errors import LeaseLost, UsageError
-from seriatim.kernel import claims as rules
-from seriatim.kernel.claims import Answer, EntryState, Known, State
-from seriatim.kernel.columns import Ints
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.regions import claims as rules
+from seriatim.kernel.regions.claims import Answer, EntryState, Known, State
+from seriatim.kernel.values.columns import Ints
+from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import Asked, Claim, ClaimAnswer, Token

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from seriatim.errors import UsageError
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.operators import write_log
 from seriatim.regions.journal.statements import JournalStatements
 

@@ -10,9 +10,9 @@ from itertools import islice
 from typing import Self, TypeVar, cast
 
 from seriatim.errors import LeaseLost, UsageError, shown
-from seriatim.kernel.claims import Action, EntryState
-from seriatim.kernel.time import micros
-from seriatim.kernel.votes import Vote
+from seriatim.kernel.regions.claims import Action, EntryState
+from seriatim.kernel.regions.votes import Vote
+from seriatim.kernel.values.time import micros
 from seriatim.regions.journal import claims, forgetting, operators, views, votes
 from seriatim.regions.journal import schema as _schema
 from seriatim.regions.journal.connections import COLLISIONS, Connections, JournalConnection

@@ -13,10 +13,10 @@ from operator import attrgetter
 import numpy as np
 
 from seriatim.errors import NotFound
-from seriatim.kernel import claims
-from seriatim.kernel.claims import EntryState
-from seriatim.kernel.columns import Ints
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.regions import claims
+from seriatim.kernel.regions.claims import EntryState
+from seriatim.kernel.values.columns import Ints
+from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.statements import JournalStatements
 
 __all__ = ["OVER", "Entry", "LockedSessions", "Rules", "Session", "lock"]

@@ -9,9 +9,9 @@ from uuid import uuid4
 import numpy as np
 
 from seriatim.errors import ActionRefused, NotFound, UsageError
-from seriatim.kernel import claims as rules
-from seriatim.kernel.claims import ALLOWED, Action, EntryState, State
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.regions import claims as rules
+from seriatim.kernel.regions.claims import ALLOWED, Action, EntryState, State
+from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, Session, lock
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import KnownByBox

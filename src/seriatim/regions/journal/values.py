@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import dataclass, field
 
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.claims import Answer, EntryState
-from seriatim.kernel.sequence import MAX_KEY_BYTES
-from seriatim.kernel.time import micros
-from seriatim.kernel.votes import Vote
+from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
+from seriatim.kernel.regions.claims import Answer, EntryState
+from seriatim.kernel.regions.votes import Vote
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.text.storable import fits_text
 
 __all__ = [

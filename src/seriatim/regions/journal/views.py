@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from seriatim.errors import NotFound
-from seriatim.kernel.claims import EntryState, State
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.regions.claims import EntryState, State
+from seriatim.kernel.values.time import NEVER
 from seriatim.pipeline.text.command import command
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import QueueRules

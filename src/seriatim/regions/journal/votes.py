@@ -8,10 +8,10 @@ from uuid import uuid4
 import numpy as np
 
 from seriatim.errors import UsageError
-from seriatim.kernel import votes as rules
-from seriatim.kernel.claims import EntryState
-from seriatim.kernel.time import NEVER
-from seriatim.kernel.votes import Vote
+from seriatim.kernel.regions import votes as rules
+from seriatim.kernel.regions.claims import EntryState
+from seriatim.kernel.regions.votes import Vote
+from seriatim.kernel.values.time import NEVER
 from seriatim.regions.journal.locked import OVER, Entry, LockedSessions, lock
 from seriatim.regions.journal.statements import JournalStatements
 from seriatim.regions.journal.values import Holder, Numbered, Reservation, VoteAnswer

@@ -14,13 +14,13 @@ from decimal import Decimal
 from typing import Any
 
 from seriatim.errors import shown
-from seriatim.kernel.filter import LONG, STRING, TIMESTAMP, Kind, Type, type_from
-from seriatim.kernel.filter_function import Function, as_function
-from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import BestEffort, Fifo, UnitOfWork, Unordered
-from seriatim.kernel.reading import LAST_NUMBER, moment, of_size, sequence_number, ticket_position, whole_number
-from seriatim.kernel.sequence import key_problem
-from seriatim.kernel.stays import CLOSES, OPENS
+from seriatim.kernel.filters.filter import LONG, STRING, TIMESTAMP, Kind, Type, type_from
+from seriatim.kernel.filters.filter_function import Function, as_function
+from seriatim.kernel.groups.policy import BestEffort, Fifo, UnitOfWork, Unordered
+from seriatim.kernel.groups.sequence import key_problem
+from seriatim.kernel.policies.stays import CLOSES, OPENS
+from seriatim.kernel.values.outcome import REASONS, Reason
+from seriatim.kernel.values.reading import LAST_NUMBER, moment, of_size, sequence_number, ticket_position, whole_number
 from seriatim.pipeline.bodies.property_values import Unreadable, as_in_json, converted, converter
 from seriatim.pipeline.declared.function import search_folders
 from seriatim.pipeline.declared.pipeline import REGION, Destination, Pipeline, Receive

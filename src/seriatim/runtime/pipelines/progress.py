@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any, Literal, Self
 
 from seriatim.errors import InvariantBroken
-from seriatim.kernel.held_groups import missing_numbers
+from seriatim.kernel.operators.held_groups import missing_numbers
 from seriatim.runtime.pipelines.unread_files import UnreadFiles
 from seriatim.spark.calls.register import Call
 from seriatim.spark.control.lease_state import LeaseState

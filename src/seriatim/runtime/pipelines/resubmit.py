@@ -24,7 +24,7 @@ from threading import Event as Pause
 from typing import Any
 
 from seriatim.errors import EnvironmentProblem, UsageError, shown
-from seriatim.kernel.outcome import REASONS
+from seriatim.kernel.values.outcome import REASONS
 from seriatim.pipeline.declared.pipeline import Pipeline
 from seriatim.pipeline.text.section import likely
 from seriatim.runtime.pipelines.passage import Passage, Refusal, Request

@@ -30,7 +30,7 @@ from seriatim.box.measures import MEASURES, Measure, Snapshot
 from seriatim.box.session import Session
 from seriatim.box.workers.heartbeat import forget
 from seriatim.errors import BoxMigrated, EnvironmentProblem, SeriatimError, Unavailable, UsageError, shown
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.processes.worker_process import REFUSED, Orders
 from seriatim.runtime.regional.place import RegionalPlace

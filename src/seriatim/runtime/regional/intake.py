@@ -22,7 +22,7 @@ from seriatim.box.faults.lease import Lease, claim
 from seriatim.box.postgres.translate import translated
 from seriatim.box.workers.copies import CopyEnd, end, known, set_aside
 from seriatim.errors import SeriatimError, Unavailable
-from seriatim.kernel.claims import Answer, EntryState
+from seriatim.kernel.regions.claims import Answer, EntryState
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Received
 from seriatim.regions.journal.journal import Journal

@@ -19,10 +19,10 @@ from seriatim.box.faults.postpone import postponement_us
 from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.workers.copies import CopyEnd
 from seriatim.errors import DeadLetter, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
-from seriatim.kernel.claims import EntryState
-from seriatim.kernel.fault import FaultKind
-from seriatim.kernel.sequence import MAX_KEY_BYTES
-from seriatim.kernel.time import seconds
+from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
+from seriatim.kernel.operators.fault import FaultKind
+from seriatim.kernel.regions.claims import EntryState
+from seriatim.kernel.values.time import seconds
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.pipeline.types.message import Message, Received
 from seriatim.regions.handler_transaction import HandlerTransaction, key_of

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from seriatim.box.box import MessageBox
 from seriatim.box.definitions.definition import BoxQueue
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.policy import Standard
-from seriatim.kernel.time import micros, seconds
+from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.declared.work_limits import Mode
 from seriatim.regions.journal.values import QueueRules
 from seriatim.regions.regions import Regions

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.fault import ErrorClasses
+from seriatim.kernel.operators.fault import ErrorClasses
 from seriatim.pipeline.declared.error_class import load_error_class
 
 __all__ = ["error_classes"]

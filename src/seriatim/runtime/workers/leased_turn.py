@@ -20,7 +20,7 @@ from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.workers.leased_session import LeasedSession
 from seriatim.box.workers.steps import TurnEnded, refusal
 from seriatim.errors import BoxMigrated, LeaseLost, Postpone, SeriatimError, Unavailable, UsageError
-from seriatim.kernel.fault import FaultKind
+from seriatim.kernel.operators.fault import FaultKind
 from seriatim.pipeline.text.log_fields import fields
 from seriatim.runtime.workers.coroutines import HandlerStopped
 from seriatim.runtime.workers.handler_time import HandlerTime

@@ -16,8 +16,8 @@ from seriatim.box.connection.misuse import Misuse
 from seriatim.box.faults.faults import Fault
 from seriatim.box.workers.steps import is_transient, misuses_driver
 from seriatim.errors import DeadLetter, Transient, Unavailable, UsageError
-from seriatim.kernel.fault import ErrorClasses, FaultKind, kind_of
-from seriatim.kernel.time import micros
+from seriatim.kernel.operators.fault import ErrorClasses, FaultKind, kind_of
+from seriatim.kernel.values.time import micros
 from seriatim.runtime.workers.handlers import called
 
 __all__ = ["fault_of"]

@@ -26,7 +26,7 @@ from seriatim.box.traces import TRACES, TurnTrace
 from seriatim.box.turns.delivery import Delivery
 from seriatim.box.workers.steps import Steps, TurnEnded, end_backend, ending_setting, refusal
 from seriatim.errors import BoxMigrated, Postpone, SeriatimError, Unavailable, UsageError
-from seriatim.kernel.fault import ErrorClasses, FaultKind
+from seriatim.kernel.operators.fault import ErrorClasses, FaultKind
 from seriatim.pipeline.types.message import Message, Received
 from seriatim.runtime.workers.answers import Answers, AnswersRefused
 from seriatim.runtime.workers.coroutines import HandlerStopped

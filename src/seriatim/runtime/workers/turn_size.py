@@ -8,7 +8,7 @@ a turn and to begin the next, so that little is lost by that. As a rule no messa
 
 from __future__ import annotations
 
-from seriatim.kernel.policy import Unordered
+from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.queue import Queue
 
 __all__ = ["TurnSize"]

@@ -19,8 +19,8 @@ from seriatim.box.faults.lease import check_leasable
 from seriatim.box.workers.heartbeat import Answer, Report
 from seriatim.box.workers.steps import check_role
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.policy import UnitOfWork
-from seriatim.kernel.time import micros, seconds
+from seriatim.kernel.groups.policy import UnitOfWork
+from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.declared.work_limits import (
     MOST_RUN,
     MOST_WORKERS,

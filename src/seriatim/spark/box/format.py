@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from seriatim.errors import UsageError
-from seriatim.kernel.time import micros, seconds
+from seriatim.kernel.values.time import micros, seconds
 from seriatim.pipeline.text.section import likely
 from seriatim.spark.box.sink import BoxStreamWriter, BoxWriter, Staging, check_columns
 from seriatim.spark.box.source import BoxReader, BoxStreamReader, Feed, schema_of

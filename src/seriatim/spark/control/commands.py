@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from seriatim.errors import UsageError, shown
-from seriatim.kernel.sequence import MAX_KEY_BYTES
-from seriatim.kernel.states import Action
+from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
+from seriatim.kernel.groups.states import Action
 from seriatim.pipeline.text.storable import fits_text
 from seriatim.spark.control.log import COMMAND
 

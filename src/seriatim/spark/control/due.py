@@ -19,7 +19,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from seriatim.kernel.time import FOREVER
+from seriatim.kernel.values.time import FOREVER
 from seriatim.spark.state.buckets import bucket_ids
 
 __all__ = ["BIT", "DUE", "MOST_SLOTS", "SLOT", "Due", "bit_at", "buckets_of", "metrics", "place_of", "told_by", "width"]

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from seriatim.kernel.columns import Bools, Ints
-from seriatim.kernel.delivered import portions, undelivered
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.regions.delivered import portions, undelivered
+from seriatim.kernel.values.columns import Bools, Ints
+from seriatim.kernel.values.time import NEVER
 from seriatim.spark.deliver.targets import Target
 
 __all__ = ["MOST_ROWS", "Claimed", "Lease", "StandsBy"]

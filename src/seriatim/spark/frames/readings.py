@@ -1,4 +1,4 @@
-"""The kernel's one reading of numbers and times (`kernel/reading.py`) as expressions of Spark over a column."""
+"""The kernel's one reading of numbers and times (`kernel/values/reading.py`) as expressions of Spark over a column."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError
-from seriatim.kernel.outcome import Reason
-from seriatim.kernel.reading import BLANK_TEXT, LARGEST_EXACT, LAST_NUMBER, TIME_TEXT, WHOLE_TEXT, ZONED_TEXT
+from seriatim.kernel.values.outcome import Reason
+from seriatim.kernel.values.reading import BLANK_TEXT, LARGEST_EXACT, LAST_NUMBER, TIME_TEXT, WHOLE_TEXT, ZONED_TEXT
 from seriatim.spark.frames.columns import TURN_OVER, microseconds
 
 __all__ = ["Numbers", "moments", "sequence_numbers", "whole_numbers"]

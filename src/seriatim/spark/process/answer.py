@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seriatim.errors import UsageError
-from seriatim.kernel.columns import Ints
+from seriatim.kernel.values.columns import Ints
 from seriatim.spark.calls.child_process import Ended
 
 __all__ = ["Answer", "Failure", "Unfit", "array_of", "line_of", "told", "understood"]

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seriatim.errors import UsageError
-from seriatim.kernel.columns import Ints
+from seriatim.kernel.values.columns import Ints
 from seriatim.pipeline.declared.function import Function
 from seriatim.spark.calls.child_process import Ended
 from seriatim.spark.calls.register import Calling

@@ -18,17 +18,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.arrivals import NOT_SAID, Arrivals
-from seriatim.kernel.columns import Bools, Ints, empty_ints, order_by, order_by_group
-from seriatim.kernel.copies import regions_of, without_old
-from seriatim.kernel.expiry import expired, tombstones
-from seriatim.kernel.held_groups import HeldGroups, held_groups
-from seriatim.kernel.outcome import REASONS, Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
-from seriatim.kernel.policy import Fifo, FifoMerged, Policy, Standard, UnitOfWork, Unordered, has_clock
-from seriatim.kernel.restarts import suspects_restart
-from seriatim.kernel.sequence import key_problem
-from seriatim.kernel.state import NOTHING, Flag, State
-from seriatim.kernel.time import FOREVER, NEVER, micros
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import Fifo, FifoMerged, Policy, Standard, UnitOfWork, Unordered, has_clock
+from seriatim.kernel.groups.sequence import key_problem
+from seriatim.kernel.groups.state import NOTHING, Flag, State
+from seriatim.kernel.operators.expiry import expired, tombstones
+from seriatim.kernel.operators.held_groups import HeldGroups, held_groups
+from seriatim.kernel.policies.copies import regions_of, without_old
+from seriatim.kernel.policies.restarts import suspects_restart
+from seriatim.kernel.values.columns import Bools, Ints, empty_ints, order_by, order_by_group
+from seriatim.kernel.values.outcome import (
+    REASONS,
+    Decided,
+    Disposition,
+    EventKind,
+    Events,
+    Reason,
+    no_events,
+    no_messages,
+)
+from seriatim.kernel.values.time import FOREVER, NEVER, micros
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.commands import Command
 from seriatim.spark.resequence.bucket_events import told_events

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from seriatim.kernel.outcome import Events
+from seriatim.kernel.values.outcome import Events
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.state.group_index import QueueState
 

@@ -19,14 +19,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from seriatim.errors import ActionRefused, UsageError
-from seriatim.kernel import actions
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.columns import Ints
-from seriatim.kernel.outcome import Decided, Disposition, Events
-from seriatim.kernel.policy import Policy
+from seriatim.kernel.groups.policy import Policy
+from seriatim.kernel.groups.state import State
+from seriatim.kernel.groups.states import Action, GroupState
+from seriatim.kernel.operators import actions
 from seriatim.kernel.resequence import Outcome
-from seriatim.kernel.state import State
-from seriatim.kernel.states import Action, GroupState
+from seriatim.kernel.values.columns import Ints
+from seriatim.kernel.values.outcome import Decided, Disposition, Events
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.commands import LOOK, OBEYED_HERE, RESUBMIT, Answer, Command
 from seriatim.spark.resequence.group_views import fitting, views

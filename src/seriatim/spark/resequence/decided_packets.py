@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from seriatim.kernel.policy import Unordered
+from seriatim.kernel.groups.policy import Unordered
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.due import BIT, DUE, SLOT
 from seriatim.spark.session.requirements import arrow_schema

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import CheckpointMismatch, ColumnError, UsageError
-from seriatim.kernel.policy import Standard
+from seriatim.kernel.groups.policy import Standard
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.state.buckets import bucket_ids
 from seriatim.spark.state.packets import PACKET_SCHEMA, from_bytes, pack_by, to_bytes

@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.columns import Bools, Ints
-from seriatim.kernel.held_groups import held_groups
-from seriatim.kernel.holes import holes
-from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import Policy, Standard, Unordered
-from seriatim.kernel.restarts import suspects_restart
-from seriatim.kernel.state import NOTHING, Flag, State
-from seriatim.kernel.states import GroupState
-from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.kernel.groups.policy import Policy, Standard, Unordered
+from seriatim.kernel.groups.state import NOTHING, Flag, State
+from seriatim.kernel.groups.states import GroupState
+from seriatim.kernel.operators.held_groups import held_groups
+from seriatim.kernel.policies.holes import holes
+from seriatim.kernel.policies.restarts import suspects_restart
+from seriatim.kernel.values.columns import Bools, Ints
+from seriatim.kernel.values.outcome import REASONS, Reason
+from seriatim.kernel.values.time import FOREVER, NEVER
 from seriatim.spark.state.group_index import QueueState
 
 __all__ = ["MOST_STOPPED", "fitting", "not_ready", "stopped", "views"]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from seriatim.kernel.policy import Policy, remembering
+from seriatim.kernel.groups.policy import Policy, remembering
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.resequence.group_views import fitting, not_ready, views
 from seriatim.spark.resequence.held import operators, place_of

@@ -21,12 +21,12 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from seriatim.errors import NotFound, UsageError
-from seriatim.kernel.held_groups import held_groups
-from seriatim.kernel.outcome import REASONS, Reason
-from seriatim.kernel.policy import Fifo, Policy, Standard, UnitOfWork, policy_from, with_stays
+from seriatim.kernel.groups.policy import Fifo, Policy, Standard, UnitOfWork, policy_from, with_stays
+from seriatim.kernel.groups.state import NOTHING
+from seriatim.kernel.operators.held_groups import held_groups
 from seriatim.kernel.resequence import why_held
-from seriatim.kernel.state import NOTHING
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.values.outcome import REASONS, Reason
+from seriatim.kernel.values.time import NEVER
 from seriatim.spark.session.requirements import use_this_python
 from seriatim.spark.state.group_index import Index, QueueState
 from seriatim.spark.state.held_bodies import chunk_of, places_in, row_of

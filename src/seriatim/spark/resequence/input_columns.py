@@ -10,12 +10,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError
-from seriatim.kernel.copies import REGIONS, region_bit
-from seriatim.kernel.outcome import Reason
-from seriatim.kernel.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
-from seriatim.kernel.reading import of_size
-from seriatim.kernel.sequence import MAX_KEY_BYTES
-from seriatim.kernel.stays import CLOSES, OPENS
+from seriatim.kernel.groups.policy import BestEffort, Fifo, Standard, UnitOfWork, Unordered
+from seriatim.kernel.groups.sequence import MAX_KEY_BYTES
+from seriatim.kernel.policies.copies import REGIONS, region_bit
+from seriatim.kernel.policies.stays import CLOSES, OPENS
+from seriatim.kernel.values.outcome import Reason
+from seriatim.kernel.values.reading import of_size
 from seriatim.pipeline.declared.queue import WHOLE_QUEUE, Queue
 from seriatim.spark.frames.columns import NESTED, located, microseconds, quoted, type_of
 from seriatim.spark.frames.readings import Numbers, moments, sequence_numbers, whole_numbers

@@ -17,9 +17,9 @@ from pyspark import TaskContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 from pyspark.sql import SparkSession
 
-from seriatim.kernel.held_groups import missing_numbers
-from seriatim.kernel.outcome import Disposition
-from seriatim.kernel.policy import BestEffort, Standard
+from seriatim.kernel.groups.policy import BestEffort, Standard
+from seriatim.kernel.operators.held_groups import missing_numbers
+from seriatim.kernel.values.outcome import Disposition
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.pipeline.text.log_fields import fields
 

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from seriatim.errors import ColumnError, UsageError
-from seriatim.kernel.copies import REGIONS
-from seriatim.kernel.policy import Fifo, Policy, Standard
+from seriatim.kernel.groups.policy import Fifo, Policy, Standard
+from seriatim.kernel.policies.copies import REGIONS
 from seriatim.spark.frames.columns import check_columns, check_frame
 from seriatim.spark.resequence.stage import resequence
 from seriatim.spark.state.buckets import DEFAULT_BUCKETS

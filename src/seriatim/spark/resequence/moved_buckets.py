@@ -20,8 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.kernel.columns import Ints, empty_ints
 from seriatim.kernel.resequence import new_state
+from seriatim.kernel.values.columns import Ints, empty_ints
 from seriatim.spark.resequence.bucket import Plan
 from seriatim.spark.resequence.first_numbers import first_numbers_in
 from seriatim.spark.resequence.operator import enrol_first

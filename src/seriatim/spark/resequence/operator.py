@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from seriatim.kernel import resequence as kernel
-from seriatim.kernel.time import FOREVER, NEVER
+from seriatim.kernel.values.time import FOREVER, NEVER
 from seriatim.spark.control.commands import Answer, Command
 from seriatim.spark.control.due import BIT, DUE, SLOT, bit_at, place_of
 from seriatim.spark.control.log import COMMAND, FINISH

@@ -19,9 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from seriatim.kernel.copies import region_bit
-from seriatim.kernel.outcome import Disposition
-from seriatim.kernel.policy import BestEffort, Standard
+from seriatim.kernel.groups.policy import BestEffort, Standard
+from seriatim.kernel.policies.copies import region_bit
+from seriatim.kernel.values.outcome import Disposition
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.commands import Answer, Command
 from seriatim.spark.resequence import bucket as names

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
-from seriatim.kernel.policy import Fifo, Policy, Standard, Unordered, remembering, with_regions
-from seriatim.kernel.time import micros
+from seriatim.kernel.groups.policy import Fifo, Policy, Standard, Unordered, remembering, with_regions
+from seriatim.kernel.values.time import micros
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS
 from seriatim.pipeline.declared.queue import Queue
 from seriatim.spark.control.clock import controlled, observed

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from seriatim.kernel.filter import Expression, Kind, Type
-from seriatim.kernel.filter_eval import Filters, Values
+from seriatim.kernel.filters.filter import Expression, Kind, Type
+from seriatim.kernel.filters.filter_eval import Filters, Values
 
 __all__ = ["TRIED", "Trial"]
 

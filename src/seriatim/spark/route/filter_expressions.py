@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.functions import arrow_udf
 
 from seriatim.errors import InvariantBroken
-from seriatim.kernel.filter import (
+from seriatim.kernel.filters.filter import (
     BOOLEAN,
     DOUBLE,
     LONG,
@@ -42,8 +42,8 @@ from seriatim.kernel.filter import (
     Type,
     decimal,
 )
-from seriatim.kernel.filter_fold import Meaning, fold, nodes
-from seriatim.kernel.like import LONG_SEGMENT, like, like_regex
+from seriatim.kernel.filters.filter_fold import Meaning, fold, nodes
+from seriatim.kernel.filters.like import LONG_SEGMENT, like, like_regex
 from seriatim.pipeline.filters.syntax import parsed
 from seriatim.spark.frames.columns import microseconds, quoted
 

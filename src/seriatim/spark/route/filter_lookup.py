@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from seriatim.kernel.filter import Constant, Expression, In, Property, Type
-from seriatim.kernel.filter_typing import all_of
+from seriatim.kernel.filters.filter import Constant, Expression, In, Property, Type
+from seriatim.kernel.filters.filter_typing import all_of
 from seriatim.kernel.route import ALWAYS, Rule, shape
 from seriatim.spark.route.filter_expressions import condition, literal, needs_python, spark_type
 

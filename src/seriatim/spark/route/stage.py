@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError
-from seriatim.kernel.filter import Expression
-from seriatim.kernel.filter_typing import any_of
+from seriatim.kernel.filters.filter import Expression
+from seriatim.kernel.filters.filter_typing import any_of
 from seriatim.kernel.route import properties as named_in
 from seriatim.kernel.route import rules
 from seriatim.pipeline.declared.subscription import Subscription, distinct

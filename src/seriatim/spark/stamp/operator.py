@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from seriatim.kernel import stamp as kernel
-from seriatim.kernel.columns import Ints, empty_ints
+from seriatim.kernel.values.columns import Ints, empty_ints
 from seriatim.spark.session.collector import freeze_loaded
 from seriatim.spark.stamp.arrival_order import not_total
 from seriatim.spark.state.packets import from_bytes

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from seriatim.errors import ColumnError, UsageError
-from seriatim.kernel.sequence import LAST_NUMBER
+from seriatim.kernel.groups.sequence import LAST_NUMBER
 from seriatim.pipeline.declared.pipeline import MOST_BUCKETS, REGION, Receive, Stamp
 from seriatim.spark.frames.columns import NESTED, TURN_OVER, check_columns, check_frame, quoted, type_of
 from seriatim.spark.receive.stage import ARRIVAL

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seriatim.kernel.columns import Ints
+from seriatim.kernel.values.columns import Ints
 from seriatim.spark.state.group_index import Index, QueueState, Run, joined
 from seriatim.spark.state.held_bodies import Chunks
 

@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from seriatim.errors import CheckpointMismatch
-from seriatim.kernel.columns import Ints
-from seriatim.kernel.state import NOTHING, Groups, Held, Ranges, Remembered, Sights, State
-from seriatim.kernel.time import NEVER
+from seriatim.kernel.groups.state import NOTHING, Groups, Held, Ranges, Remembered, Sights, State
+from seriatim.kernel.values.columns import Ints
+from seriatim.kernel.values.time import NEVER
 from seriatim.spark.state.destination_history import DestinationHistory
 from seriatim.spark.state.manifest import check_header, check_queues
 

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seriatim.kernel.columns import Ints
+from seriatim.kernel.values.columns import Ints
 from seriatim.spark.state.packets import from_bytes, to_bytes
 
 __all__ = ["Bodies", "Chunks", "MemoryChunks", "chunk_of", "first_ref", "part_of", "places_in", "row_of"]

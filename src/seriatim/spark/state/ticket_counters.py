@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from seriatim.kernel.columns import Ints, empty_ints
+from seriatim.kernel.values.columns import Ints, empty_ints
 from seriatim.spark.state.manifest import check_header
 
 __all__ = ["LAYOUT", "Counters"]

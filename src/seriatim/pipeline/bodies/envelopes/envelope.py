@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from seriatim.kernel.outcome import Reason
-from seriatim.kernel.reading import whole_number
+from seriatim.kernel.values.outcome import Reason
+from seriatim.kernel.values.reading import whole_number
 from seriatim.pipeline.bodies.property_values import Unreadable, Value, shortened
 from seriatim.pipeline.declared.pipeline import Promotion
 

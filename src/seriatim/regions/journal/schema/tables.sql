@@ -1,4 +1,4 @@
--- Times are microseconds since 1970 by the clock of this database. Numbers of states are those of `kernel/claims.py`.
+-- Times are microseconds since 1970 by the clock of this database. Numbers of states are those of `kernel/regions/claims.py`.
 
 -- One row. A claim's version is above `claim_floor`, so that it stays above those of sessions that are forgotten.
 CREATE TABLE {schema}.journal (

@@ -1,4 +1,4 @@
--- Show the groups as they stand, read without locks. `state`: what a group shows, by the rules of kernel/states.py; a
+-- Show the groups as they stand, read without locks. `state`: what a group shows, by the rules of kernel/groups/states.py; a
 -- group whose first message is postponed waits. `arrived`: not judged yet, so not in the state either; `in_hand`: of a
 -- pipeline. `hole_since`, `due_at`: NULL where nothing is open, or due. `next`, `last_released` and `hole_through` are
 -- sequences as numbers: microseconds where a queue goes by time. `suspended_by`: NULL where a rule of order has

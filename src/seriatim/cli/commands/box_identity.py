@@ -1,0 +1,138 @@
+"""``seriatim box enable`` and ``new-id``: say which a disabled box is, the original or a copy."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.why import confirmed, said, says_why
+from seriatim.cli.shown.plain import in_line
+from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.operations import identity
+from seriatim.pipeline.text.counted import counted
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from seriatim.box.operators.identity import NewIdentity
+    from seriatim.box.views.box_identity import BoxIdentity
+
+__all__ = ["ENABLED", "IDENTITY", "NEW_ID", "enable", "identity_lines", "new_id"]
+
+
+def _text(box_id: UUID | None) -> str | None:
+    return None if box_id is None else str(box_id)
+
+
+IDENTITY: Table[BoxIdentity] = Table(
+    "The identity of a box",
+    Column("id", None, value=lambda one: str(one.id)),
+    *json_only("incarnation", "since"),
+    Column("enabled", None, kind="bool", meaning="whether the box is on the server that it remembers"),
+    *json_only("why_disabled", "is_standby", "system_identifier", "database_oid", "timeline", "folder"),
+    Column("system_identifier_here", None, meaning="the same of the server on which the box is now"),
+    Column("database_oid_here", None, meaning="likewise"),
+    Column("timeline_here", None, meaning="likewise"),
+    Column("folder_here", None, meaning="likewise"),
+    row="seriatim.box.views.box_identity:BoxIdentity",
+)
+ENABLED: Table[dict[str, object]] = Table(
+    "A box that was enabled",
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
+    Column("was_disabled", None, kind="bool", meaning="whether it was disabled before"),
+    Column("identity", None, rows=IDENTITY, kind="BoxIdentity", meaning="the box as it is now"),
+)
+NEW_ID: Table[NewIdentity] = Table(
+    "A new id of a box",
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
+    Column("id", None, value=lambda one: _text(one.id)),
+    Column("former_id", None, value=lambda one: _text(one.former_id)),
+    *json_only("messages", "dialogs"),
+    row="seriatim.box.operators.identity:NewIdentity",
+)
+_DRY_RUN = "Change nothing; show what would be done."
+
+
+@click.command("enable")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@says_why
+@which_box
+@json_option("Print one JSON object.", ENABLED)
+def enable(
+    *, dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool
+) -> None:
+    """Enable a box that was moved to another server, or whose server was upgraded by pg_upgrade.
+
+    It keeps its id, and begins a new incarnation. The box that it was moved from must not be used any more: two boxes with
+    one id are a mistake. If this box is a copy of one that goes on working, use seriatim box new-id.
+    """
+    with opened(dsn, schema) as box:
+        found = identity.identity(box)
+        was_disabled = found is not None and not found.enabled
+        if was_disabled and not dry_run:
+            confirmed(f"enable {_named(found)}? its original must not be used any more", yes=yes)
+            identity.enable(box, **said(actor, reason))
+            found = identity.identity(box)
+    if json_:
+        ENABLED.print_object({"dry_run": dry_run, "was_disabled": was_disabled, "identity": found})
+        return
+    if not was_disabled:
+        click.echo("the box is enabled: there is nothing to do")
+    elif dry_run:
+        click.echo(f"would enable {_named(found)}")
+    for line in identity_lines(found):
+        click.echo(line)
+
+
+@click.command("new-id")
+@click.option("--dry-run", is_flag=True, help=_DRY_RUN)
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@says_why
+@which_box
+@json_option("Print one JSON object.", NEW_ID)
+def new_id(
+    *, dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool
+) -> None:
+    """Give a copy of a box an id of its own, and enable it.
+
+    Deletes messages of dialogs that still wait to be delivered, because the original delivers them; the sides that had sent
+    them fail. All other messages stay, and the original has them, too: purge or drop what this copy must not handle.
+    For the original itself, moved, use seriatim box enable.
+    """
+    with opened(dsn, schema) as box:
+        done = identity.new_id_would(box)
+        if not dry_run:
+            confirmed(f"give {'this box' if done.former_id is None else f'box {done.former_id}'} a new id, and delete"
+                      f" {_deleted(done)}?", yes=yes)  # fmt: skip
+            done = identity.new_id(box, **said(actor, reason))
+    if json_:
+        NEW_ID.print_object(done, dry_run=dry_run)
+    elif dry_run:
+        click.echo(f"would give the box a new id, and delete {_deleted(done)}")
+    else:
+        click.echo(f"the box is {done.id} now; deleted {_deleted(done)}")
+
+
+def identity_lines(found: BoxIdentity | None) -> list[str]:
+    """Who a box is, and where it lives, in lines for people."""
+    if found is None:
+        return ["it has no id yet: a standby of a box that nobody has opened"]
+    since = found.since.astimezone().isoformat(" ", "seconds")
+    lines = [f"box {found.id}, incarnation {found.incarnation:,} since {since}", f"lives on: {found.home}"]
+    if found.unknown:
+        lines.append(f"not known, so that a copy can't be told by it: {' and '.join(found.unknown)}")
+    if not found.enabled:
+        lines.append(f"disabled: {found.why_disabled}")
+        lines.append("moved here, or the server upgraded: seriatim box enable; a copy: seriatim box new-id")
+    return [in_line(line) for line in lines]
+
+
+def _named(found: BoxIdentity | None) -> str:
+    return "the box" if found is None else f"box {found.id}"
+
+
+def _deleted(done: NewIdentity) -> str:
+    return f"{counted(done.messages, 'message')} of {counted(done.dialogs, 'dialog')}, which the original delivers"

@@ -1,0 +1,204 @@
+"""``seriatim bulk``: list and show actions on many groups that the box keeps, follow one, begin one, or cancel one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.own_name import own_name
+from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.why import said, says_why
+from seriatim.cli.shown.plain import in_line
+from seriatim.cli.shown.progress import shown_portions
+from seriatim.cli.shown.table import Table, json_option
+from seriatim.operations import bulk_operations as operations
+from seriatim.operations.tables import bulk as declared
+from seriatim.pipeline.text.counted import counted
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+    from seriatim.kernel.groups.states import Action
+    from seriatim.operations.bulk_operations import BulkOperation
+    from seriatim.operations.groups import GroupView
+
+__all__ = ["BULK_GROUPS", "BULK_OPERATIONS", "act_in_bulk", "bulk"]
+
+BULK_OPERATIONS = Table.of(declared.BULK_OPERATIONS)
+BULK_GROUPS = Table.of(declared.BULK_GROUPS)
+#: So many groups that were left out are told at the end.
+_TOLD = 10
+_number = click.argument("number", type=click.IntRange(1, 2**63 - 1))
+_no_wait = click.option("--no-wait", is_flag=True, help="Don't work on it; leave it to `seriatim serve` and workers.")
+
+
+@click.group("bulk", cls=Commands)
+def bulk() -> None:
+    """List actions on many groups that the box keeps, show one with its groups, begin, follow or cancel it."""
+
+
+@bulk.command("list")
+@click.option("--open", "is_open", is_flag=True, help="Only those that aren't over.")
+@click.option("--before", type=click.IntRange(1), default=None, metavar="NUMBER", help="Go on with a list: older ones.")
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
+)
+@which_box
+@json_option("Print a JSON list.", BULK_OPERATIONS)
+def _list(*, is_open: bool, before: int | None, limit: int, dsn: str | None, schema: str, json_: bool) -> None:
+    """List bulk operations, newest first: what each does, how far it is, and who asked for it."""
+    with opened(dsn, schema) as box:
+        found = operations.bulk_operations(box, before=before, is_open=is_open, limit=limit)
+    BULK_OPERATIONS.print(found, json_=json_, limit=limit)
+
+
+@bulk.command("show")
+@_number
+@click.option("--groups", "lists", is_flag=True, help="List its groups in place of the operation itself.")
+@click.option(
+    "--result",
+    type=click.Choice(["done", "refused", "changed", "left", "not done"]),
+    default=None,
+    help="With --groups: only groups with this result.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(1, 100_000),
+    default=1000,
+    show_default=True,
+    help="With --groups: list at most this many.",
+)
+@which_box
+@json_option("Print one JSON object; with --groups a JSON list.", BULK_OPERATIONS, BULK_GROUPS)
+def _show(
+    number: int, *, lists: bool, result: str | None, limit: int, dsn: str | None, schema: str, json_: bool
+) -> None:
+    """Show the bulk operation NUMBER: its progress, and the groups that were left out, each with the reason."""
+    with opened(dsn, schema) as box:
+        found = operations.bulk_operation(box, number)
+        if lists or result is not None:
+            groups = operations.bulk_groups(box, number, result=result, limit=limit)
+            BULK_GROUPS.print(groups, json_=json_, limit=limit)
+            return
+        if json_:
+            BULK_OPERATIONS.print_object(found)
+            return
+        _tell(box, found)
+
+
+@bulk.command("begin")
+@_number
+@_no_wait
+@which_box
+@json_option("Print one JSON object.", BULK_OPERATIONS)
+def _begin(number: int, *, no_wait: bool, dsn: str | None, schema: str, json_: bool) -> None:
+    """Begin the bulk operation NUMBER, which was gathered in the console, and work on it to its end."""
+    with opened(dsn, schema) as box:
+        _done(box, operations.begin(box, number), waits=not no_wait, json_=json_)
+
+
+@bulk.command("follow")
+@_number
+@which_box
+@json_option("Print one JSON object at the end.", BULK_OPERATIONS)
+def _follow(number: int, *, dsn: str | None, schema: str, json_: bool) -> None:
+    """Follow the bulk operation NUMBER to its end, and work on it where nobody else does."""
+    with opened(dsn, schema) as box:
+        _done(box, operations.bulk_operation(box, number), waits=True, json_=json_)
+
+
+@bulk.command("cancel")
+@_number
+@says_why
+@which_box
+@json_option("Print one JSON object.", BULK_OPERATIONS)
+def _cancel(number: int, *, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool) -> None:
+    """Cancel the bulk operation NUMBER: what is done stays done, and nothing more is."""
+    who = said(actor, reason)
+    with opened(dsn, schema) as box:
+        found = operations.cancel(box, number, **who)
+    if json_:
+        BULK_OPERATIONS.print_object(found)
+        return
+    click.echo(f"cancelled: {_counts(found)}")
+
+
+def act_in_bulk(
+    box: MessageBox,
+    action: Action,
+    views: Sequence[GroupView],
+    chosen_by: Mapping[str, str],
+    who: Mapping[str, str],
+    *,
+    at_once: bool,
+    waits: bool,
+    json_: bool,
+) -> None:
+    """Act on many groups by a bulk operation, and print what came of it.
+
+    Args:
+        box: the box.
+        action: the action.
+        views: the groups, as they were seen.
+        chosen_by: what they were chosen by, for people.
+        who: the actor and the reason.
+        at_once: for `close`: whether nothing leaves any more.
+        waits: whether to work on it until it is over.
+        json_: whether to print JSON.
+    """
+    found = operations.gather(box, action, views, chosen_by=chosen_by, at_once=at_once, **who)
+    _done(box, operations.begin(box, found.bulk_id), waits=waits, json_=json_)
+
+
+def _done(box: MessageBox, found: BulkOperation, *, waits: bool, json_: bool) -> None:
+
+    number = found.bulk_id
+    if waits:
+        try:
+            found = _last(shown_portions(operations.follow(box, number), found, quiet=json_))
+        except KeyboardInterrupt:
+            click.echo(
+                f"bulk operation {number} isn't over: `{own_name()} serve` and workers go on with it, as does "
+                f"`{own_name()} bulk follow {number}`; `{own_name()} bulk cancel {number}` ends it",
+                err=True,
+            )
+            raise
+    if json_:
+        BULK_OPERATIONS.print_object(found)
+    elif waits:
+        _tell(box, found)
+    else:
+        click.echo(f"bulk operation {number}: {found.action.replace('_', '-')} {counted(found.groups, 'group')}")
+        click.echo(f"see {own_name()} bulk show {number}; `{own_name()} serve` and workers do it", err=True)
+    if waits and (found.refused or found.changed or found.left):
+        click.get_current_context().exit(1)
+
+
+def _last(steps: Iterable[BulkOperation]) -> BulkOperation:
+    *_, last = steps
+    return last
+
+
+def _tell(box: MessageBox, found: BulkOperation) -> None:
+
+    number, action = found.bulk_id, found.action.replace("_", "-")
+    if found.refused or found.changed:
+        left_out = operations.bulk_groups(box, number, result="not done", limit=_TOLD)
+        BULK_GROUPS.without("log").print(left_out)
+        if found.refused + found.changed > len(left_out):
+            click.echo(f"all of them: {own_name()} bulk show {number} --result 'not done'")
+    ended = f", cancelled by {found.cancelled_by}: {found.cancelled_because}" if found.cancelled_by is not None else ""
+    click.echo(in_line(f"bulk operation {number}, {action}, by {found.actor}: {found.reason}{ended}"))
+    click.echo(f"{found.state}: {_counts(found)}")
+
+
+def _counts(found: BulkOperation) -> str:
+    further: dict[str, Any] = {
+        "refused": found.refused,
+        "changed since they were seen": found.changed,
+        "left": found.left,
+    }
+    told = "".join(f", {count:,} {what}" for what, count in further.items() if count)
+    return f"{found.done:,} of {counted(found.groups, 'group')}{told}"

@@ -1,0 +1,38 @@
+"""``seriatim contracts``: list the contracts of dialogs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.shown.table import Column, Table, json_option
+
+if TYPE_CHECKING:
+    from seriatim.pipeline.declared.contract import Contract
+
+__all__ = ["CONTRACTS", "contracts"]
+
+CONTRACTS: Table[Contract] = Table(
+    "A contract",
+    Column("contract", None, value=lambda one: one.name, meaning="its name, compared byte for byte"),
+    Column("types", None, value=lambda one: dict(one.types)),
+    row="seriatim.pipeline.declared.contract:Contract",
+)
+
+
+@click.command()
+@which_box
+@json_option("Print a JSON list.", CONTRACTS)
+def contracts(*, dsn: str | None, schema: str, json_: bool) -> None:
+    """List the contracts of a message box, with the sender of each message type."""
+    with opened(dsn, schema) as box:
+        found = [one for _, one in sorted(box.definitions().contracts.items())]
+    if json_:
+        CONTRACTS.print(found, json_=True)
+        return
+    for one in found:
+        click.echo(one.name)
+        for kind, sender in one.types.items():
+            click.echo(f"  {kind}: {sender}")

@@ -1,0 +1,95 @@
+"""``seriatim doctor``: check this machine and its message box, and name what needs a hand."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from seriatim.cli.options.own_name import own_name
+from seriatim.cli.options.which import which_box
+from seriatim.cli.shown.plain import in_line
+from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.operations.box_here import is_here
+from seriatim.operations.doctor import Finding, State, examine, is_project
+from seriatim.operations.what_to_do import advice
+
+__all__ = ["EXAMINED", "doctor"]
+
+_FINDING: Table[Finding] = Table(
+    "A finding", *json_only("name", "state", "found", "remedy", "page"), row="seriatim.operations.finding:Finding"
+)
+EXAMINED: Table[dict[str, object]] = Table(
+    "The findings of the doctor",
+    Column("ok", None, kind="bool", meaning="false: something is wrong or needs a hand"),
+    Column("findings", None, rows=_FINDING, meaning="the findings, in order"),
+)
+
+#: The exit code of a UsageError.
+_USAGE = 2
+
+_COLOURS = {State.OK: "green", State.WARNING: "yellow", State.WRONG: "red"}
+
+
+@click.command()
+@click.option(
+    "--explain", metavar="FINDING", help="Check nothing; say what a finding means, and which command mends it."
+)
+@click.option("--pipelines", is_flag=True, help="Start Spark, too, as a pipeline does. It can take a minute.")
+@click.option("--audit", is_flag=True, help="Check the laws of a large box to the end, however long it takes.")
+@which_box
+@json_option("Print one JSON object instead of lines.", EXAMINED)
+@click.pass_context
+def doctor(
+    context: click.Context, *, explain: str | None, pipelines: bool, audit: bool, dsn: str | None, schema: str, json_: bool
+) -> None:  # fmt: skip
+    """Name what needs a hand, in seconds: groups that stand still, dead letters, queues that nobody works on, forgotten
+    transactions.
+
+    Also checks Python, Java, memory, disk, and the definitions and laws of the message box. Reports each finding with its
+    remedy. Exits with 1 if something is wrong or needs a hand, and with 2 if there is nothing here to look at: no message
+    box, and no pipeline has run.
+    """
+    if explain is not None:
+        _explain(explain)
+        return
+
+    findings: list[Finding] = []
+    for finding in examine(dsn=dsn, schema=schema, pipelines=pipelines, audit=audit):
+        findings.append(finding)
+        if not json_:
+            _show(finding)
+    wrong = sum(finding.state is State.WRONG for finding in findings)
+    odd = [finding.name for finding in findings if finding.state is State.WARNING]
+    nothing_here = not (is_here(dsn) or is_project())
+    if json_:
+        click.echo(json.dumps(EXAMINED.object_of({"ok": not wrong, "findings": findings}), indent=2))
+    elif wrong:
+        named = ", ".join(finding.name for finding in findings if finding.state is State.WRONG)
+        click.echo(f"\n{wrong} of {len(findings)} findings need a hand: {named}.")
+    elif nothing_here:
+        click.echo("\nThis machine is ready, but there is no message box here. Begin a project: seriatim init DIR")
+    elif odd:
+        click.echo(f"\nNothing needs a hand now. Worth a look: {', '.join(odd)}.")
+    else:
+        click.echo("\nNothing needs a hand.")
+    if wrong:
+        context.exit(1)
+    if nothing_here:
+        context.exit(_USAGE)
+
+
+def _show(finding: Finding) -> None:
+    state = click.style(f"{finding.state.value:<8}", fg=_COLOURS[finding.state])
+    click.echo(f"{state}{finding.name:<13} {in_line(finding.found)}")
+    if finding.remedy:
+        click.echo(f"{'':22}→ {in_line(finding.remedy)}")
+    if finding.page:
+        click.echo(f"{'':22}  more: {own_name()} doctor --explain {finding.page.partition('#')[2]}")
+
+
+def _explain(name: str) -> None:
+    """Print a row of the page that says what to do when."""
+    found = advice(name)
+    for heading, text in (("what you see", found.seen), ("why", found.why), ("what to do", found.remedy)):
+        click.echo(f"{heading}:\n  {text}")

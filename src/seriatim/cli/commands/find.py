@@ -1,0 +1,112 @@
+"""``seriatim find``: find an order by a message id, a group's key or any property."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.commands.faults import FAULTS
+from seriatim.cli.commands.groups import GROUPS
+from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.shown.plain import in_line
+from seriatim.cli.shown.table import Table, json_option
+from seriatim.operations import find as operations
+from seriatim.operations.tables import found as declared
+from seriatim.pipeline.text.command import command
+from seriatim.pipeline.text.counted import counted
+
+if TYPE_CHECKING:
+    from seriatim.box.views.find import Found
+
+__all__ = ["FOUND", "find"]
+
+_MESSAGES = Table.of(declared.FOUND_MESSAGES)
+_SIMILAR = Table.of(declared.SIMILAR)
+FOUND = Table.of(declared.FOUND)
+
+
+@click.command()
+@click.argument("text")
+@click.option(
+    "--since",
+    default=None,
+    metavar="TIME",
+    help="Only messages published from this time on: such as '2026-03-01 14:30', or how long ago, such as 2h.",
+)
+@click.option("--until", default=None, metavar="TIME", help="Only messages published before this time, likewise.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=100, show_default=True, help="Find at most this many messages."
+)
+@click.option(
+    "--similar",
+    is_flag=True,
+    help="Where nothing has TEXT, find keys and ids that have it in part or with other capital letters.",
+)
+@which_box
+@json_option("Print one JSON object.", FOUND)
+@click.pass_context
+def find(
+    context: click.Context, *, text: str, since: str | None, until: str | None, limit: int, similar: bool, dsn: str | None,
+    schema: str, json_: bool,
+) -> None:  # fmt: skip
+    """Find TEXT: a message id, a group's key, or the value of any property.
+
+    Looks in all queues, among done messages as far as queues keep them, among those set aside, dead and unrouted, and in the
+    faults of handlers. Exits with 1 if nothing is found.
+    """
+    with opened(dsn, schema) as box:
+        found = operations.find(box, text, since=since, until=until, limit=limit, similar=similar)
+    if json_:
+        FOUND.print_object(found)
+    else:
+        _tell(found, limit)
+    if not found.is_anything and not found.similar:
+        context.exit(1)
+
+
+def _tell(found: Found, limit: int) -> None:
+    parts = ((found.groups, GROUPS, "group"), (found.messages, _MESSAGES, "message"), (found.faults, FAULTS, "fault"))
+    for rows, table, what in parts:
+        if rows:
+            click.echo(counted(len(rows), what))
+            for line in table.lines(rows):  # type: ignore[arg-type]
+                click.echo(f"  {line}")
+    if len(found.messages) >= limit:
+        click.echo(
+            f"stopped at {counted(limit, 'message')}, there may be more: --limit N finds more, --since fewer", err=True
+        )
+    for group in found.groups[:1]:
+        click.echo(in_line(f"more: {command('group', 'show', of=group.group, queue=group.queue)}"))
+    for message in found.messages[:1]:
+        click.echo(in_line(f"more: {command('trace', of=message.message_id)}"))
+    if not found.messages:
+        _tell_gone(found)
+    if found.similar is not None:
+        click.echo(f"similar: {counted(len(found.similar), 'group or message', 'groups and messages')}")
+        for line in _SIMILAR.lines(found.similar):
+            click.echo(f"  {line}")
+    _tell_kept(found)
+
+
+def _tell_gone(found: Found) -> None:
+    for at in found.published:
+        moment = at.astimezone().isoformat(" ", "seconds")
+        click.echo(f"a message with this id was published at {moment}, and no queue has it: it is done, or was deleted")
+    if not found.published:
+        click.echo("no message has it as its id, its group or a property")
+
+
+def _tell_kept(found: Found) -> None:
+    """Say which done messages can't be among those found, also where others are found."""
+    nothing = [name for name, keep in found.keeps.items() if keep == "nothing"]
+    faults = [name for name, keep in found.keeps.items() if keep == "faults"]
+    if nothing:
+        click.echo(in_line(f"can't be asked: messages done in {_listed(nothing)}, which keep nothing of them (keep)"))
+    if faults:
+        click.echo(in_line(f"can't be asked: messages done without a failure in {_listed(faults)} (keep: faults)"))
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {counted(len(names) - 5, 'more queue')}" if len(names) > 5 else ""
+    return ", ".join(names[:5]) + more

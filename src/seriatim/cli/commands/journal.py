@@ -1,0 +1,494 @@
+"""``seriatim journal``: what the journal of two regions knows, and what an operator does there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.why import confirmed, said, says_why
+from seriatim.cli.shown.plain import in_line
+from seriatim.cli.shown.progress import shown_share
+from seriatim.cli.shown.table import Table, as_json, json_option
+from seriatim.errors import NotFound, UsageError
+from seriatim.kernel.regions.claims import Action
+from seriatim.operations.tables import journal as declared
+from seriatim.pipeline.text.counted import counted
+from seriatim.regions.journal.journal import Journal
+from seriatim.regions.regions import Regions
+from seriatim.regions.regions_file import load
+
+if TYPE_CHECKING:
+    from seriatim.regions.journal.operators import ActionResult
+    from seriatim.regions.journal.views import SessionView
+
+__all__ = [
+    "ACTION",
+    "DELIVERED",
+    "ENTRIES",
+    "FORGOTTEN",
+    "LOGGED",
+    "PIPELINES",
+    "RECOVERY",
+    "REGIONS",
+    "RESUBMITTED",
+    "SESSIONS",
+    "VERBS",
+    "journal",
+]
+
+SESSIONS, ENTRIES, LOGGED = Table.of(declared.SESSIONS), Table.of(declared.ENTRIES), Table.of(declared.LOGGED)
+REGIONS, ACTION = Table.of(declared.REGIONS), Table.of(declared.ACTION)
+PIPELINES, DELIVERED = Table.of(declared.PIPELINES), Table.of(declared.DELIVERED)
+RECOVERY, FORGOTTEN = Table.of(declared.RECOVERY), Table.of(declared.FORGOTTEN)
+RESUBMITTED = Table.of(declared.RESUBMITTED)
+#: What an operator does with a session.
+VERBS = ("retry", "skip", "release", "suspend", "resume")
+_SHOWN, _ALL = 5, 100_000
+_LIMIT = click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=100, show_default=True, help="List at most this many."
+)
+#: A box with many sessions has much to tell.
+_PATIENCE_S = 60.0
+
+
+def _which_journal(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose a journal: ``dsn`` and ``schema``."""
+    dsn = click.option(
+        "--dsn",
+        envvar="SERIATIM_JOURNAL",
+        default=None,
+        help="The database of the journal (default: $SERIATIM_JOURNAL).",
+    )
+    schema = click.option("--schema", default="seriatim_journal", show_default=True, help="Schema of the journal.")
+    return dsn(schema(command))
+
+
+def _which_session(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A session, and the options that tell it from others of that key."""
+    queue = click.option("--queue", default=None, help="Its queue, if several have a session with this key.")
+    name = click.option("--name", default=None, help="The name of its regions, if several have such a session.")
+    return click.argument("session")(queue(name(command)))
+
+
+@contextmanager
+def _opened(dsn: str | None, schema: str) -> Iterator[Journal]:
+
+    if dsn is None:
+        raise UsageError("no journal is named", remedy="give --dsn, or set SERIATIM_JOURNAL")
+    with Journal.open(dsn, schema=schema, create=False, connections=1) as found:
+        yield found
+
+
+def _found(of: Journal, session: str, queue: str | None, name: str | None) -> SessionView:
+    found = of.sessions(name=name, queue=queue, session=session)
+    if not found:
+        raise NotFound(f"the journal knows no session {session!r}", remedy="seriatim journal list shows them")
+    if len(found) > 1:
+        places = ", ".join(f"{one.queue} of {one.name}" for one in found[:_SHOWN])
+        raise UsageError(f"several queues have a session {session!r}: {places}", remedy="give --queue or --name")
+    return found[0]
+
+
+@click.group("journal", cls=Commands)
+def journal() -> None:
+    """See the journal of two regions, and mend its sessions."""
+
+
+@journal.command("list")
+@click.option("--name", default=None, help="Only sessions of these regions.")
+@click.option("--queue", default=None, help="Only sessions of this queue.")
+@click.option("--standing", is_flag=True, help="Only sessions that wait for something that isn't at work.")
+@click.option("--busy", is_flag=True, help="Only sessions that are worked on or suspended.")
+@_LIMIT
+@_which_journal
+@json_option("Print a JSON list.", SESSIONS)
+def _list(
+    *, name: str | None, queue: str | None, standing: bool, busy: bool, limit: int, dsn: str | None, schema: str,
+    json_: bool,
+) -> None:  # fmt: skip
+    """List sessions: how far they are, who works on them, and what they wait for."""
+    with _opened(dsn, schema) as of:
+        found = of.sessions(name=name, queue=queue, stands=standing, not_idle=busy, limit=limit)
+    SESSIONS.print(found, json_=json_, limit=limit)
+
+
+@journal.command("show")
+@_which_session
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Show at most this many numbers."
+)
+@_which_journal
+@json_option("Print one JSON object.", SESSIONS, ENTRIES, LOGGED)
+def _show(
+    session: str, *, queue: str | None, name: str | None, limit: int, dsn: str | None, schema: str, json_: bool
+) -> None:
+    """Show a session, its newest numbers, and what operators did with it."""
+    with _opened(dsn, schema) as of:
+        found = _found(of, session, queue, name)
+        numbers = of.entries(found.name, found.queue, session, limit=limit)
+        logged = of.log(name=found.name, queue=found.queue, session=session)
+    if json_:
+        told = {"numbers": ENTRIES.objects_of(numbers), "log": LOGGED.objects_of(logged)}
+        click.echo(as_json(SESSIONS.object_of(found) | told))
+        return
+    SESSIONS.print([found])
+    for one in found.commands:
+        click.echo(in_line(f"helps: {one}"))
+    click.echo()
+    ENTRIES.print(numbers)
+    if logged:
+        click.echo()
+        LOGGED.print(logged)
+
+
+@journal.command("regions")
+@click.argument("name")
+@_which_journal
+@json_option("Print a JSON list.", REGIONS)
+def _regions(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+    """List what the regions of NAME have reported, on which forgetting waits."""
+    with _opened(dsn, schema) as of:
+        found = of.regions(name)
+    REGIONS.print(found, json_=json_)
+
+
+@journal.command("pipelines")
+@_which_journal
+@json_option("Print a JSON list.", PIPELINES)
+def _pipelines(*, dsn: str | None, schema: str, json_: bool) -> None:
+    """List the pipelines that run in both regions: which region delivers, since when, and until when it has the lease."""
+    with _opened(dsn, schema) as of:
+        found = of.pipelines.known()
+    PIPELINES.print(found, json_=json_)
+
+
+@journal.command("delivered")
+@click.argument("pipeline")
+@click.option("--destination", default=None, help="Only groups of this destination.")
+@click.option("--group", default=None, help="Only groups with this key.")
+@_LIMIT
+@_which_journal
+@json_option("Print a JSON list.", DELIVERED)
+def _delivered(
+    pipeline: str, *, destination: str | None, group: str | None, limit: int, dsn: str | None, schema: str, json_: bool
+) -> None:
+    """List through which numbers the groups of a PIPELINE that runs in both regions are delivered."""
+    with _opened(dsn, schema) as of:
+        found = of.pipelines.delivered(pipeline, destination=destination, group=group, limit=limit)
+    DELIVERED.print(found, json_=json_, limit=limit)
+
+
+@journal.command("forget-delivered")
+@click.argument("pipeline")
+@click.argument("destination")
+@click.argument("group")
+@says_why
+@_which_journal
+@json_option("Print one JSON object.", DELIVERED)
+def _forget_delivered(
+    pipeline: str, destination: str, group: str, *, actor: str | None, reason: str | None, dsn: str | None, schema: str,
+    json_: bool,
+) -> None:  # fmt: skip
+    """Forget through which number a GROUP of a PIPELINE is delivered, so that it can begin again with a lower one.
+
+    For a group that was begun anew in the pipelines of both regions. If it wasn't, what is delivered may be delivered again.
+    """
+    with _opened(dsn, schema) as of:
+        done = of.pipelines.forget_delivered(pipeline, destination, group, **said(actor, reason))
+    if json_:
+        DELIVERED.print_object(done)
+    else:
+        click.echo(in_line(f"{group}: it was delivered through {done.through}; that is forgotten"))
+
+
+@journal.command("log")
+@click.option("--name", default=None, help="Only actions on these regions.")
+@click.option("--queue", default=None, help="Only actions on sessions of this queue.")
+@_LIMIT
+@_which_journal
+@json_option("Print a JSON list.", LOGGED)
+def _log(*, name: str | None, queue: str | None, limit: int, dsn: str | None, schema: str, json_: bool) -> None:
+    """List what operators did, newest first: actor, action, reason and result."""
+    with _opened(dsn, schema) as of:
+        found = of.log(name=name, queue=queue, limit=limit)
+    LOGGED.print(found, json_=json_, limit=limit)
+
+
+def _acting(verb: str, told: str) -> None:
+    """A command that does one thing with a session."""
+
+    def act(
+        session: str, *, queue: str | None, name: str | None, actor: str | None, reason: str | None, dsn: str | None,
+        schema: str, json_: bool,
+    ) -> None:  # fmt: skip
+        with _opened(dsn, schema) as of:
+            found = _found(of, session, queue, name)
+            done = _act(of, found, verb, said(actor, reason))
+        if json_:
+            ACTION.print_object(done)
+        else:
+            _tell(done)
+
+    act.__doc__ = told
+    command: Any = act
+    for decorate in (json_option("Print one JSON object.", ACTION), _which_journal, says_why, _which_session):
+        command = decorate(command)
+    journal.command(verb)(command)
+
+
+def _tell(done: ActionResult) -> None:
+    click.echo(in_line(f"{done.session}: {done.detail}; done through {done.done_through}, {done.state}"))
+
+
+@journal.command("skip")
+@click.argument("session", required=False)
+@click.option(
+    "--queue", default=None, help="Its queue, if several have a session with this key; with --all: of this queue."
+)
+@click.option("--name", default=None, help="The name of its regions, likewise.")
+@click.option("--through", type=int, default=None, metavar="NUMBER", help="The last number that is skipped.")
+@click.option("--missing", is_flag=True, help="Skip all numbers that no region has, as far as they have told.")
+@click.option(
+    "--all", "all_", is_flag=True, help="Skip the missing numbers of all sessions that wait for such numbers."
+)
+@click.option(
+    "--dry-run", is_flag=True, help="With --all: change nothing; list the sessions with their missing numbers."
+)
+@click.option("--yes", is_flag=True, help="With --all: don't ask for confirmation.")
+@says_why
+@_which_journal
+@json_option("Print one JSON object; with --all a list.", ACTION, SESSIONS)
+def _skip(
+    session: str | None, *, queue: str | None, name: str | None, through: int | None, missing: bool, all_: bool,
+    dry_run: bool, yes: bool, actor: str | None, reason: str | None, dsn: str | None, schema: str, json_: bool,
+) -> None:  # fmt: skip
+    """Skip the next number of SESSION, or a range of numbers: they count as over in both regions, and are shown with the ids of
+    their messages.
+
+    A region that is only away may still have the messages: it completes its copies without handling them when it is back.
+    """
+    if all_ is (session is not None):
+        raise UsageError("name either a session or --all", remedy="seriatim journal list --standing lists the sessions")
+    if (missing or all_) and through is not None:
+        raise UsageError("--through and --missing can't be combined", remedy="leave one of them out")
+    if dry_run and not all_:
+        raise UsageError("--dry-run needs --all", remedy="to look at one session: seriatim journal list --standing")
+    with _opened(dsn, schema) as of:
+        if session is None:
+            chosen = {"name": name, "queue": queue}
+            _skip_all(of, chosen, (actor, reason), dry_run=dry_run, yes=yes, json_=json_)
+            return
+        one = _found(of, session, queue, name)
+        done = _act(of, one, "skip", said(actor, reason), through=through, missing=missing)
+    if json_:
+        ACTION.print_object(done)
+    else:
+        _tell(done)
+
+
+def _skip_all(
+    of: Journal, chosen: dict[str, Any], why: tuple[str | None, str | None], *, dry_run: bool, yes: bool, json_: bool
+) -> None:
+    """Skip the missing numbers of all sessions that wait for such numbers."""
+    found = [
+        one
+        for one in of.sessions(**chosen, stands=True, limit=_ALL)
+        if one.hole_through is not None and one.state != "suspended" and one.commands
+    ]
+    if dry_run:
+        SESSIONS.print(found, json_=json_, limit=_ALL)
+        return
+    who = {}
+    if found:
+        confirmed(f"skip the missing numbers of {counted(len(found), 'session')}?", yes=yes)
+        who = said(*why)
+    done = [_act(of, one, "skip", who, missing=True) for one in found]
+    if json_:
+        ACTION.print(done, json_=True, limit=_ALL)
+        return
+    for one in done:
+        _tell(one)
+    click.echo(f"skipped the missing numbers of {counted(len(done), 'session')}")
+
+
+def _act(
+    of: Journal,
+    one: SessionView,
+    verb: str,
+    why: Mapping[str, str],
+    *,
+    through: int | None = None,
+    missing: bool = False,
+) -> ActionResult:
+    return of.act(
+        one.name, one.queue, one.session, Action[verb.upper()], actor=why["actor"], reason=why["reason"], through=through,
+        missing=missing,
+    )  # fmt: skip
+
+
+_acting("retry", "Try the failed message of a session again, at once, in whichever region has it.")
+_acting("release", "End the claim of a session, so that any region may have it; what its holder completes is refused.")
+_acting("suspend", "Hand out no message of a session, in either region, until it is resumed.")
+_acting("resume", "Hand out the messages of a suspended session again.")
+
+
+@journal.command("resubmit")
+@click.argument("file_", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("message_id", metavar="ID")
+@click.option("--queue", default=None, help="Its queue, if several have this dead letter.")
+@click.option(
+    "--number", type=int, default=None, help="The number that it gets (default: the next one of its session)."
+)
+@says_why
+@json_option("Print one JSON object.", RESUBMITTED)
+def _resubmit(
+    file_: Path, message_id: str, *, queue: str | None, number: int | None, actor: str | None, reason: str | None,
+    json_: bool,
+) -> None:  # fmt: skip
+    """Publish the content of a dead letter again, under another id and number, to the regions that FILE declares; delete the dead letter.
+
+    Its own number is over in the journal. A sender that numbers the session itself has to go on behind the new number.
+    """
+    with Regions.from_file(file_) as regions:
+        done = regions.resubmit(message_id, queue=queue, number=number, **said(actor, reason))
+    if json_:
+        RESUBMITTED.print_object(done)
+        return
+    click.echo(in_line(f"{message_id}: published as {done.new_id}, number {done.number} of session {done.session}"))
+    if done.left is not None:
+        click.echo(in_line(f"the dead letter may be left there: {done.left}; run this once more"), err=True)
+
+
+@journal.command("recover")
+@click.argument("name", required=False)
+@click.option(
+    "--regions", "regions_file", type=click.Path(exists=True, dir_okay=False, path_type=Path), default=None, metavar="FILE",
+    help="Ask the boxes of the regions that this file declares; it names the journal, too.",
+)  # fmt: skip
+@click.option(
+    "--without", "without", type=click.Choice(["a", "b"]), multiple=True,
+    help="With --regions: don't ask this region's box. What only it knows to be over may be handed out once more.",
+)  # fmt: skip
+@click.option(
+    "--known",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    default=None,
+    help='What is known to be over besides: lines of JSON, {"queue": …, "session": …, "through": …}.',
+)
+@click.option("--yes", is_flag=True, help="Don't ask for confirmation.")
+@says_why
+@_which_journal
+@json_option("Print one JSON object.", RECOVERY)
+def _recover(
+    name: str | None, *, regions_file: Path | None, without: tuple[str, ...], known: Path | None, yes: bool, actor: str | None,
+    reason: str | None, dsn: str | None, schema: str, json_: bool,
+) -> None:  # fmt: skip
+    """Begin a new incarnation after the journal was restored or has lost something: end all claims, take over what is known to be over.
+
+    With --regions FILE both boxes are asked what they know; NAME isn't needed then. Stop the workers before, and start them afterwards.
+    """
+    told = {} if known is None else _known(known)
+    question = "recover the journal? all claims end, also those of other regions that it serves"
+    if regions_file is not None:
+        with _of_file(regions_file, name) as regions:
+            confirmed(question, yes=yes)
+            with shown_share("recover", quiet=json_) as progress:
+                done = regions.recover(without=without, known=told, progress=progress, **said(actor, reason))
+    else:
+        if without:
+            raise UsageError("--without needs --regions", remedy="name the file that declares the regions")
+        if name is None or known is None:
+            raise UsageError(
+                "nobody says what is over", remedy="--regions FILE asks both boxes; or give NAME and --known FILE"
+            )
+        with _opened(dsn, schema) as of:
+            confirmed(question, yes=yes)
+            done = of.recover(name, told, **said(actor, reason))
+    if json_:
+        RECOVERY.print_object(done)
+        return
+    RECOVERY.print([done])
+    for one in without:
+        click.echo(
+            f"region {one} wasn't asked: what only its box knows to be over may be handed out once more", err=True
+        )
+
+
+@contextmanager
+def _of_file(file: Path, name: str | None) -> Iterator[Regions]:
+    """The regions of a file, with patience for many sessions.
+
+    Raises:
+        UsageError: they have another name, or the options name another journal.
+    """
+    source = click.get_current_context().get_parameter_source
+    for option in ("dsn", "schema"):
+        if source(option) is click.core.ParameterSource.COMMANDLINE:
+            raise UsageError(f"--{option} and --regions can't be combined", remedy="the file names the journal")
+    arguments = dict(load(file).arguments)
+    arguments["patience"] = max(arguments.get("patience", 0), _PATIENCE_S)
+    with Regions(**arguments) as found:
+        if name not in (None, found.name):
+            raise UsageError(
+                f"the file declares the regions {found.name!r}, not {name!r}",
+                where=str(file),
+                remedy="leave out the name",
+            )
+        yield found
+
+
+@journal.command("purge")
+@click.argument("name")
+@click.option(
+    "--forget-after", default="30d", show_default=True, help="For how long a session was unused, and a number was over."
+)
+@click.option("--without", default=None, metavar="REGION", help="Don't wait for the reports of a region that is gone.")
+@says_why
+@_which_journal
+@json_option("Print one JSON object.", FORGOTTEN)
+def _purge(
+    name: str, *, forget_after: str, without: str | None, actor: str | None, reason: str | None, dsn: str | None,
+    schema: str, json_: bool,
+) -> None:  # fmt: skip
+    """Forget sessions of which nothing can come any more, and ids of numbers that have been over for long.
+
+    With --without: what that region still has is set aside when it comes back, since the journal can't say whether it was handled.
+    """
+    why = {} if without is None else said(actor, reason)
+    with _opened(dsn, schema) as of:
+        done = of.purge(name, forget_after, without=without, **why)
+    if json_:
+        FORGOTTEN.print_object(done)
+    else:
+        FORGOTTEN.print([done])
+
+
+def _known(path: Path) -> dict[str, dict[str, int]]:
+    """What a file says to be over; of several lines of one session the highest number."""
+    found: dict[str, dict[str, int]] = {}
+    for at, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        if not line.strip():
+            continue
+        match _parsed(line):
+            case {"queue": str(queue), "session": str(session), "through": int(through)}:
+                of_queue = found.setdefault(queue, {})
+                of_queue[session] = max(through, of_queue.get(session, through))
+            case _:
+                raise UsageError(
+                    "the line isn't what a recovery needs", where=f"{path}:{at}",
+                    remedy='{"queue": "status", "session": "1Z999", "through": 7}',
+                )  # fmt: skip
+    return found
+
+
+def _parsed(line: str) -> object:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,230 @@
+"""``seriatim queue``: show one queue, turn it or its activation on or off, release it from a pipeline."""
+
+from __future__ import annotations
+
+import getpass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.commands.queues import COUNTS
+from seriatim.cli.commands.workers import WORKER, ago
+from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.why import said, says_why
+from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.errors import UsageError
+from seriatim.operations import queues, workers
+from seriatim.operations.period import period_of
+from seriatim.pipeline.declared.work_limits import rate_of, rate_text
+from seriatim.pipeline.files.json_form import to_json
+from seriatim.pipeline.text.counted import counted
+
+if TYPE_CHECKING:
+    from seriatim.box.definitions.queue_settings import QueueSettings
+    from seriatim.box.operators.queue_release import Released
+
+
+__all__ = ["QUEUE", "RELEASED", "SETTINGS", "queue"]
+
+SETTINGS: Table[QueueSettings] = Table(
+    "The settings of a queue",
+    *json_only("workers", "in_flight", "rate", "run_length", "set_by", "set_at"),
+    row="seriatim.box.definitions.queue_settings:QueueSettings",
+)
+QUEUE = COUNTS.extended(
+    "A queue",
+    Column("definition", None, kind="Mapping[str, Any]", meaning="its definition"),
+    Column(
+        "subscriptions",
+        None,
+        kind="Mapping[str, Any]",
+        meaning="the states of the subscriptions that lead to it, by name",
+    ),
+    Column("activated", None, kind="bool | None", meaning="whether its activation is on; null: it has none"),
+    Column("settings", None, rows=SETTINGS, kind="QueueSettings", meaning="what is set for it"),
+    Column(
+        "workers", None, rows=WORKER, kind="list[WorkerView]", meaning="the processes at work, with what each obeys"
+    ),
+)
+RELEASED: Table[Released] = Table(
+    "A queue that was released",
+    *json_only("queue", "pipeline", "messages"),
+    row="seriatim.box.operators.queue_release:Released",
+)
+
+
+@click.group("queue", cls=Commands)
+def queue() -> None:
+    """Show one queue of a message box; turn it on or off; release it from a pipeline that is gone."""
+
+
+@queue.command("show")
+@click.argument("name")
+@which_box
+@json_option("Print one JSON object.", QUEUE)
+def _show(name: str, *, dsn: str | None, schema: str, json_: bool) -> None:
+    """Show the queue NAME: its definition, its message counts, the subscriptions that lead to it, its settings, and what
+    each process obeys.
+    """
+    with opened(dsn, schema) as box:
+        definitions = box.definitions()
+        declared = definitions.queue(name).declared
+        counts = next(one for one in queues.queues(box) if one.queue == name)
+        settings, at_work = queues.settings(box, name), workers.workers(box, name)
+        activated = next((one for one in queues.activations(box) if one.queue == name), None)
+        helps = next((one.helps for one in workers.idle_queues(box) if one.queue == name), None)
+    leading = {one.declared.name: one.state for one in definitions.subscriptions.values() if one.declared.to == name}
+    if json_:
+        QUEUE.print_object(
+            counts,
+            definition=to_json(declared),
+            subscriptions=leading,
+            activated=None if activated is None else activated.activated,
+            settings=settings,
+            workers=at_work,
+        )
+        return
+    definition: dict[str, Any] = to_json(declared)
+    policy, activation = definition.pop("policy"), definition.pop("activation")
+    shown = policy | {key: value for key, value in definition.items() if key not in ("version", "name", "enabled")}
+    click.echo(f"{name}: {shown.pop('name')}, {'on' if counts.enabled else 'off'}")
+    for key, value in shown.items():
+        if value is not None and value != {}:
+            click.echo(f"  {key}: {value}")
+    if activation is not None:
+        said = ", ".join(
+            f"{key} {value}" for key, value in activation.items() if value is not None and key != "enabled"
+        )
+        click.echo(f"  activation: {'on' if activated is None or activated.activated else 'off'}, {said}")
+    click.echo(
+        f"{counts.arrived:,} arrived, {counts.held:,} held, {counts.queued:,} queued, {counts.in_hand:,} in hand"
+        + (f"; stopped groups: {counts.stopped:,}" if counts.stopped else "")
+        + (f"; waiting groups: {counts.waiting_groups:,}" if counts.waiting_groups else "")
+        + ("" if counts.age_s is None else f"; the oldest message is {period_of(counts.age_s)} old")
+    )
+    click.echo(
+        f"{counts.late:,} late, {counts.duplicate:,} duplicate, {counts.invalid:,} invalid, "
+        f"{counts.rejected:,} rejected, {counts.dead:,} dead"
+    )
+    for subscription, state in leading.items():
+        click.echo(f"subscription {subscription}: {state}")
+    if settings.set_at is not None:
+        click.echo(f"set: {settings}; by {settings.set_by}, {settings.set_at.astimezone().isoformat(' ', 'seconds')}")
+    for one in at_work:
+        click.echo(
+            f"process {one.pid} on {one.host}, seen {ago(one.silent_s)}: {counted(one.workers, 'worker')}, {one.threads:,} of them "
+            f"running, rate {rate_text(one.rate)}, run length {one.run_length:,}, {one.busy:,} in hand"
+        )
+    if helps is not None:
+        click.echo(f"nobody works on it, and there are messages: {helps}")
+
+
+@queue.command("set")
+@click.argument("name")
+@click.option(
+    "--workers", type=int, help="Threads in each process of `seriatim work`; readers of `seriatim serve` at most."
+)
+@click.option("--in-flight", type=int, help="Groups that all processes together work on at once, at most.")
+@click.option(
+    "--rate", metavar="RATE", help="Messages per second of all processes together, such as 100/s, 30/m or 500/h."
+)
+@click.option("--run-length", type=int, help="Messages of a group in one transaction, at most.")
+@click.option(
+    "--unset",
+    multiple=True,
+    type=click.Choice(["workers", "in-flight", "rate", "run-length"]),
+    help="Take this setting away, so that processes work as they were started; may be repeated.",
+)
+@click.option("--reason", default="on request", show_default=True, help="The reason, for the operator log.")
+@click.option("--actor", help="Your name for the operator log (default: the user name on this system).")
+@which_box
+@json_option("Print one JSON object.", SETTINGS)
+def _set(
+    name: str,
+    *,
+    unset: tuple[str, ...],
+    rate: str | None,
+    reason: str,
+    actor: str | None,
+    dsn: str | None,
+    schema: str,
+    json_: bool,
+    **numbers: int | None,
+) -> None:
+    """Set how the queue NAME is worked on while processes run; they obey within seconds.
+
+    A setting counts before an option of `seriatim work`, or the activation, until it is unset. `seriatim queue show` tells
+    the settings, and what each process obeys.
+    """
+    given: dict[str, Any] = {key: value for key, value in numbers.items() if value is not None}
+    if rate is not None:
+        given["rate"] = rate_of(rate)
+    for one in (one.replace("-", "_") for one in unset):
+        if one in given:
+            raise UsageError(f"{one.replace('_', '-')} can't be set and unset", remedy="give one of the two")
+        given[one] = None
+    with opened(dsn, schema) as box:
+        found = queues.set_queue(box, name, actor=actor or getpass.getuser(), reason=reason, **given)
+        processes = sum(not one.is_silent for one in workers.workers(box, name))
+    if json_:
+        SETTINGS.print_object(found)
+        return
+    what = counted(processes, "process obeys", "processes obey")
+    click.echo(f"queue {name}: {found}" + (f"; {what} within seconds" if processes else "; no process works on it now"))
+
+
+@queue.command("on")
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@which_box
+def _on(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+    """Turn queues on: they hand messages out."""
+    with opened(dsn, schema) as box:
+        changes = queues.turn_on(box, *names)
+    click.echo("\n".join(map(str, changes)) or "nothing to change")
+
+
+@queue.command("off")
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@which_box
+def _off(names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+    """Turn queues off: they accept messages, but hand none out."""
+    with opened(dsn, schema) as box:
+        changes = queues.turn_off(box, *names)
+    click.echo("\n".join(map(str, changes)) or "nothing to change")
+
+
+@queue.command("activation")
+@click.argument("switch", metavar="on|off", type=click.Choice(["on", "off"]))
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@which_box
+def _activation(switch: str, names: tuple[str, ...], *, dsn: str | None, schema: str) -> None:
+    """Turn the activation of queues on or off. When it is off, no readers are started, and running ones end after their
+    turn.
+    """
+    with opened(dsn, schema) as box:
+        changes = queues.activate(box, *names) if switch == "on" else queues.deactivate(box, *names)
+    click.echo("\n".join(map(str, changes)) or "nothing to change")
+
+
+@queue.command("release")
+@click.argument("name")
+@says_why
+@which_box
+@json_option("Print one JSON object.", RELEASED)
+def _release(name: str, *, reason: str | None, actor: str | None, dsn: str | None, schema: str, json_: bool) -> None:
+    """Release the queue NAME from a pipeline that is gone, so that workers can receive from it.
+
+    Refused while the pipeline runs. Its unfinished messages are queued again in their old places; messages that it has
+    delivered without reporting so are handed out a second time. Its checkpoint can't go on with the queue, except with
+    takeOver.
+    """
+    who = said(actor, reason)
+    with opened(dsn, schema) as box:
+        done = queues.release(box, name, **who)
+    if json_:
+        RELEASED.print_object(done)
+    else:
+        click.echo(
+            f"queue {done.queue}: the pipeline {done.pipeline} had it, with {counted(done.messages, 'message')} in hand"
+        )

@@ -1,0 +1,133 @@
+"""``seriatim regions``: two regions that have the same sessions: define, compare, see, and keep them up to date."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.commands.apply import CHANGE
+from seriatim.cli.options.group_help import Commands
+from seriatim.cli.shown.plain import in_line
+from seriatim.cli.shown.table import Column, Table, as_json_line, json_option
+from seriatim.operations.tables import regions as declared
+from seriatim.operations.tables.journal import SESSIONS
+from seriatim.regions.regions import Regions
+from seriatim.regions.regions_file import load
+from seriatim.runtime.regional.tending import tend_until
+from seriatim.runtime.stop_signal import Stop
+
+if TYPE_CHECKING:
+    from seriatim.regions.outbox import Copied
+
+__all__ = ["APPLIED", "COPIED", "COUNTS", "DIFFERENCES", "REGION", "STANDING", "STATUS", "regions"]
+
+STATUS, REGION, COUNTS = Table.of(declared.STATUS), Table.of(declared.REGION), Table.of(declared.COUNTS)
+DIFFERENCES, COPIED = Table.of(declared.DIFFERENCES), Table.of(declared.COPIED)
+STANDING = Table.of(SESSIONS)
+APPLIED: Table[dict[str, object]] = Table(
+    "Applied definitions of two regions",
+    Column("file", None, kind="str", meaning="the file"),
+    Column("a", None, rows=CHANGE, meaning="the changes in the box of region a, in order"),
+    Column("b", None, rows=CHANGE, meaning="those in the box of region b"),
+)
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[tuple[Regions, tuple[object, ...]]]:
+    """The regions of a file, and what it defines."""
+    said = load(file)
+    with Regions(**said.arguments) as found:
+        yield found, said.definitions
+
+
+_FILE = click.argument("file_", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+
+
+@click.group("regions", cls=Commands)
+def regions() -> None:
+    """See and define two regions that have the same sessions, and copy between them."""
+
+
+@regions.command("apply")
+@_FILE
+@json_option("Print one JSON object.", APPLIED)
+def _apply(file_: Path, *, json_: bool) -> None:
+    """Define what FILE says in both boxes, and the rules of its queues in the journal; a second run changes nothing.
+
+    Makes the boxes and the journal where they are missing. All three have to be there.
+    """
+    with _opened(file_) as (of, definitions):
+        changes = of.define(*definitions)
+    if json_:
+        APPLIED.print_object({"file": str(file_), **changes})
+        return
+    for region, its in changes.items():
+        for one in its:
+            click.echo(in_line(f"region {region}: {one}"))
+    if not any(changes.values()):
+        click.echo("nothing to change in the boxes; the journal has the rules of the queues")
+
+
+@regions.command("check")
+@_FILE
+@json_option("Print a JSON list.", DIFFERENCES)
+@click.pass_context
+def _check(ctx: click.Context, file_: Path, *, json_: bool) -> None:
+    """Compare both boxes and the journal with FILE, and with each other. Exit code 1: something isn't defined alike."""
+    with _opened(file_) as (of, definitions):
+        found = of.check(*definitions)
+    DIFFERENCES.print(found, json_=json_)
+    if found:
+        ctx.exit(1)
+
+
+@regions.command("status")
+@_FILE
+@click.option(
+    "--limit", type=click.IntRange(1, 100_000), default=20, show_default=True, help="List at most this many sessions."
+)
+@json_option("Print one JSON object.", STATUS)
+def _status(file_: Path, *, limit: int, json_: bool) -> None:
+    """Show both regions and the journal: what waits for the other region and for how long, sessions by state, and what sessions wait for."""
+    with _opened(file_) as (of, _):
+        found = of.status(limit=limit)
+    if json_:
+        STATUS.print_object(found)
+        return
+    REGION.print(found.regions)
+    click.echo()
+    if found.sessions is None:
+        click.echo(in_line(f"the journal is away: {found.why}"))
+        return
+    COUNTS.print([found.sessions])
+    if found.standing:
+        click.echo()
+        STANDING.print(found.standing, limit=limit)
+
+
+@regions.command("run")
+@_FILE
+@click.option("--once", is_flag=True, help="Make one round, and end.")
+@json_option("Print a line of JSON for each region in which something was done.", COPIED)
+def _run(file_: Path, *, once: bool, json_: bool) -> None:
+    """Copy what one region has and the other lacks, until SIGTERM or Ctrl-C; any number of processes may do it.
+
+    Lets a restored box learn from the others, and reports to the journal what may be forgotten.
+    """
+
+    def told(one: Copied) -> None:
+        if not (one.sent or one.copied or one.over or one.waiting or one.why or once):
+            return
+        if json_:
+            click.echo(as_json_line(COPIED.object_of(one)))
+        else:
+            text = f"region {one.region}: sent {one.sent}, copied {one.copied}, over {one.over}, waiting {len(one.waiting)}"
+            click.echo(in_line(text + (f"; {one.why}" if one.why else "")))
+
+    stop = Stop()
+    with _opened(file_) as (of, _), stop.listening():
+        tend_until(of, lambda: stop.requested, stop.wait, told, once=once)

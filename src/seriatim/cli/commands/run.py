@@ -1,0 +1,380 @@
+"""``seriatim run``: run a pipeline until it is stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.options.own_name import own_name
+from seriatim.cli.options.worker_options import log_format as log_format_option
+from seriatim.cli.options.worker_options import metrics as metrics_option
+from seriatim.cli.shown.show import (
+    ACCOUNTS,
+    HELD_GROUPS,
+    REASONS,
+    ROUTING,
+    SKIPPED,
+    SKIPPED_HOLES,
+    SUSPECTED,
+    SUSPECTED_RESTARTS,
+    UNREAD,
+    WAITING,
+    Display,
+    accounts_table,
+    routing_line,
+    waiting_line,
+)
+from seriatim.cli.shown.table import Column, Table, as_json_line, json_only, json_option
+from seriatim.cli.shown.telling import telling_run
+from seriatim.errors import UsageError
+from seriatim.operations.tables import pipelines as declared
+from seriatim.pipeline.files import pipeline_file
+from seriatim.pipeline.text.counted import counted
+from seriatim.runtime.pipelines.supervise import follow_supervisor, supervise
+from seriatim.runtime.processes.log import log_to_stderr
+
+if TYPE_CHECKING:
+    from seriatim.pipeline.declared.pipeline import Pipeline
+    from seriatim.runtime.pipelines.progress import (
+        Again,
+        LeaseState,
+        News,
+        Ports,
+        Progress,
+        Report,
+        Running,
+        RunSummary,
+        Spread,
+        Tell,
+    )
+    from seriatim.runtime.pipelines.unread_files import UnreadFiles
+    from seriatim.spark.calls.register import Call
+
+__all__ = ["SUMMARY", "run"]
+
+_SPREAD: Table[Spread] = Table(
+    "How a batch was spread",
+    *json_only(
+        tasks="how many tasks had messages of it",
+        least="the least messages of a task",
+        most="the most messages of a task",
+    ),
+    row="seriatim.runtime.pipelines.progress:Spread",
+)
+_CALL: Table[Call] = Table(
+    "A call of the user's code",
+    *json_only("function", "messages", "first", "since_s", "batch"),
+    row="seriatim.spark.calls.register:Call",
+)
+
+
+def _event(word: str) -> Column[Any]:
+    return Column("event", None, kind="str", value=lambda _: word, meaning=f"`{word}`")
+
+
+_BATCH: Table[Progress] = Table(
+    "A batch",
+    _event("batch"),
+    *json_only("batch", "seconds", "rows", "rows_per_s"),
+    Column("accounts", None, rows=ACCOUNTS),
+    *json_only("holes"),
+    Column("routing", None, rows=ROUTING),
+    Column("waiting", None, rows=WAITING),
+    Column("spread", None, rows=_SPREAD),
+    *json_only("behind"),
+    row="seriatim.runtime.pipelines.progress:Progress",
+)
+_RUNNING: Table[Running] = Table(
+    "A batch that takes long",
+    _event("running"),
+    *json_only("batch", "seconds"),
+    Column("call", None, rows=_CALL),
+    row="seriatim.runtime.pipelines.progress:Running",
+)
+_PORTS: Table[Ports] = Table(
+    "Ports that fail or work again",
+    _event("ports"),
+    Column("waiting", None, rows=WAITING, meaning="the destinations whose ports fail"),
+    row="seriatim.runtime.pipelines.progress:Ports",
+)
+_LEASE: Table[LeaseState] = Table.of(declared.LEASE).extended("A lease that is taken or lost", first=[_event("lease")])
+_AGAIN: Table[Again] = Table(
+    "A query that is begun again",
+    _event("again"),
+    *json_only("what", "reason", "seconds", "attempt", "attempts"),
+    row="seriatim.runtime.pipelines.progress:Again",
+)
+SUMMARY: Table[RunSummary] = Table(
+    "A run that has ended",
+    *json_only("pipeline", ending="why it ended: `stopped`, `once`, `finished` or `drained`"),
+    *json_only("seconds", "batches"),
+    Column("accounts", None, rows=ACCOUNTS),
+    *json_only("holes"),
+    Column("routing", None, rows=ROUTING),
+    Column("waiting", None, rows=WAITING),
+    *json_only("held_groups"),
+    Column("longest", None, rows=HELD_GROUPS),
+    Column("reasons", None, rows=REASONS),
+    Column("skipped", None, rows=SKIPPED),
+    Column("suspected", None, rows=SUSPECTED),
+    Column("unread", None, rows=UNREAD),
+    row="seriatim.runtime.pipelines.progress:RunSummary",
+)
+_END = SUMMARY.extended(
+    "The end of a run",
+    Column("exit_code", None, kind="int", meaning="the code with which the command exits"),
+    first=[_event("end")],
+)
+
+# Seconds between two reports of a long batch in JSON.
+_RUNNING_S = 10.0
+# How many reasons to set aside people see.
+_MOST_REASONS = 10
+# With --strict: the run did its work, and the answer is no.
+_NOT_WHOLE = 1
+# The exit code of a DeploymentError: a port is not as it has to be.
+_UNDELIVERED = 3
+
+
+@click.command()
+@click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--once", is_flag=True, help="Process the input that is there now, then exit.")
+@click.option("--finish", is_flag=True, help="As --once; then let time run out for all messages that still wait.")
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="Exit with 1 if a message was set aside or unrouted, or waits, a hole was skipped, or an input file isn't read.",
+)
+@click.option(
+    "--abandon",
+    multiple=True,
+    metavar="DESTINATION",
+    help="Set aside as dead what is held, or waits for a port, of a destination that isn't in FILE any more; may be repeated.",
+)
+@click.option("--conf", multiple=True, metavar="KEY=VALUE", help="Set a property of Spark; may be repeated.")
+@json_option("Print one JSON object per batch, and one at the end.", _BATCH, _RUNNING, _PORTS, _AGAIN, _LEASE, _END)
+@click.option("--quiet", is_flag=True, help="Print only the summary at the end.")
+@log_format_option
+@metrics_option
+@click.option("--verbose", is_flag=True, help="Print Spark's own messages, and errors in full.")
+@click.option(
+    "--supervise",
+    "supervised",
+    is_flag=True,
+    help="Run in a process of its own, and start it again when it dies or fails. Not with --once or --finish.",
+)
+@click.pass_context
+def run(
+    context: click.Context,
+    file_: Path,
+    *,
+    once: bool,
+    finish: bool,
+    strict: bool,
+    abandon: tuple[str, ...],
+    conf: tuple[str, ...],
+    json_: bool,
+    quiet: bool,
+    log_format: str,
+    metrics: str | None,
+    verbose: bool,
+    supervised: bool,
+) -> None:
+    """Run the pipeline in FILE until it is stopped; go on where the last run ended.
+
+    Ctrl-C (or SIGTERM) stops it after the current batch; a second one stops it at once. Nothing is lost either way.
+
+    If a port fails, only the messages for its destination wait. With --once or --finish, exits with 3 if messages
+    still wait for a port at the end; the next run delivers them.
+
+    \b
+    Exit codes:
+      0  done; or stopped by a signal
+      1  with --strict: a message was set aside or unrouted, or waits, a hole was skipped, or an input file isn't read
+      2  the pipeline file or an option is wrong
+      3  messages wait for a port; or the query, the machine or the checkpoint failed
+      4  a bug in seriatim
+      5  PostgreSQL was away; try again
+    """  # noqa: D301 -- click's mark of lines that stay as they are
+    pipeline = pipeline_file.load(file_)
+    settings = dict(_setting(one) for one in conf)
+    if supervised:
+        if once or finish:
+            raise UsageError(
+                "--supervise goes on until it is stopped", remedy="leave out --once and --finish, or --supervise"
+            )
+        flags = {"--strict": strict, "--json": json_, "--quiet": quiet, "--verbose": verbose}
+        context.exit(
+            _supervised(
+                pipeline, file_, conf=conf, abandon=abandon, flags=flags, log_format=log_format, metrics=metrics
+            )
+        )
+    from seriatim.runtime.pipelines.run import run as run_pipeline  # noqa: PLC0415 - Spark is slow to import
+
+    log_to_stderr(
+        "WARNING", log_format
+    )  # what a run does is told by its output; Spark's libraries tell much below that
+    follow_supervisor()
+
+    display = Display(pipeline.name, quiet=quiet) if not json_ else None
+    showing: AbstractContextManager[object] = display if display is not None else nullcontext()
+    report: Report | None = _print_progress if json_ and not quiet else display.show if display is not None else None
+    tell: Tell | None = _PrintNews() if json_ and not quiet else display.tell if display is not None else None
+    try:
+        with showing, telling_run(metrics, pipeline.name, report, tell) as (report, tell, looked):
+            summary = run_pipeline(
+                pipeline, once=once, finish=finish, abandon=abandon, progress=report, tell=tell, looked=looked, conf=settings,
+                verbose=verbose,
+            )  # fmt: skip
+    except Exception as error:
+        if verbose and error.__cause__ is not None:
+            click.echo(str(error.__cause__), err=True)
+        raise
+    code = _exit_code(summary, strict=strict)
+    if json_:
+        click.echo(as_json_line(_END.object_of(summary, exit_code=code)))
+    else:
+        _tell(summary, pipeline.set_aside or pipeline.checkpoint / "set-aside", file_)
+    context.exit(code)
+
+
+def _supervised(
+    pipeline: Pipeline,
+    file_: Path,
+    *,
+    conf: Sequence[str],
+    abandon: Sequence[str],
+    flags: Mapping[str, bool],
+    log_format: str,
+    metrics: str | None,
+) -> int:
+    """Run the driver in a process of its own, with the same options."""
+    from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 -- what reads Spark's files, when it is needed
+
+    log_to_stderr("INFO", log_format)
+    options = [
+        word for name, given in (("--conf", conf), ("--abandon", abandon)) for one in given for word in (name, one)
+    ]
+    options += [flag for flag, is_set in flags.items() if is_set]
+    options += ["--log-format", log_format, *(() if metrics is None else ("--metrics", metrics))]
+    command = [sys.executable, "-m", "seriatim", "run", *options, "--", str(file_)]
+    return supervise(pipeline.name, Checkpoint(pipeline.checkpoint.absolute()), command, os.environ)
+
+
+def _exit_code(summary: RunSummary, *, strict: bool) -> int:
+    if summary.undelivered and summary.ending != "stopped":
+        return _UNDELIVERED
+    return _NOT_WHOLE if strict and not summary.is_whole else 0
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.startswith("spark."):
+        raise UsageError(f"{text!r} is not a Spark setting", where="--conf", remedy="such as spark.driver.memory=4g")
+    return key, value
+
+
+def _print_progress(progress: Progress) -> None:
+    click.echo(json.dumps(_BATCH.object_of(progress)))
+    sys.stdout.flush()
+
+
+class _PrintNews:
+    """Prints events between batches; for a long batch not every second."""
+
+    def __init__(self) -> None:
+        self._told: tuple[int, float] = (-1, 0.0)
+
+    def __call__(self, news: News) -> None:
+        from seriatim.runtime.pipelines.progress import Again, LeaseState, Running  # noqa: PLC0415 - imports Spark, which is slow
+
+        if not isinstance(news, Running):
+            match news:
+                case Again():
+                    told = _AGAIN.object_of(news)
+                case LeaseState():
+                    told = _LEASE.object_of(news)
+                case _:
+                    told = _PORTS.object_of(news)
+            click.echo(json.dumps(told))
+        else:
+            batch, seconds = self._told
+            if news.seconds < (seconds if news.batch == batch else 0.0) + _RUNNING_S:
+                return
+            self._told = news.batch, news.seconds
+            click.echo(json.dumps(_RUNNING.object_of(news)))
+        sys.stdout.flush()
+
+
+def _tell(summary: RunSummary, set_aside: Path, file_: Path) -> None:
+    endings: dict[str, str] = {
+        "stopped": "stopped; the next start goes on here",
+        "once": "took in all that was there",
+        "finished": "took in all that was there, and time ran out",
+        "drained": "took in all that was there when it began, and ended",
+    }
+    click.echo(
+        f"{summary.pipeline}: {endings[summary.ending]}, {counted(summary.batches, 'batch')} in {summary.seconds:.1f} s"
+    )
+    accounts_table(summary.accounts)
+    routing = routing_line(summary.routing)
+    if routing:
+        click.echo(routing)
+    if summary.set_aside:
+        click.echo(f"\nSet aside, in {set_aside} (all of them: {own_name()} set-aside {_word(file_)}):")
+        _indented(REASONS, summary.reasons[:_MOST_REASONS])
+        _more(len(summary.reasons), _MOST_REASONS, "reason")
+    if summary.routing.unrouted:
+        click.echo(f"\nMessages that matched no destination are kept: {own_name()} unrouted {_word(file_)}")
+    for one in summary.waiting:
+        click.echo(waiting_line(one), err=True)
+    skipped = summary.skipped
+    if skipped.holes:
+        holes = counted(skipped.holes, "hole was", "holes were")
+        click.echo(f"\n{holes} skipped, of {counted(skipped.numbers, 'missing number')}:")
+        _indented(SKIPPED_HOLES, skipped.first)
+        _more(skipped.holes, len(skipped.first), "hole")
+    _tell_unread(summary.unread)
+    suspected = summary.suspected
+    if suspected.groups:
+        producers = counted(suspected.groups, "producer seems", "producers seem")
+        click.echo(f"\n{producers} to have begun anew; the last number that tells so:")
+        _indented(SUSPECTED_RESTARTS, suspected.first)
+        _more(suspected.groups, len(suspected.first), "group")
+    if summary.held_groups:
+        many = counted(summary.held_groups, "group holds", "groups hold")
+        click.echo(f"\n{many} {counted(summary.held, 'message')}, the longest waiting first:")
+        _indented(HELD_GROUPS, summary.longest)
+        _more(summary.held_groups, len(summary.longest), "group")
+        click.echo(f"  all of them: {own_name()} groups --pipeline {_word(file_)}")
+
+
+def _tell_unread(unread: UnreadFiles) -> None:
+    if unread:
+        files = counted(unread.changed + unread.hidden, "input file isn't read", "input files aren't read")
+        click.echo(f"\n{files}, or not as {'it is' if unread.changed + unread.hidden == 1 else 'they are'} now:")
+        for one in unread.first:
+            click.echo(f"  {one}")
+        _more(unread.changed + unread.hidden, len(unread.first), "file")
+
+
+def _indented(table: Table[Any], rows: Sequence[Any]) -> None:
+    for line in table.lines(rows) if rows else ():
+        click.echo(f"  {line}")
+
+
+def _more(number: int, shown: int, noun: str) -> None:
+    if number > shown:
+        click.echo(f"  and {counted(number - shown, f'more {noun}')}")
+
+
+def _word(path: Path) -> str:
+    return shlex.quote(str(path))

@@ -1,0 +1,40 @@
+"""``seriatim schedule``: pause and resume schedules."""
+
+from __future__ import annotations
+
+import click
+
+from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.options.why import said, says_why
+from seriatim.cli.shown.plain import in_line
+from seriatim.operations import schedules
+
+__all__ = ["schedule"]
+
+
+@click.group("schedule", cls=Commands)
+def schedule() -> None:
+    """Pause schedules of a message box, or let them go on."""
+
+
+@schedule.command("pause")
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@says_why
+@which_box
+def _pause(names: tuple[str, ...], *, actor: str | None, reason: str | None, dsn: str | None, schema: str) -> None:
+    """Pause schedules: they publish nothing until they are resumed."""
+    with opened(dsn, schema) as box:
+        paused = schedules.pause(box, *names, **said(actor, reason))
+    click.echo("\n".join(in_line(f"paused {name}") for name in paused) or "nothing to change")
+
+
+@schedule.command("resume")
+@click.argument("names", nargs=-1, required=True, metavar="NAME…")
+@says_why
+@which_box
+def _resume(names: tuple[str, ...], *, actor: str | None, reason: str | None, dsn: str | None, schema: str) -> None:
+    """Resume paused schedules at their next due time; nothing is published for the times between."""
+    with opened(dsn, schema) as box:
+        resumed = schedules.resume(box, *names, **said(actor, reason))
+    click.echo("\n".join(in_line(f"resumed {name}") for name in resumed) or "nothing to change")

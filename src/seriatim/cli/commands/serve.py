@@ -1,0 +1,124 @@
+"""``seriatim serve``: start and stop readers for queues with an activation, as the load requires."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.options.which import opened_patiently, which_box
+from seriatim.cli.options.worker_options import worker_options
+from seriatim.cli.shown.telling import telling_work
+from seriatim.errors import UsageError
+from seriatim.operations.queues import activations
+from seriatim.regions.regions import Regions
+from seriatim.runtime.processes.link_server import LinkServer
+from seriatim.runtime.processes.log import log_to_stderr
+from seriatim.runtime.processes.serve import Serve
+from seriatim.runtime.workers.worker import Limits
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+
+__all__ = ["serve"]
+
+
+@click.command()
+@click.option("--queue", "queues", multiple=True, metavar="QUEUE", help="Serve only this queue; may be repeated.")
+@click.option("--run-length", default=50, show_default=True, help="Messages in one transaction, at most.")
+@click.option("--turn-limit", default="60s", show_default=True, help="Time limit of one transaction.")
+@click.option(
+    "--listen", metavar="HOST:PORT", help="Listen for other boxes over HTTPS at this address, such as 0.0.0.0:8471."
+)
+@click.option("--certificate", metavar="FILE", help="The certificate of this side, PEM; with --listen.")
+@click.option("--key", metavar="FILE", help="Its private key, PEM, readable only for its owner; with --listen.")
+@click.option("--authority", metavar="FILE", help="Who signs the certificates of other boxes, PEM; with --listen.")
+@click.option(
+    "--regions", "regions_file", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    help="Tend the two regions that this file declares: copy what one has and the other lacks, and report to their journal.",
+)  # fmt: skip
+@worker_options
+@which_box
+def serve(
+    *,
+    queues: tuple[str, ...],
+    run_length: int,
+    turn_limit: str,
+    listen: str | None,
+    certificate: str | None,
+    key: str | None,
+    authority: str | None,
+    regions_file: str | None,
+    transient: tuple[str, ...],
+    business: tuple[str, ...],
+    log_level: str,
+    log_format: str,
+    metrics: str | None,
+    no_wait: bool,
+    dsn: str | None,
+    schema: str,
+) -> None:
+    """Serve the queues that have an activation: start and stop their readers as the load requires.
+
+    Ctrl-C (or SIGTERM) stops it after the current turns; a second one stops it at once. Nothing is lost either way.
+    Queues that are defined, or turned on or off, in the meantime are followed within seconds.
+    """
+    files = {"--certificate": certificate, "--key": key, "--authority": authority}
+    missing = [name for name, path in files.items() if path is None]
+    if listen is None and len(missing) < len(files):
+        raise UsageError("certificates are for --listen", remedy="add --listen HOST:PORT, or leave them out")
+    if listen is not None and missing:
+        raise UsageError(f"--listen needs {', '.join(missing)}", remedy="paths of PEM files")
+    log_to_stderr(log_level, log_format)
+    limits = Limits(1, run_length, None, turn_limit)
+    with opened_patiently(dsn, schema, waits=not no_wait) as box, _regions(regions_file, box) as regions:
+        if box is None:
+            return
+        links = (
+            None
+            if listen is None
+            else LinkServer(box, listen, certificate=str(certificate), key=str(key), authority=str(authority))
+        )
+        serving = Serve(
+            box,
+            queues,
+            limits=limits,
+            transient=transient,
+            business=business,
+            log_level=log_level.upper(),
+            log_format=log_format,
+            links=links,
+            regions=regions,
+        )
+        found = queues or [one.queue for one in activations(box)]
+        what = (
+            f"serving {', '.join(found)}"
+            if found
+            else "no queue has an activation yet; queues that get one will be served"
+        )
+        if links is not None:
+            click.echo(f"other boxes find this one at {links.address}", err=True)
+        click.echo(f"{what}; Ctrl-C stops it", err=True)
+        if regions is not None:
+            click.echo(f"tending the regions {regions.name}", err=True)
+        with telling_work(metrics, box, None, serving):
+            serving.run()
+
+
+@contextmanager
+def _regions(file: str | None, box: MessageBox | None) -> Iterator[Regions | None]:
+    """The regions of a file; None: none are named, or there is no box.
+
+    Raises:
+        DeclarationError: the file is wrong.
+        UsageError: the box is neither of them.
+    """
+    if file is None or box is None:
+        yield None
+        return
+
+    with Regions.from_file(file) as found:
+        found.region_of(box)
+        yield found

@@ -1,0 +1,35 @@
+"""``seriatim services``: list the services between which dialogs run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.options.which import opened, which_box
+from seriatim.cli.shown.table import Column, Table, json_option
+
+if TYPE_CHECKING:
+    from seriatim.pipeline.declared.service import Service
+
+__all__ = ["SERVICES", "services"]
+
+SERVICES: Table[Service] = Table(
+    "A service",
+    Column("service", value=lambda one: one.name, meaning="its name, compared byte for byte"),
+    Column("queue"),
+    Column("contracts", value=lambda one: list(one.contracts)),
+    Column("retention"),
+    row="seriatim.pipeline.declared.service:Service",
+    nothing="there are no services",
+)
+
+
+@click.command()
+@which_box
+@json_option("Print a JSON list.", SERVICES)
+def services(*, dsn: str | None, schema: str, json_: bool) -> None:
+    """List the services of a message box, with their queues and the contracts that they accept."""
+    with opened(dsn, schema) as box:
+        known = box.definitions().services
+    SERVICES.print([one for _, one in sorted(known.items())], json_=json_)

@@ -1,0 +1,246 @@
+"""``seriatim set-aside``: list the messages of a pipeline that were not released, with reasons, and put them back."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from seriatim.cli.options.group_help import Commands
+from seriatim.cli.options.moment import MOMENT
+from seriatim.cli.options.why import confirmed, said, says_why
+from seriatim.cli.shown.plain import in_line
+from seriatim.cli.shown.show import plain_sequence
+from seriatim.cli.shown.table import Column, Table, json_only, json_option
+from seriatim.errors import UsageError
+from seriatim.pipeline.files import pipeline_file
+from seriatim.pipeline.text.counted import counted
+from seriatim.runtime.pipelines.set_aside import SetAsideFilter, read_set_aside, reason_of
+
+if TYPE_CHECKING:
+    from seriatim.runtime.pipelines.resubmit import PutBack
+
+__all__ = ["PUT_BACK", "RESUBMITTED", "WRITTEN", "printed_rows", "set_aside"]
+
+_DISPOSITIONS = ("late", "duplicate", "invalid", "rejected", "dead")
+#: How many people see unless they say.
+_LIMIT = 100
+
+
+#: As the pipeline has written it.
+WRITTEN: Table[dict[str, Any]] = Table(
+    "A message that a pipeline did not release",
+    Column("destination", meaning="the destination; null: it has none"),
+    Column("disposition", meaning="`late`, `duplicate`, `invalid`, `rejected`, `dead` or `unrouted`"),
+    Column("reason", shown=reason_of, after="sequence", meaning="the reason; null: no `where` was true"),
+    Column("message_id", "message", after="sequence", meaning="its id"),
+    Column("type", meaning="its type"),
+    Column("location", meaning="the location that received it"),
+    Column("ticket", None, meaning="its `location`, `epoch` and `number`; null: it has none"),
+    Column("group", meaning="the group's key"),
+    Column(
+        "sequence",
+        shown=lambda row: plain_sequence(row["sequence"]),
+        meaning="its position in its group, as its producer numbered it",
+    ),
+    Column("body", None, meaning="its body, if it is UTF-8"),
+    Column("body_base64", None, meaning="its body in Base64, if it is not UTF-8"),
+    more="the properties of the pipeline, by their names",
+)
+_SHOWN = WRITTEN.without("type", "location")
+PUT_BACK: Table[PutBack] = Table(
+    "A message that was to be put back",
+    *json_only("destination", "group", "sequence", "message_id", "disposition", "edited", "result", "became", "why"),
+    *json_only("operation_id", "batch"),
+    row="seriatim.runtime.pipelines.resubmit:PutBack",
+)
+RESUBMITTED: Table[dict[str, object]] = Table(
+    "The result for messages that a pipeline takes back",
+    Column("dry_run", None, kind="bool", meaning="true: nothing was done"),
+    Column("messages", None, rows=PUT_BACK, meaning="each message, once for each destination to which it goes"),
+)
+
+
+@click.group("set-aside", cls=Commands)
+def set_aside() -> None:
+    """List messages of a pipeline that were not released, with reasons; put them back."""
+
+
+@set_aside.command("list")
+@click.argument("file_", metavar="FILE", type=click.Path(path_type=Path))
+@click.option("--disposition", type=click.Choice(_DISPOSITIONS), help="Only messages with this disposition.")
+@click.option("--group", metavar="KEY", help="Only messages of this group.")
+@click.option("--location", metavar="NAME", help="Only messages that this location received.")
+@click.option("--reason", metavar="TEXT", help="Only messages with this text in their reason.")
+@click.option(
+    "--since",
+    type=MOMENT,
+    help="Only messages set aside from this time on: a time such as '2026-03-01 14:30', or how long ago, such as 2h.",
+)
+@click.option("--until", type=MOMENT, help="Only messages set aside before this time, likewise.")
+@json_option("Print one JSON object per message, with its body.", WRITTEN)
+@click.option(
+    "--limit", type=click.IntRange(1), default=None, help=f"List at most this many (default: {_LIMIT}; all as JSON)."
+)
+def _list(
+    file_: Path,
+    *,
+    disposition: str | None,
+    group: str | None,
+    location: str | None,
+    reason: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    json_: bool,
+    limit: int | None,
+) -> None:
+    """List messages of a pipeline that were not released, with reasons. `seriatim set-aside FILE` does the same.
+
+    Reads the set-aside folder of the pipeline in FILE: messages that are late, duplicate, invalid, rejected
+    or dead, oldest first. Held messages are not among them: they are not decided yet.
+    """
+    pipeline = pipeline_file.load(file_)
+    from seriatim.runtime.pipelines.checkpoint import Checkpoint  # noqa: PLC0415 - imports Spark, which is slow
+
+    folder = pipeline.set_aside or Checkpoint(pipeline.checkpoint).set_aside
+    wanted = SetAsideFilter(disposition, group, location, reason, since, until)
+    counts = printed_rows(_SHOWN, folder, wanted, json_=json_, limit=limit)
+    if not json_:
+        total = ", ".join(f"{counts[one]:,} {one}" for one in _DISPOSITIONS if counts[one])
+        none = "nothing is set aside" if wanted == SetAsideFilter() else "nothing of this is set aside"
+        click.echo(total or f"{none} in {folder}")
+
+
+@set_aside.command("resubmit")
+@click.argument("pipeline", metavar="NAME_OR_FILE")
+@click.argument("message_ids", metavar="[ID…]", nargs=-1)
+@click.option("--all", "all_", is_flag=True, help="All messages that match the options.")
+@click.option(
+    "--edits",
+    type=click.File("rb"),
+    metavar="FILE",
+    help="The messages of a file, each with its edits: lines as set-aside prints them with --json; - is standard input.",
+)
+@click.option(
+    "--disposition",
+    multiple=True,
+    type=click.Choice(_DISPOSITIONS),
+    help="Only messages with this disposition (with --all: late, invalid and rejected ones, unless you say).",
+)
+@click.option("--destination", metavar="NAME", help="Only messages that this destination set aside.")
+@click.option("--group", metavar="KEY", help="Only messages of this group.")
+@click.option("--location", metavar="NAME", help="Only messages that this location received.")
+@click.option("--why", "text", metavar="TEXT", help="Only messages with this text in their reason.")
+@click.option("--since", type=MOMENT, help="Only messages set aside from this time on.")
+@click.option("--until", type=MOMENT, help="Only messages set aside before this time.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; list the messages, and where they would go.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation with --all.")
+@says_why
+@json_option("Print one JSON object.", RESUBMITTED)
+def _resubmit(
+    pipeline: str,
+    message_ids: tuple[str, ...],
+    *,
+    all_: bool,
+    edits: IO[bytes] | None,
+    disposition: tuple[str, ...],
+    destination: str | None,
+    text: str | None,
+    dry_run: bool,
+    yes: bool,
+    actor: str | None,
+    reason: str | None,
+    json_: bool,
+    **chosen: Any,
+) -> None:
+    """Put messages back that a pipeline has set aside, as they are or edited.
+
+    A message is judged as one that arrives now. One whose place has passed leaves at once, behind all that has left, and flagged as
+    late. An invalid message is read, routed and worked on once more, by the pipeline file as it is now. A message is put back once:
+    a second call says that it was done. Without a run the next run does it.
+    """
+    if (edits is not None) + all_ + bool(message_ids) != 1:
+        raise UsageError("name messages, or --all, or --edits", remedy="one of the three")
+    narrowed = (destination, text, *disposition, *(value for value in chosen.values() if value is not None))
+    if edits is not None and any(narrowed):
+        raise UsageError("--edits has the messages", remedy="leave the other options out")
+    from seriatim.operations.pipelines.found import find  # noqa: PLC0415 -- Spark is slow to import
+    from seriatim.runtime.pipelines import resubmit as runtime  # noqa: PLC0415
+
+    found = find(pipeline)
+    folder = found.declared.set_aside or found.place.root / "set-aside"
+    if edits is not None:
+        rows = runtime.edited_rows(folder, edits, str(getattr(edits, "name", "-")))
+    else:
+        wanted = SetAsideFilter(reason=text, **chosen)
+        rows = runtime.rows_set_aside(
+            folder, wanted, message_ids=message_ids, dispositions=disposition, destination=destination
+        )
+    if dry_run:
+        done = runtime.resubmit(found.place, found.declared, rows, actor="dry run", reason="a dry run", dry_run=True)
+    else:
+        if all_ and rows:
+            confirmed(f"put {counted(len(rows), 'message')} back?", yes=yes)
+        who: dict[str, Any] = said(actor, reason) if rows else {"actor": "nobody", "reason": "nothing"}
+        done = runtime.resubmit(found.place, found.declared, rows, **who)
+    if json_:
+        RESUBMITTED.print_object({"dry_run": dry_run, "messages": done})
+    else:
+        _tell(done, dry_run=dry_run)
+    if any(one.result == "refused" for one in done):
+        click.get_current_context().exit(1)
+
+
+def _tell(done: Sequence[PutBack], *, dry_run: bool) -> None:
+    for one in done:
+        click.echo(in_line(_line(one)))
+    counts = Counter(one.result for one in done)
+    words = {"would": "would go back", "done": "put back", "queued": "queued", "repeated": "put back before"}
+    told = [f"{counts[result]:,} {word}" for result, word in {**words, "refused": "refused"}.items() if counts[result]]
+    click.echo(
+        ", ".join(told) if told else f"there is nothing to put back{', so nothing would be done' if dry_run else ''}"
+    )
+
+
+def _line(one: PutBack) -> str:
+    place = f"{one.destination or 'no destination'}, {one.message_id}"
+    edited = f", edited: {', '.join(one.edited)}" if one.edited else ""
+    match one.result:
+        case "refused":
+            return f"{place}: refused, {one.why}"
+        case "repeated":
+            return f"{place}: was put back before{'' if one.batch is None else f', in batch {one.batch}'}"
+        case "would" | "queued":
+            word = "would go back" if one.result == "would" else "queued, the next batch takes it"
+            group = "" if one.group is None else f", group {one.group}"
+            return f"{place}{group}: {one.disposition}, {word}{edited}"
+    why = f" ({one.why})" if one.why else ""
+    return f"{place}: {one.disposition} → {one.became}{why}{edited}"
+
+
+def printed_rows(
+    table: Table[dict[str, Any]], folder: Path, wanted: SetAsideFilter, *, json_: bool, limit: int | None
+) -> Counter[str]:
+    """Print messages of a folder, for people below headings; how many there are in all, by disposition."""
+    most = _LIMIT if limit is None and not json_ else limit
+    counts: Counter[str] = Counter()
+    shown: list[dict[str, Any]] = []
+    for place, message in enumerate(read_set_aside(folder, wanted=wanted)):
+        counts[message.disposition] += 1
+        if most is not None and place >= most:
+            continue
+        if json_:
+            click.echo(json.dumps(table.object_of(message.fields), ensure_ascii=False))
+        else:
+            shown.append(message.fields)
+    if shown:
+        for line in table.lines(shown):
+            click.echo(line)
+    if not json_ and counts.total() > len(shown):
+        click.echo(f"stopped at {len(shown):,} of {counts.total():,}: --limit N lists more", err=True)
+    return counts

@@ -1,0 +1,105 @@
+"""The state of one group, printed for people."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.commands.events import EVENTS
+from seriatim.cli.commands.journal import VERBS
+from seriatim.cli.shown.plain import in_line
+from seriatim.cli.shown.table import Table
+from seriatim.operations.tables import standing as declared
+from seriatim.pipeline.text.counted import counted
+
+if TYPE_CHECKING:
+    from seriatim.operations.groups import Head, Processed, Standing
+
+__all__ = ["STANDING", "tell"]
+
+_LOG = Table.of(declared.LOG)
+STANDING = Table.of(declared.STANDING)
+
+
+def tell(found: Standing) -> None:
+    """Print why the group stopped, its first messages, the allowed actions and the command that helps."""
+    view = found.view
+    since = f" since {_moment(view.since)}" if view.since else ""
+    click.echo(in_line(f"{view.queue}, group {view.group}: {view.state}{', closing' if view.closing else ''}{since}"))
+    click.echo(in_line(f"  {found.why}"))
+    for what, head in (("blocks", found.blocks), ("next message", found.following)):
+        if head is not None:
+            click.echo(in_line(f"  {what}: {_head(head)}"))
+    counts = {"arrived": view.arrived, "held": view.held, "queued": view.queued, "in hand": view.in_hand}
+    behind = f", {found.behind:,} of them behind it" if found.blocks else ""
+    parts = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+    click.echo(f"  messages that wait: {view.waiting:,} ({parts}){behind}")
+    if view.hole_since is not None:
+        due = f", due {_moment(view.due_at)}" if view.due_at else ""
+        due = f", {view.clock_was_ahead}" if view.clock_was_ahead else due
+        click.echo(f"  hole: {view.next}..{view.hole_through} since {_moment(view.hole_since)}{due}")
+    _tell_places(found)
+    click.echo(
+        f"  next number {_or_none(view.next)}, last released {_or_none(view.last_released)}, released {view.ordinal:,}"
+    )
+    click.echo(in_line(f"  last processed: {_told(found.processed)}"))
+    click.echo(f"  allowed: {', '.join(one.replace('_', '-') for one in found.allowed)}{_in_journal(view.regions)}")
+    for one in found.commands:
+        click.echo(in_line(f"  helps: {one}"))
+    if found.operations:
+        _LOG.print(found.operations)
+    if found.events:
+        EVENTS.without("queue", "group").print(found.events)
+
+
+def _tell_places(found: Standing) -> None:
+    view, place = found.view, found.place
+    if view.places is None or view.open_places is None:
+        return
+    click.echo(f"  places that haven't passed: {view.places:,}, {view.open_places:,} of them open")
+    if place is None:
+        return
+    since = "" if place.since is None else f" since {_moment(place.since)}"
+    click.echo(f"  first open place: {place.number}{since}; it waits for {counted(place.messages, 'message')}:")
+    for one in place.waits_for:
+        group = "" if one.group is None else f", group {one.group}"
+        until = "" if one.until is None else f", until {_moment(one.until)}"
+        click.echo(in_line(f"    {one.message_id} ({one.type}) in queue {one.queue}{group}: {one.reason}{until}"))
+    if place.messages > len(place.waits_for):
+        click.echo(f"    and {place.messages - len(place.waits_for):,} more")
+
+
+def _in_journal(regions: str | None) -> str:
+    """The verbs by which an operator of two regions decides."""
+    if regions is None:
+        return ""
+    return f"; in the journal of the regions {regions}, which decides for both: {', '.join(VERBS)}"
+
+
+def _head(head: Head) -> str:
+    facts = [head.type]
+    facts += [] if head.sequence is None else [f"sequence {head.sequence}"]
+    facts += [] if head.ordinal is None else [f"ordinal {head.ordinal}"]
+    facts += [f"handed out {counted(head.attempt, 'time')}"] if head.attempt else []
+    told = head.postponement
+    facts += [told] if told else [f"not before {_moment(head.visible_at)}"] if head.visible_at else []
+    return f"{head.message_id} ({', '.join(facts)})"
+
+
+def _told(done: Processed | None) -> str:
+    if done is None:
+        return "none"
+    sequence = "" if done.sequence is None else f"sequence {done.sequence}, "
+    at = "" if done.at is None else f", {'at' if done.is_kept else 'not after'} {_moment(done.at)}"
+    by = f", by {done.by}" if done.by else "" if done.is_kept else "; by whom is known where the queue keeps everything"
+    return f"{sequence}ordinal {done.ordinal:,}{at}{by}"
+
+
+def _moment(at: datetime) -> str:
+    return at.astimezone().isoformat(" ", "seconds")
+
+
+def _or_none(number: int | None) -> str:
+    return "none" if number is None else str(number)

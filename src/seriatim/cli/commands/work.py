@@ -1,0 +1,226 @@
+"""``seriatim work``: run worker processes on queues until they are stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from seriatim.cli.options.which import opened_patiently, which_box
+from seriatim.cli.options.worker_options import worker_options
+from seriatim.cli.shown.plain import in_line
+from seriatim.cli.shown.telling import telling_work
+from seriatim.errors import EnvironmentProblem, UsageError
+from seriatim.operations.queues import not_done
+from seriatim.pipeline.declared.work_limits import rate_of
+from seriatim.pipeline.text.counted import counted
+from seriatim.regions.regions import Regions
+from seriatim.runtime.processes.log import log_to_stderr
+from seriatim.runtime.processes.supervisor import Supervisor
+from seriatim.runtime.regional.place import RegionalPlace, box_patiently
+from seriatim.runtime.stop_signal import Stop
+from seriatim.runtime.workers.worker import Limits
+
+if TYPE_CHECKING:
+    from seriatim.box.box import MessageBox
+    from seriatim.box.views.not_done import NotDone
+
+__all__ = ["work"]
+
+
+@click.command()
+@click.argument("queues", metavar="QUEUE…", nargs=-1, required=True)
+@click.option(
+    "--handler", "handlers", multiple=True, metavar="MODULE:FUNCTION",
+    help="The function to call with messages; TYPE=MODULE:FUNCTION for one type (default: the handlers of starting subscriptions).",
+)  # fmt: skip
+@click.option(
+    "--port",
+    metavar="PORT",
+    help="Deliver messages to this port in place of a handler, such as 'http: {url: https://…}'.",
+)
+@click.option("--workers", default=8, show_default=True, help="Threads per queue in each process.")
+@click.option("--processes", default=1, show_default=True, help="Number of worker processes.")
+@click.option("--run-length", default=50, show_default=True, help="Messages in one transaction, at most.")
+@click.option("--rate", metavar="RATE", help="Messages per second from each queue, at most; or such as 30/m or 500/h.")
+@click.option("--run-as", metavar="ROLE", help="Run the handler with this database role.")
+@click.option(
+    "--turn-limit", help="Time limit of one transaction (default: 60s), or of a handler under leases (default: none)."
+)
+@click.option(
+    "--mode", type=click.Choice(["transactional", "leased"]), default="transactional", show_default=True,
+    help="How a group is claimed while its handler runs: by an open transaction or by a lease.",
+)  # fmt: skip
+@click.option(
+    "--lease",
+    default="30s",
+    show_default=True,
+    help="Under leases: time after which another worker takes over the group of a lost worker.",
+)
+@click.option("--heartbeat", help="Under leases: time between renewals (default: a fifth of the lease).")
+@click.option(
+    "--regions", "regions_file", type=click.Path(dir_okay=False), metavar="FILE",
+    help="Work on queues of two regions, which this file declares: under leases of 10s, in the transactions of their journal.",
+)  # fmt: skip
+@click.option("--region", type=click.Choice(["a", "b"]), help="With --regions: the region whose box is worked on.")
+@click.option(
+    "--claims", type=click.Choice(["session", "message"]), default="session", show_default=True,
+    help="With --regions: claim all messages that follow in a session, or one; another region may then do the next.",
+)  # fmt: skip
+@click.option(
+    "--recheck", default="1s", show_default=True,
+    help="With --regions: ask again after this time about a session that is worked on elsewhere.",
+)  # fmt: skip
+@click.option("--batch", is_flag=True, help="Call the handler once with all messages of a run.")
+@click.option(
+    "--once",
+    is_flag=True,
+    help="End when nothing can be handed out, and say how many messages still wait, and why.",
+)
+@worker_options
+@which_box
+def work(
+    *,
+    queues: tuple[str, ...],
+    handlers: tuple[str, ...],
+    port: str | None,
+    workers: int,
+    processes: int,
+    run_length: int,
+    rate: str | None,
+    turn_limit: str | None,
+    run_as: str | None,
+    batch: bool,
+    mode: str,
+    lease: str,
+    heartbeat: str | None,
+    regions_file: str | None,
+    region: str | None,
+    claims: str,
+    recheck: str,
+    once: bool,
+    transient: tuple[str, ...],
+    business: tuple[str, ...],
+    log_level: str,
+    log_format: str,
+    metrics: str | None,
+    no_wait: bool,
+    dsn: str | None,
+    schema: str,
+) -> None:
+    """Work on queues: call the handler with the messages of each group, in order, in transactions.
+
+    Ctrl-C (or SIGTERM) stops it after the current turns; a second one stops it at once. Nothing is lost either way. A
+    worker process that dies is replaced, and the message at which it died has used up an attempt. Failures of handlers
+    are in the log, on standard error. A setting of a queue (`seriatim queue set`) counts before --workers, --rate and
+    --run-length.
+    """
+    log_to_stderr(log_level, log_format)
+    if port is not None and handlers:
+        raise UsageError("--port and --handler can't be combined", remedy="give one of them")
+    place = _place(regions_file, region, claims, recheck, port=port, run_as=run_as, dsn=dsn)
+    if place is not None:
+        mode, lease = "leased", "10s" if _is_default("lease") else lease
+    limits = Limits(
+        workers, run_length, None if rate is None else rate_of(rate), turn_limit, batch, mode, lease, heartbeat
+    )
+    opened = opened_patiently(dsn, schema, waits=not no_wait) if place is None else _of_region(place, waits=not no_wait)
+    with opened as box:
+        if box is None:
+            return
+        supervisor = Supervisor(
+            box, queues, _handler(handlers), processes=processes, limits=limits, run_as=run_as, port=port,
+            transient=transient, business=business, log_level=log_level.upper(), log_format=log_format, until_idle=once,
+            regional=place,
+        )  # fmt: skip
+        many = f"{counted(processes, 'process')} of {counted(workers, 'thread')}"
+        click.echo(f"working on {', '.join(queues)}: {many} a queue; Ctrl-C stops it", err=True)
+        with telling_work(metrics, box, queues, supervisor):
+            supervisor.run()
+        if once:
+            click.echo(f"handlers got {counted(supervisor.counted, 'message')} (each attempt counts)")
+            for line in _still_there(box, queues):
+                click.echo(line)
+
+
+def _place(
+    file: str | None,
+    region: str | None,
+    claims: str,
+    recheck: str,
+    *,
+    port: str | None,
+    run_as: str | None,
+    dsn: str | None,
+) -> RegionalPlace | None:
+    """Where to work on queues of two regions; None: on those of one box.
+
+    Raises:
+        UsageError: options contradict each other.
+    """
+    if file is None:
+        if region is not None:
+            raise UsageError("--region needs --regions", remedy="name the file that declares the regions")
+        return None
+    if region is None:
+        raise UsageError("--regions needs --region", remedy="say whose box is worked on: --region a, or b")
+    for name, given in (("--port", port), ("--run-as", run_as), ("--dsn", dsn)):
+        if given is not None:
+            raise UsageError(f"{name} and --regions can't be combined", remedy="leave one of them out")
+    if not _is_default("mode"):
+        raise UsageError("--mode and --regions can't be combined", remedy="in two regions work is leased always")
+
+    return RegionalPlace(file, region, claims, recheck)
+
+
+def _is_default(option: str) -> bool:
+    return click.get_current_context().get_parameter_source(option) is click.core.ParameterSource.DEFAULT
+
+
+@contextmanager
+def _of_region(place: RegionalPlace, *, waits: bool) -> Iterator[MessageBox | None]:
+    """The box of a region; None if SIGTERM or SIGINT came before it was there."""
+    stop = Stop()
+    with Regions.from_file(place.file) as regions:
+        with stop.listening():
+            box = box_patiently(regions, place.region, stop, waits=waits)
+        yield box
+
+
+def _still_there(box: MessageBox, queues: Sequence[str]) -> Iterator[str]:
+    """Which messages aren't done, and why: a line for each reason."""
+    try:
+        left = not_done(box, *queues)
+    except EnvironmentProblem as error:  # the role may work on the queue, and not look into it
+        yield in_line(f"which messages still wait can't be seen: {error}")
+        return
+    if not left:
+        yield "no message waits"
+    for one in left:
+        yield in_line(f"{one.queue}: {one.messages:,} not done: {one.reason}{_when(one)}")
+
+
+def _when(left: NotDone) -> str:
+    """When these messages go on."""
+    at = None if left.until is None else left.until.astimezone().isoformat(" ", "seconds")
+    if left.why == "held":
+        if at is None:
+            return "; no time-out ends that: seriatim groups says what is missing"
+        return f"; the first time-out ends at {at}, and the next run obeys it"
+    return "" if at is None else f" (from {at} on)"
+
+
+def _handler(given: tuple[str, ...]) -> str | dict[str, str] | None:
+    """The names of handlers, by types if there are any."""
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    found: dict[str, str] = {}
+    for one in given:
+        kind, _, name = one.rpartition("=")
+        if found.setdefault(kind or "*", name) != name:
+            raise UsageError(f"{kind or 'all other types'} has two handlers", where="--handler")
+    return found

@@ -1,0 +1,1 @@
+"""Options, arguments and words that several commands share."""

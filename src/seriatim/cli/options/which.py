@@ -1,0 +1,84 @@
+"""The options that choose a message box."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from seriatim.box.box import MessageBox
+from seriatim.box.connection.connections import FOLDER, VARIABLE
+from seriatim.operations.box_here import check_here, is_here
+from seriatim.runtime.processes.patient_opening import open_patiently
+from seriatim.runtime.stop_signal import Stop
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["in_id_space", "opened", "opened_patiently", "which_box", "which_schema"]
+
+_SCHEMA = "seriatim"
+#: The option ``schema`` alone.
+which_schema = click.option("--schema", default=_SCHEMA, show_default=True, help="Schema of the box.")
+
+
+def in_id_space(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option that chooses among several messages with one id."""
+    told = "The id space of the message (a role's, or \"\": the owner's), if several messages have that ID."
+    return click.option("--id-space", default=None, metavar="NAME", help=told)(command)
+
+
+def which_box(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose a box: ``dsn`` and ``schema``."""
+    dsn = click.option("--dsn", help="Connect to this PostgreSQL (default: $SERIATIM_DSN, else the embedded server).")
+    return dsn(which_schema(command))
+
+
+@contextmanager
+def opened_patiently(dsn: str | None, schema: str, *, waits: bool) -> Iterator[MessageBox | None]:
+    """Open the box that the options name, as `opened` does; wait for its database if that is away.
+
+    The block gets None if SIGTERM or SIGINT came before the database did.
+
+    Args:
+        dsn: the option.
+        schema: the option.
+        waits: whether to wait; False: `Unavailable`.
+
+    Raises:
+        UsageError: nothing names a box, and there is none in this folder.
+    """
+    if dsn is None and VARIABLE not in os.environ:  # the embedded server starts with the box, and isn't waited for
+        with opened(dsn, schema) as box:
+            yield box
+        return
+    stop = Stop()
+    with stop.listening():
+        found = open_patiently(dsn, schema, stop, create=False, waits=waits)
+    if found is None:
+        yield None
+        return
+    with found:
+        yield found
+
+
+@contextmanager
+def opened(dsn: str | None, schema: str, *, makes: bool = False) -> Iterator[MessageBox]:
+    """Open the box that the options name.
+
+    Only a command that defines something (`makes`) creates a missing box. For all others, the folder may be the wrong
+    one, or the name may be mistyped.
+
+    Raises:
+        UsageError: nothing names a box, there is none in this folder, and the command makes none.
+        SchemaMismatch: the schema has no box, and the command makes none.
+    """
+    if not makes:
+        check_here(dsn)
+    elif not is_here(dsn):
+        click.echo(f"there is no message box in this folder yet: making one in {FOLDER}", err=True)
+    with MessageBox.open(dsn, schema=schema, create=makes) as box:
+        yield box

@@ -1,0 +1,1 @@
+"""How commands show what they found: tables, lines, bars, and plain text."""

@@ -1,0 +1,296 @@
+"""Show a run to a person: a live line on a terminal, a line for each batch elsewhere, and the law in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.segment import Segments
+from rich.spinner import Spinner
+from rich.table import Table as Lines
+from rich.text import Text
+
+from seriatim.cli.shown.table import Column, Table, columns, json_only, text_only
+from seriatim.pipeline.text.counted import counted
+
+if TYPE_CHECKING:
+    from seriatim.runtime.pipelines.progress import (
+        Account,
+        Again,
+        HeldGroup,
+        News,
+        Progress,
+        Routing,
+        SetAsideReason,
+        SkippedHole,
+        SkippedHoles,
+        SuspectedRestart,
+        SuspectedRestarts,
+        Waiting,
+    )
+    from seriatim.runtime.pipelines.unread_files import UnreadFile, UnreadFiles
+
+__all__ = [
+    "ACCOUNTS",
+    "HELD_GROUPS",
+    "REASONS",
+    "ROUTING",
+    "SKIPPED",
+    "SKIPPED_HOLES",
+    "SUSPECTED",
+    "SUSPECTED_RESTARTS",
+    "UNREAD",
+    "WAITING",
+    "Display",
+    "accounts_table",
+    "again_line",
+    "example_of",
+    "line_of",
+    "plain_sequence",
+    "routing_line",
+    "waiting_line",
+]
+
+# A batch that takes longer is told of where there is no live line; and then again every so often.
+_RUNNING_S = 10.0
+
+_MOST_ROWS = 50
+_WIDEST = 10_000  # characters; a width that no table reaches
+_DISPOSITIONS = ("released", "held", "late", "duplicate", "invalid", "rejected", "dead")
+ACCOUNTS: Table[Account] = Table(
+    "The account of a destination",
+    *columns("destination", "held_before"),
+    Column("arrived", "in"),
+    text_only("=", lambda _: "=", "the left side of the law is equal to the right"),
+    *(Column(one) for one in _DISPOSITIONS[:2]),
+    *(Column(one, meaning=f"set aside as {one}") for one in _DISPOSITIONS[2:]),
+    Column(
+        "copy", meaning="copies of messages that the other of two regions had shown; people see it where there are some"
+    ),
+    row="seriatim.runtime.pipelines.progress:Account",
+)
+ROUTING: Table[Routing] = Table(
+    "The account of the router",
+    *json_only("received", "routed", "unrouted", "invalid"),
+    row="seriatim.runtime.pipelines.progress:Routing",
+)
+WAITING: Table[Waiting] = Table(
+    "A destination that waits",
+    *json_only("destination", "rows", "batches", "since", "reason", "stands_by"),
+    row="seriatim.spark.deliver.outgoing:Waiting",
+)
+
+
+def example_of(reason: SetAsideReason) -> str:
+    """The example of a reason: a message's id, with its group and sequence if it has them."""
+    place = " ".join(str(one) for one in (reason.group, plain_sequence(reason.sequence)) if one is not None)
+    return f"{reason.message_id} ({place})" if place else reason.message_id
+
+
+def plain_sequence(sequence: object) -> str | None:
+    """A sequence in a word, a ticket as in a text file; None: there is none."""
+    if isinstance(sequence, dict):
+        return "/".join(str(sequence.get(name)) for name in ("location", "epoch", "number"))
+    return None if sequence is None else str(sequence)
+
+
+HELD_GROUPS: Table[HeldGroup] = Table(
+    "A group that holds messages",
+    *columns("destination", "group"),
+    text_only(
+        "waits for",
+        lambda one: one.missing or one.reason.removeprefix("waits for "),
+        "the missing numbers, or else the reason",
+    ),
+    Column("held"),
+    *json_only("missing_first", "missing_last"),
+    Column("since"),
+    *json_only("reason"),
+    row="seriatim.runtime.pipelines.progress:HeldGroup",
+)
+SKIPPED_HOLES: Table[SkippedHole] = Table(
+    "A hole that was skipped",
+    *columns("destination", "group"),
+    text_only("skipped", lambda one: one.numbers, "the missing numbers"),
+    *json_only("first", "last"),
+    row="seriatim.runtime.pipelines.progress:SkippedHole",
+)
+SKIPPED: Table[SkippedHoles] = Table(
+    "The holes that a run has skipped",
+    *json_only("holes", "numbers"),
+    Column("first", None, rows=SKIPPED_HOLES),
+    row="seriatim.runtime.pipelines.progress:SkippedHoles",
+)
+SUSPECTED_RESTARTS: Table[SuspectedRestart] = Table(
+    "A group whose producer seems to have begun anew",
+    *columns("destination", "group", "number"),
+    row="seriatim.runtime.pipelines.progress:SuspectedRestart",
+)
+SUSPECTED: Table[SuspectedRestarts] = Table(
+    "The groups whose producer seems to have begun anew",
+    *json_only("groups"),
+    Column("first", None, rows=SUSPECTED_RESTARTS),
+    row="seriatim.runtime.pipelines.progress:SuspectedRestarts",
+)
+UNREAD_FILES: Table[UnreadFile] = Table(
+    "An input file that isn't read",
+    *columns("path", "why"),
+    row="seriatim.runtime.pipelines.unread_files:UnreadFile",
+)
+UNREAD: Table[UnreadFiles] = Table(
+    "The input files that aren't read",
+    *json_only("changed", "hidden"),
+    Column("first", None, rows=UNREAD_FILES),
+    row="seriatim.runtime.pipelines.unread_files:UnreadFiles",
+)
+REASONS: Table[SetAsideReason] = Table(
+    "A reason for which messages were set aside",
+    *columns("messages", "disposition", "destination", "reason"),
+    text_only("such as", example_of, "a message that was set aside for it"),
+    *json_only("message_id", "group", "sequence"),
+    row="seriatim.spark.deliver.set_aside_reasons:SetAsideReason",
+)
+
+
+class Display:
+    """The progress of a run, on standard error.
+
+    Args:
+        name: the name of the pipeline.
+        quiet: show nothing.
+        console: the console; None: standard error.
+    """
+
+    def __init__(self, name: str, *, quiet: bool = False, console: Console | None = None) -> None:
+        self._name = name
+        self._quiet = quiet
+        self._console = console or Console(stderr=True, highlight=False)
+        self._live: Live | None = None
+        self._line = "starting"
+        self._told_s = 0.0
+
+    def __enter__(self) -> Self:
+        if not self._quiet and self._console.is_terminal:
+            self._live = Live(self._spinner("starting Spark"), console=self._console, transient=True)
+            self._live.start()
+        elif not self._quiet:
+            self._console.print(f"{self._name}: starting Spark", soft_wrap=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.stop()
+
+    def show(self, progress: Progress) -> None:
+        """Show a micro-batch."""
+        self._line, self._told_s = line_of(progress), 0.0
+        if self._live is not None:
+            self._live.update(self._spinner(self._line))
+        elif not self._quiet:
+            self._console.print(f"{self._name}: {self._line}", soft_wrap=True)
+
+    def tell(self, news: News) -> None:
+        """Show an event between micro-batches."""
+        from seriatim.runtime.pipelines.progress import Again, LeaseState, Ports  # noqa: PLC0415 - imports Spark, which is slow
+
+        if self._quiet:
+            return
+        if isinstance(news, Again):
+            self._console.print(f"{self._name}: {again_line(news)}", soft_wrap=True, style="yellow")
+            return
+        if isinstance(news, LeaseState):
+            style = "yellow" if news.state == "waiting" else "green"
+            self._console.print(f"{self._name}: {news.in_words}", soft_wrap=True, style=style)
+            return
+        if isinstance(news, Ports):
+            lines = [waiting_line(one) for one in news.waiting] or ["all ports work"]
+            for line in lines:
+                self._console.print(
+                    f"{self._name}: {line}", soft_wrap=True, style="yellow" if news.waiting else "green"
+                )
+            return
+        running = f"batch {news.batch} has been running for {news.seconds:,.0f} s"
+        if news.call is not None:
+            running += f", {counted(news.call.messages, 'message')} of it in {news.call.function}"
+        if self._live is not None:
+            self._live.update(self._spinner(f"{self._line} · {running}"))
+        elif news.seconds - self._told_s >= _RUNNING_S:
+            self._told_s = news.seconds
+            self._console.print(f"{self._name}: {running}", soft_wrap=True)
+
+    def _spinner(self, text: str) -> Spinner:
+        return Spinner("dots", Text.assemble((self._name, "bold"), "  ", text, overflow="ellipsis", no_wrap=True))
+
+
+def line_of(progress: Progress) -> str:
+    """A batch in a line: what it received, its law of conservation, the holes after it, its rate and time."""
+    routing = progress.routing
+    facts = [
+        f"batch {progress.batch}: received {routing.received:,}",
+        _law(progress.accounts),
+        f"holes {progress.holes:,}",
+    ]
+    facts += [f"unrouted {routing.unrouted:,}"] * bool(routing.unrouted)
+    facts += [f"invalid without a destination {routing.invalid:,}"] * bool(routing.invalid)
+    waiting = sum(one.rows for one in progress.waiting if one.reason and not one.stands_by)
+    facts += [f"waiting for ports {waiting:,}"] * bool(waiting)
+    rate = f"{progress.rows_per_s:,.{0 if progress.rows_per_s >= 10 else 1}f} rows/s"
+    return " · ".join([*facts, rate, f"{progress.seconds:.1f} s"])
+
+
+def _law(accounts: Sequence[Account]) -> str:
+    """The law of conservation over all destinations; of what set messages aside only what did."""
+    before, arrived = (sum(getattr(one, name) for one in accounts) for name in ("held_before", "arrived"))
+    counts = {name: sum(getattr(one, name) for one in accounts) for name in _DISPOSITIONS}
+    right = [f"{name} {count:,}" for name, count in counts.items() if count or name in _DISPOSITIONS[:2]]
+    return f"{f'held before {before:,} + ' if before else ''}in {arrived:,} = {' + '.join(right)}"
+
+
+def waiting_line(waiting: Waiting) -> str:
+    """A destination whose port fails, in a line."""
+    kept = (
+        f"{counted(waiting.rows, 'row')} of {counted(waiting.batches, 'batch')} waiting"
+        if waiting.rows
+        else "nothing waits yet"
+    )
+    return f"{waiting.destination}: {kept} since {waiting.since}: {waiting.reason or 'on their way'}"
+
+
+def again_line(again: Again) -> str:
+    """A restarted query, in a line."""
+    begun = f"the query is begun again in {again.seconds:g} s (try {again.attempt} of {again.attempts})"
+    return f"{again.what}; {begun}: {again.reason}"
+
+
+def routing_line(routing: Routing) -> str:
+    """The law of conservation of the router; empty if every message had a destination."""
+    if not routing.unrouted and not routing.invalid:
+        return ""
+    invalid = f" + invalid {routing.invalid:,}" if routing.invalid else ""
+    return f"received {routing.received:,} = routed {routing.routed:,} + unrouted {routing.unrouted:,}{invalid}"
+
+
+def accounts_table(accounts: Sequence[Account], console: Console | None = None) -> None:
+    """Print the law of conservation, a line for each destination: held before + in = released + held + …
+
+    If there are very many destinations, those without messages are only counted.
+    """
+    console = console or Console(highlight=False)
+    shown = [one for one in accounts if len(accounts) <= _MOST_ROWS or one.held_before or one.arrived]
+    columns = ACCOUNTS if any(account.held_before for account in accounts) else ACCOUNTS.without("held before")
+    columns = columns if any(account.copy for account in accounts) else columns.without("copy")
+    table = Lines(box=None, pad_edge=False, header_style="bold")
+    for heading in columns.headings:
+        table.add_column(heading, justify="left" if heading == "destination" else "right", no_wrap=True)
+    for account in shown:
+        table.add_row(*(f"{one:,}" if isinstance(one, int) else str(one) for one in columns.cells(account)))
+    # A count that is cut off is none: the table is as wide as it has to be, also where the output is narrower.
+    wide = console.options.update(max_width=_WIDEST)
+    console.print(Segments(console.render(table, wide)), soft_wrap=True)
+    if len(shown) < len(accounts):
+        console.print(f"{counted(len(accounts) - len(shown), 'more destination')} got nothing")

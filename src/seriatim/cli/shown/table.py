@@ -1,0 +1,96 @@
+"""What a command prints: a table as lines for people, or as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Self, TypeVar
+
+import click
+
+from seriatim.cli.shown.plain import in_line, width_of
+from seriatim.operations.tables import table as declared
+from seriatim.operations.tables.table import Column, as_json, as_json_line, columns, json_only, shown_value, text_only
+
+__all__ = [
+    "Column",
+    "JsonOption",
+    "Table",
+    "as_json",
+    "as_json_line",
+    "columns",
+    "in_columns",
+    "json_only",
+    "json_option",
+    "text_only",
+]
+
+_Row = TypeVar("_Row")
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+class Table(declared.Table[_Row]):
+    """A table that a command prints; see `seriatim.operations.tables.table.Table` for its arguments."""
+
+    @classmethod
+    def of(cls, table: declared.Table[_Row]) -> Self:
+        """A declared table, to be printed."""
+        return cls(
+            table.title,
+            *table.columns,
+            row=table.row,
+            nothing=table.nothing,
+            more=table.more,
+            base=table.base,
+        )
+
+    def lines(self, rows: Sequence[_Row]) -> Iterator[str]:
+        """Rows as lines for people, below the headings."""
+        if not rows and self.nothing is not None:
+            return iter((self.nothing,))
+        shown = self.shown_for(rows)
+        return in_columns(shown.headings, [shown.cells(row) for row in rows])
+
+    def print(self, rows: Sequence[_Row], *, json_: bool = False, limit: int | None = None) -> None:
+        """Print rows: as a JSON list, or for people, with a note if there may be more than the limit."""
+        if json_:
+            click.echo(as_json(self.objects_of(rows)))
+            return
+        for line in self.lines(rows):
+            click.echo(line)
+        if limit is not None and rows and len(rows) >= limit:
+            click.echo(f"stopped at {limit:,}, there may be more: --limit N lists more", err=True)
+
+    def print_object(self, row: _Row, /, **given: object) -> None:
+        """Print a row as one JSON object; see `object_of`."""
+        click.echo(as_json(self.object_of(row, **given)))
+
+
+class JsonOption(click.Option):
+    """The option ``--json`` of a command; it knows the tables that the command prints."""
+
+    def __init__(self, *arguments: Any, tables: tuple[Table[Any], ...] = (), **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.tables = tables
+
+
+def json_option(told: str, *tables: Table[Any]) -> Callable[[_Command], _Command]:
+    """The option ``json_``: print JSON, namely rows of these tables.
+
+    Args:
+        told: its help.
+        tables: the tables that the command prints.
+    """
+    return click.option("--json", "json_", is_flag=True, help=told, cls=JsonOption, tables=tables)
+
+
+def in_columns(titles: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    """A table for people, line by line: None is an empty cell, numbers are aligned to the right."""
+    texts = [[in_line(shown_value(one)) for one in row] for row in rows]
+    widths = [max(map(width_of, column)) for column in zip(titles, *texts, strict=True)]
+    right = [bool(rows) and all(isinstance(row[at], int | None) for row in rows) for at in range(len(titles))]
+    for line in (titles, *texts):
+        cells = (
+            " " * (width - width_of(text)) + text if to_the_right else text + " " * (width - width_of(text))
+            for text, width, to_the_right in zip(line, widths, right, strict=True)
+        )
+        yield "  ".join(cells).rstrip()

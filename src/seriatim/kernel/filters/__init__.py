@@ -1,0 +1,1 @@
+"""Filters: what they are, and their three meanings."""

@@ -1,0 +1,1 @@
+"""What a group is: its policy, its state, and the messages that arrive for it."""

@@ -1,0 +1,53 @@
+"""How a group begins: new, or anew in its next incarnation."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.kernel.groups.policy import BestEffort, FifoStays, Policy, Standard, StandardStays, UnitOfWork
+from seriatim.kernel.groups.state import NOTHING, Flag, State
+from seriatim.kernel.values.columns import Ints
+
+__all__ = ["begun_anew", "new_state"]
+
+
+def new_state(policy: Policy, groups: int, first: Ints | None = None) -> State:
+    """The state of new groups; `first` are their first numbers if they differ from the policy's."""
+    state = _new_state(policy, groups, first)
+    if isinstance(policy, FifoStays | StandardStays) and policy.opens:
+        return state.with_groups(flags=state.groups.flags | int(Flag.UNOPENED))
+    return state
+
+
+def _new_state(policy: Policy, groups: int, first: Ints | None) -> State:
+    match policy:
+        case Standard(start=int(start)):
+            return State.new(groups, first=start if first is None else first)
+        case Standard():
+            return State.new(groups) if first is None else State.new(groups, first=first, flags=Flag.BEGUN)
+        case BestEffort():
+            return State.new(groups, first=NOTHING)
+        case UnitOfWork(size=int(size)):
+            return State.new(groups, size=size)
+        case _:
+            return State.new(groups)
+
+
+def begun_anew(policy: Policy, state: State, rows: Ints, now: Ints) -> State:
+    """The state after some groups have begun anew, from the policy's start, with nothing held and nothing skipped.
+
+    Their ordinals go on, because released messages may still wait to be handed out; and so does their time. Where messages open or
+    close groups, `mark` counts how often each has begun anew.
+
+    Args:
+        policy: the rules.
+        state: the groups.
+        rows: those that begin anew, ascending.
+        now: for each of these the time.
+    """
+    before = state.groups.take(rows)
+    fresh = new_state(policy, len(rows))
+    fresh = fresh.with_groups(ordinal=before.ordinal, clock=np.maximum(before.clock, now))
+    if isinstance(policy, FifoStays | StandardStays):
+        fresh = fresh.with_groups(mark=before.mark + 1)
+    return state.replace(rows, fresh)

@@ -1,0 +1,523 @@
+"""The state of the groups of one queue, as columns.
+
+This module owns the layout, and splits and joins states; the rules that read and write it are
+in the module of each policy. A group is named by its row number here; the engine knows its key.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntFlag
+from operator import itemgetter
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from seriatim.kernel.values.columns import (
+    Bools,
+    Columns,
+    Ints,
+    empty_ints,
+    order_by,
+    order_by_group,
+    search_within,
+    spans,
+)
+from seriatim.kernel.values.time import FOREVER, NEVER
+
+__all__ = ["NOTHING", "STOPPING", "Flag", "Groups", "Held", "Ranges", "Remembered", "Sights", "State"]
+
+#: No number yet: below every sequence.
+NOTHING = -(2**63)
+
+
+class Flag(IntFlag):
+    """The boolean facts about a group."""
+
+    BEGUN = 1
+    CLOSED = 2
+    #: While `CLOSED`: it has ended by itself, and what was released is handed out all the same. Its set was complete (`UnitOfWork`),
+    #: or it was told to close and holds nothing any more.
+    COMPLETE = 4
+    SUSPENDED = 8
+    FAULTED = 16
+    FIXED = 32
+    #: Of a `Standard` group, in engines that let a long run go in parts: one of them has left, and the rest may follow.
+    LEAVING = 64
+    #: While `SUSPENDED`: an operator has suspended it, and no message.
+    BY_OPERATOR = 128
+    #: It was told to close, and is `CLOSED` when it holds nothing any more: see ``closing.py``.
+    CLOSING = 256
+    #: It waits for a message that opens it: see ``stays.py``.
+    UNOPENED = 512
+
+
+#: The flags with which nothing leaves.
+STOPPING = int(Flag.CLOSED | Flag.SUSPENDED | Flag.FAULTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups(Columns):
+    """The groups, a row for each.
+
+    * `flags`: see `Flag`.
+    * `first`: `Standard`: the group's first number.
+    * `next`: `Standard`: the number that leaves next. `BestEffort`: the highest sequence released in an earlier
+      round; messages below it are late.
+    * `mark`: `BestEffort`: the highest sequence of the round, once `FIXED`. `UnitOfWork`: the size, 0 while unknown.
+      `Standard`: the time since which the run has been leaving, while `LEAVING`. Where messages open groups: how often the group has
+      begun again.
+    * `last`: the last sequence that left, `NOTHING` before.
+    * `ordinal`: the number of messages that have left: the sum of their weights.
+    * `since`: the begin of the running clock (hole, round or set), `NEVER` if none runs.
+    * `reports`: `Standard`: the number of reports that the hole is overdue.
+    * `clock`: the latest time that this group has seen.
+    * `suspects`: `Standard`: how many arrivals below `next` count as messages of a producer that has begun anew, since a message
+      left in its turn.
+    * `suspect`: the number of the last of them, `NOTHING` before.
+    """
+
+    flags: Ints
+    first: Ints
+    next: Ints
+    mark: Ints
+    last: Ints
+    ordinal: Ints
+    since: Ints
+    reports: Ints
+    clock: Ints
+    suspects: Ints
+    suspect: Ints
+
+    def has(self, flag: int) -> Bools:
+        """The groups that have the flag, or one of them."""
+        return (self.flags & int(flag)) != 0  # NumPy takes three times as long over a member of an enumeration
+
+
+@dataclass(frozen=True, slots=True)
+class Held(Columns):
+    """Messages that arrived and aren't decided, sorted by group and sequence, with equal sequences in order of arrival.
+
+    `ref` is the engine's name for the message and ascends in order of arrival. `late`: held by
+    ``late="suspend"``. `waits`: it came after its round was fixed and belongs to the next round (`BestEffort`); its producer seems to
+    have begun anew, if it is late, too (`Standard`, see `suspected`); or it waits for the opening of its group (see `aside`). `time`:
+    when it arrived, microseconds; `NEVER` stands for a message that arrived before every timer that may still fire. `weight`: how
+    many messages leave with it; of weight 0 are the places of voids, which are no messages and in no count. `fingerprint`: that
+    of its content, 0: unknown. `bits`: whether it opens its group, or closes it, see ``stays.py``; and its region, see ``copies.py``.
+    """
+
+    group: Ints
+    sequence: Ints
+    ref: Ints
+    late: Bools
+    waits: Bools
+    time: Ints
+    weight: Ints
+    fingerprint: Ints
+    bits: Ints
+
+    @classmethod
+    def empty(cls) -> Held:
+        """No held messages."""
+        none = empty_ints()
+        return cls(none, none, none, np.zeros(0, np.bool_), np.zeros(0, np.bool_), none, none, none, none)
+
+    @property
+    def suspected(self) -> Bools:
+        """The rows of a `Standard` queue that are held because their producer seems to have begun anew."""
+        return self.late & self.waits
+
+    @property
+    def aside(self) -> Bools:
+        """The rows of a queue whose groups messages open that may not be judged yet: see ``stays.py``."""
+        return self.waits & ~self.late
+
+    def messages(self) -> Held:
+        """The messages, without the places of voids."""
+        return self if self.weight.all() else self.take(self.weight > 0)
+
+    def counts(self, groups: int) -> Ints:
+        """The number of messages that each group holds."""
+        return np.bincount(self.group if self.weight.all() else self.group[self.weight > 0], minlength=groups)
+
+    def first_arrival(self, groups: int) -> Ints:
+        """For each group the time when the first of its messages arrived; `NEVER` if there is none."""
+        first = np.full(groups, NEVER, np.int64)
+        first[self.group] = FOREVER
+        np.minimum.at(first, self.group, self.time)
+        return first
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges(Columns):
+    """Runs of numbers that were skipped, `first`..`last`, disjoint, sorted by group and number.
+
+    Numbers at or above the group's `next` are those of messages that were held and taken out: markers, which are passed when
+    it is their turn, and count as skipped then.
+    """
+
+    group: Ints
+    first: Ints
+    last: Ints
+
+    #: How many below `next` are remembered of each group.
+    KEPT: ClassVar[int] = 64
+
+    def contain(self, group: Ints, sequence: Ints) -> Bools:
+        """The numbers that lie in a range of their group."""
+        if not len(self) or not len(group):
+            return np.zeros(len(group), np.bool_)
+        starts, ends = np.searchsorted(self.group, group), np.searchsorted(self.group, group, side="right")
+        at = search_within(self.last, starts, ends, sequence)
+        found = at < ends
+        found[found] = self.first[at[found]] <= sequence[found]
+        return found
+
+    def add(self, more: Ranges, following: Ints) -> Ranges:
+        """Add further ranges; `following`: the `next` of each group, see `kept`."""
+        if not len(more):
+            return self
+        both = Ranges.concat([self, more])
+        return both.take(order_by(both.group, both.first)).kept(following)
+
+    def kept(self, following: Ints) -> Ranges:
+        """The last ranges of each group below its next number, and all above it."""
+        return _last_of(self, np.flatnonzero(self.first < following[self.group]))
+
+    def put_back(self, group: Ints, numbers: Ints, step: int) -> Ranges:
+        """The ranges without some numbers of their groups, which are on the step; however many ranges that makes."""
+        hit = self.contain(group, numbers)
+        if not hit.any():
+            return self
+        pairs = np.unique(np.stack([group[hit], numbers[hit]]), axis=1)
+        groups = np.concatenate([self.group, pairs[0]])
+        first, last = np.concatenate([self.first, pairs[1] + step]), np.concatenate([self.last, pairs[1] - step])
+        by_first, by_last = order_by(groups, first), order_by(groups, last)
+        rest = Ranges(groups[by_first], first[by_first], last[by_last])
+        return rest.take(rest.first <= rest.last)
+
+    def without(self, group: Ints, sequence: Ints, step: int, following: Ints) -> tuple[Ranges, Bools]:
+        """Take numbers out of their groups' ranges, one after another.
+
+        A number in the middle of a range cuts the range in two. If the group has as many ranges below `next` as are
+        remembered, such a number stays in its range.
+
+        Args:
+            group: the group of each number.
+            sequence: the numbers.
+            step: the distance of two numbers.
+            following: the `next` of each group; the numbers are below it.
+
+        Returns:
+            the remaining ranges, and a mask of the numbers that were in a range when their turn came.
+        """
+        was_in = np.zeros(len(group), np.bool_)
+        if not len(self) or not len(group):
+            return self, was_in
+        touched = np.unique(group)
+        mine = np.isin(self.group, touched)
+        ranges: dict[int, list[tuple[int, int]]] = {one: [] for one in touched.tolist()}
+        for one, first, last in zip(*self.take(mine).lists(), strict=True):
+            ranges[one].append((first, last))
+        for place, (one, number) in enumerate(zip(group.tolist(), sequence.tolist(), strict=True)):
+            its = ranges[one]
+            at = bisect_left(its, number, key=itemgetter(1))
+            if at == len(its) or its[at][0] > number:
+                continue
+            was_in[place] = True
+            first, last = its[at]
+            pieces = [(first, number - step)] * (first < number) + [(number + step, last)] * (number < last)
+            behind = bisect_left(its, int(following[one]), key=itemgetter(0))
+            if behind - 1 + len(pieces) <= self.KEPT:
+                its[at : at + 1] = pieces
+        rows = [(one, *its) for one, all_its in ranges.items() for its in all_its]
+        cut = Ranges(*np.array(rows, np.int64).reshape(-1, 3).T)
+        both = Ranges.concat([self.take(~mine), cut])
+        return both.take(order_by(both.group, both.first)), was_in
+
+    def below(self, group: int, number: int) -> Ranges:
+        """The ranges, with one group's ranges cut off at a number; other groups' ranges are untouched."""
+        mine = self.group == group
+        kept = self.take(~mine | (self.first < number))
+        mine = kept.group == group
+        return kept.with_columns(last=np.where(mine, np.minimum(kept.last, number - 1), kept.last))
+
+
+@dataclass(frozen=True, slots=True)
+class Remembered(Columns):
+    """The last released messages of the groups, sorted by group, in the order in which they left, with their fingerprints."""
+
+    group: Ints
+    sequence: Ints
+    fingerprint: Ints
+
+    @classmethod
+    def empty(cls) -> Remembered:
+        """Nothing."""
+        none = empty_ints()
+        return cls(none, none, none)
+
+    def and_last(self, more: Remembered, count: int, groups: int) -> Remembered:
+        """The last `count` of each group, after further ones have left."""
+        both = Remembered.concat([self, more])
+        if groups == 1:
+            return both.take(slice(-count, None))  # type: ignore[arg-type]
+        both = both.take(order_by_group(both.group))
+        _, ends = spans(both.group, groups)
+        return both.take(ends[both.group] - np.arange(len(both)) <= count)
+
+
+@dataclass(frozen=True, slots=True)
+class Sights(Columns):
+    """What regions have shown of the groups, sorted by group and number; see ``copies.py``.
+
+    `Standard`: runs of numbers, `first`..`last`, disjoint, that were taken in and that one region only has shown; numbers that aren't here both
+    have shown, or nothing is known of them. `FifoMerged`: the ids of messages, `first` = `last`, with the `time` of the first sight. `regions`: as
+    bits.
+    """
+
+    group: Ints
+    first: Ints
+    last: Ints
+    regions: Ints
+    time: Ints
+
+    #: How many runs below `next` are known of each group.
+    KEPT: ClassVar[int] = 1024
+
+    @property
+    def sequence(self) -> Ints:
+        """By what a run is found."""
+        return self.first
+
+    @classmethod
+    def empty(cls) -> Sights:
+        """Nothing."""
+        none = empty_ints()
+        return cls(none, none, none, none, none)
+
+    @classmethod
+    def of_numbers(cls, group: Ints, number: Ints, regions: Ints) -> Sights:
+        """Single numbers."""
+        return cls(group, number, number, regions, empty_ints(len(group)))
+
+    @classmethod
+    def of_identities(cls, group: Ints, identity: Ints, regions: Ints, time: Ints) -> Sights:
+        """Ids."""
+        return cls(group, identity, identity, regions, time)
+
+    def place_of(self, groups: int, group: Ints, number: Ints) -> Ints:
+        """The row of the run that has each number, -1 if none has it."""
+        if not len(self) or not len(group):
+            return np.full(len(group), -1, np.int64)
+        starts, ends = spans(self.group, groups)
+        at = search_within(self.last, starts[group], ends[group], number)
+        found = at < ends[group]
+        found[found] = self.first[at[found]] <= number[found]
+        return np.where(found, at, -1)
+
+    def without(self, groups: int, group: Ints, number: Ints, step: int) -> Sights:
+        """Take numbers out of their runs; they are sorted, each once."""
+        at = self.place_of(groups, group, number)
+        hit = at >= 0
+        if not hit.any():
+            return self
+        row, number = at[hit], number[hit]
+        rows = np.arange(len(self))
+        begin, whose = np.concatenate([self.first, number + step]), np.concatenate([rows, row])
+        end = np.concatenate([self.last, number - step])
+        # Of a run the pieces' begins and ends, each in order, belong together.
+        order = np.lexsort((begin, whose))
+        pieces = self.take(whose[order]).with_columns(first=begin[order], last=end[np.lexsort((end, whose))])
+        return pieces.take(pieces.first <= pieces.last)
+
+    def joined(self, more: Sights, step: int) -> Sights:
+        """Add runs of other numbers; such as follow on one another become one."""
+        if not len(more):
+            return self
+        both = Sights.concat([self, more])
+        both = both.take(order_by(both.group, both.first))
+        begins = np.ones(len(both), np.bool_)
+        begins[1:] = (both.group[1:] != both.group[:-1]) | (both.regions[1:] != both.regions[:-1])
+        begins[1:] |= both.first[1:] != both.last[:-1] + step
+        starts = np.flatnonzero(begins)
+        ends = np.append(starts[1:], len(both)) - 1
+        return both.take(starts).with_columns(last=both.last[ends])
+
+    def kept(self, following: Ints) -> Sights:
+        """The last runs of each group below its next number, and all above it."""
+        return _last_of(self, np.flatnonzero(self.last < following[self.group]))
+
+
+Rows = TypeVar("Rows", Held, Ranges, Remembered, Sights)
+Runs = TypeVar("Runs", Ranges, Sights)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The groups of one queue, their held messages, their skipped numbers, the last messages that left, and what regions have shown."""
+
+    groups: Groups
+    held: Held
+    skipped: Ranges
+    remembered: Remembered
+    sights: Sights = field(default_factory=Sights.empty)
+
+    @classmethod
+    def new(cls, groups: int, *, first: Ints | int = 0, size: int = 0, flags: int = 0) -> State:
+        """New groups; `first` is their first number, `size` the size of their sets."""
+        numbers = np.full(groups, first, np.int64) if isinstance(first, int) else first
+        none = empty_ints(groups)
+        return cls(
+            Groups(
+                flags=np.full(groups, flags, np.int64),
+                first=numbers,
+                next=numbers,
+                mark=np.full(groups, size, np.int64),
+                last=np.full(groups, NOTHING, np.int64),
+                ordinal=none,
+                since=np.full(groups, NEVER, np.int64),
+                reports=none,
+                clock=np.full(groups, NEVER, np.int64),
+                suspects=none,
+                suspect=np.full(groups, NOTHING, np.int64),
+            ),
+            Held.empty(),
+            Ranges(empty_ints(), empty_ints(), empty_ints()),
+            Remembered.empty(),
+        )
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def with_groups(self, **columns: Ints) -> State:
+        """The same state with some columns of its groups replaced."""
+        return State(self.groups.with_columns(**columns), self.held, self.skipped, self.remembered, self.sights)
+
+    def having(self, groups: Groups | None = None, held: Held | None = None, skipped: Ranges | None = None) -> State:
+        """The same state with some of its tables replaced."""
+        return State(
+            self.groups if groups is None else groups,
+            self.held if held is None else held,
+            self.skipped if skipped is None else skipped,
+            self.remembered,
+            self.sights,
+        )
+
+    def remembering(self, group: Ints, sequence: Ints, fingerprint: Ints, count: int | None) -> State:
+        """The state after messages have left, in this order; `count`: how many of each group are remembered."""
+        if not count:
+            if not len(self.remembered):
+                return self
+            return State(self.groups, self.held, self.skipped, Remembered.empty(), self.sights)
+        if not len(group):
+            return self
+        more = Remembered(group, sequence, fingerprint)
+        last = self.remembered.and_last(more, count, len(self))
+        return State(self.groups, self.held, self.skipped, last, self.sights)
+
+    def with_sights(self, sights: Sights) -> State:
+        """The same state with what regions have shown."""
+        return State(self.groups, self.held, self.skipped, self.remembered, sights)
+
+    def calmed(self, left: Ints) -> State:
+        """The state after messages of the groups `left` have left in their turn: no producer has begun anew."""
+        if not len(left) or not self.groups.suspects.any():
+            return self
+        suspects = self.groups.suspects.copy()
+        suspects[left] = 0
+        return self.with_groups(suspects=suspects)
+
+    def stopped(self) -> Bools:
+        """The stopped groups, from which nothing leaves."""
+        return self.groups.has(STOPPING)
+
+    def select(self, rows: Ints) -> State:
+        """The state of some groups, renumbered from 0 in the order of `rows`, which ascend."""
+        new = np.full(len(self.groups), -1, np.int64)
+        new[rows] = np.arange(len(rows))
+        held, skipped, remembered = new[self.held.group], new[self.skipped.group], new[self.remembered.group]
+        seen = new[self.sights.group]
+        return State(
+            self.groups.take(rows),
+            self.held.with_columns(group=held).take(held >= 0),
+            self.skipped.with_columns(group=skipped).take(skipped >= 0),
+            self.remembered.with_columns(group=remembered).take(remembered >= 0),
+            self.sights.with_columns(group=seen).take(seen >= 0),
+        )
+
+    def replace(self, rows: Ints, part: State) -> State:
+        """Replace the state of some groups by the changed result of `select` for the same `rows`."""
+        gone = np.zeros(len(self.groups), np.bool_)
+        gone[rows] = True
+        return State(
+            self.groups.put(rows, part.groups),
+            _merge(self.held, gone, part.held, rows),
+            _merge(self.skipped, gone, part.skipped, rows),
+            _merge(self.remembered, gone, part.remembered, rows),
+            _merge(self.sights, gone, part.sights, rows),
+        )
+
+    def append(self, more: State) -> State:
+        """Append further groups."""
+        return State.join([self, more])
+
+    @classmethod
+    def join(cls, parts: Sequence[State]) -> State:
+        """The groups of all parts, renumbered in that order."""
+        offsets = np.cumsum([0] + [len(part) for part in parts])
+        return cls(
+            Groups.concat([part.groups for part in parts]),
+            Held.concat([p.held.with_columns(group=p.held.group + at) for p, at in zip(parts, offsets, strict=False)]),
+            Ranges.concat(
+                [p.skipped.with_columns(group=p.skipped.group + at) for p, at in zip(parts, offsets, strict=False)]
+            ),
+            Remembered.concat(
+                [
+                    p.remembered.with_columns(group=p.remembered.group + at)
+                    for p, at in zip(parts, offsets, strict=False)
+                ]
+            ),
+            Sights.concat(
+                [p.sights.with_columns(group=p.sights.group + at) for p, at in zip(parts, offsets, strict=False)]
+            ),
+        )
+
+    def split(self) -> list[State]:
+        """A state for each group."""
+        count = len(self)
+        held, skipped = spans(self.held.group, count), spans(self.skipped.group, count)
+        remembered, seen = spans(self.remembered.group, count), spans(self.sights.group, count)
+        return [
+            State(
+                self.groups.take(np.arange(row, row + 1)),
+                _alone(self.held, held[0][row], held[1][row]),
+                _alone(self.skipped, skipped[0][row], skipped[1][row]),
+                _alone(self.remembered, remembered[0][row], remembered[1][row]),
+                _alone(self.sights, seen[0][row], seen[1][row]),
+            )
+            for row in range(count)
+        ]
+
+
+def _last_of(table: Runs, behind: Ints) -> Runs:
+    """The table with the last `KEPT` of each group among some rows, which ascend, and all others."""
+    if len(behind) <= table.KEPT:
+        return table
+    group = table.group[behind]
+    _, ends = spans(group, int(group[-1]) + 1)
+    kept = np.ones(len(table), np.bool_)
+    kept[behind] = ends[group] - np.arange(len(behind)) <= table.KEPT
+    return table.take(kept)
+
+
+def _alone(table: Rows, start: int, end: int) -> Rows:
+    rows = table.take(slice(start, end))  # type: ignore[arg-type]
+    return rows.with_columns(group=np.zeros(len(rows), np.int64))
+
+
+def _merge(old: Rows, gone: Bools, new: Rows, rows: Ints) -> Rows:
+    both = type(old).concat([old.take(~gone[old.group]), new.with_columns(group=rows[new.group])])
+    return both.take(order_by_group(both.group))

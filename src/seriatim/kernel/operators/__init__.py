@@ -1,0 +1,1 @@
+"""Operators, handlers and time act on groups."""

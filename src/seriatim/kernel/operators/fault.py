@@ -1,0 +1,171 @@
+"""A handler's failure: its kind, its effect on the group, and the time of the retry.
+
+Every exception is tried again until the attempts of its queue are used up, with a pause that grows, because most failures
+pass: something was away, or locked, or not there yet. What doesn't pass is either said (`Business`, or a class that the user
+names), and fails at once; or it is an error in the handler's own code, and is tried twice. A call that can't succeed whatever the
+data and the time (`Misuse`), as where a handler returns text or commits, fails at once, too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import assert_never
+
+import numpy as np
+
+from seriatim.errors import Business, DeadLetter, Transient
+from seriatim.kernel.groups.state import Flag, State
+from seriatim.kernel.resequence import Outcome
+from seriatim.kernel.values.columns import empty_ints
+from seriatim.kernel.values.outcome import no_events, no_messages
+from seriatim.kernel.values.time import NEVER
+
+__all__ = ["ErrorClasses", "FaultKind", "Retry", "attempts_of", "fault", "kind_of", "retry_delay"]
+
+#: Errors that nearly always mean a mistake in the code that raises them.
+_MISTAKES = (TypeError, AttributeError, NameError, ImportError)
+#: A handler with such a mistake is called so often: once more, because the data that it met may have changed.
+_BUG_ATTEMPTS = 2
+
+
+class FaultKind(StrEnum):
+    """The kind of a handler's failure."""
+
+    #: Something was away, or busy: a retry may succeed.
+    TRANSIENT = "transient"
+    #: A retry won't help, as the handler or the user says.
+    BUSINESS = "business"
+    #: An exception of which nobody has said whether it passes.
+    UNEXPECTED = "unexpected"
+    #: A mistake in the code of the handler itself.
+    BUG = "bug"
+    #: Its worker died of it.
+    POISON = "poison"
+    #: The turn took longer than it may.
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """The retry rule of a queue; times in microseconds.
+
+    Args:
+        attempts: how often a message is handed to a handler, the first time included.
+        delay: before the second attempt.
+        factor: by which the delay grows from attempt to attempt.
+        ceiling: it doesn't grow beyond that.
+        jitter: by how much of itself a delay may be shorter.
+    """
+
+    attempts: int
+    delay: int
+    factor: float
+    ceiling: int
+    jitter: float
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorClasses:
+    """What a user says of classes of exceptions, besides `Transient` and `Business`.
+
+    Args:
+        transient: after these a retry may succeed.
+        business: after these it won't.
+    """
+
+    transient: tuple[type[BaseException], ...] = ()
+    business: tuple[type[BaseException], ...] = ()
+
+    @property
+    def contradictions(self) -> list[type[BaseException]]:
+        """The classes of which both is said."""
+        return [one for one in self.transient if one in self.business]
+
+    def said_of(self, error: BaseException) -> FaultKind | None:
+        """The kind that is declared for an exception, by the class nearest to its own; None: none is declared."""
+        line = type(error).__mro__
+        return min(
+            (
+                (line.index(one) if one in line else len(line), kind)
+                for kind, one in self._all()
+                if isinstance(error, one)
+            ),
+            default=(0, None),
+            key=lambda found: found[0],
+        )[1]
+
+    def _all(self) -> Iterator[tuple[FaultKind, type[BaseException]]]:
+        for one in (*self.business, Business, DeadLetter):
+            yield FaultKind.BUSINESS, one
+        for one in (*self.transient, Transient):
+            yield FaultKind.TRANSIENT, one
+
+
+def kind_of(error: BaseException, classes: ErrorClasses, *, passes: bool, in_handler: bool) -> FaultKind:
+    """The kind of a fault, by the exception that a handler raised.
+
+    Args:
+        error: the exception.
+        classes: what the user says of classes.
+        passes: whether it is known to pass: a failure of the network, or of the database.
+        in_handler: whether the code of the handler itself raised it, or the handler couldn't be called; not code that it called.
+    """
+    if (said := classes.said_of(error)) is not None:
+        return said
+    if passes:
+        return FaultKind.TRANSIENT
+    return FaultKind.BUG if in_handler and isinstance(error, _MISTAKES) else FaultKind.UNEXPECTED
+
+
+def attempts_of(retry: Retry, kind: FaultKind) -> int:
+    """The largest number of attempts of a message whose handler failed in this way."""
+    match kind:
+        case FaultKind.BUSINESS:
+            return 1
+        case FaultKind.BUG:
+            return min(retry.attempts, _BUG_ATTEMPTS)
+        case FaultKind.TRANSIENT | FaultKind.UNEXPECTED | FaultKind.POISON | FaultKind.TIMEOUT:
+            return retry.attempts
+        case _:
+            assert_never(kind)
+
+
+def retry_delay(retry: Retry, kind: FaultKind, attempt: int, wanted: int | None, chance: float) -> int | None:
+    """The delay before a message is retried, in microseconds; None: it isn't retried automatically.
+
+    A message that kills its worker or takes too long is retried at once: no other system was involved.
+
+    Args:
+        retry: the queue's rule.
+        kind: the kind of the failure.
+        attempt: the number of the failed attempt, from 1.
+        wanted: the delay that the handler requested, microseconds; it overrides the rule.
+        chance: a number from 0 to 1 that makes the jitter.
+    """
+    if attempt >= attempts_of(retry, kind):
+        return None
+    if kind in (FaultKind.POISON, FaultKind.TIMEOUT):
+        return 0
+    if wanted is not None:
+        return wanted
+    # Beyond that a power may be no float any more, and the ceiling was reached long before.
+    times = min((attempt - 1) * math.log2(retry.factor), 1_000.0)
+    return round(min(retry.delay * 2.0**times, retry.ceiling) * (1 - retry.jitter * chance))
+
+
+def fault(state: State, now: int) -> Outcome:
+    """Stop the one group of a state: a handler failed for good at the first message that waits to be handed out.
+
+    Nothing leaves, no clock runs, arriving messages are accepted.
+    """
+    groups = state.groups
+    flags = (groups.flags | Flag.FAULTED) & ~int(Flag.FIXED)
+    none = np.full(len(groups), NEVER, np.int64)
+    calm = state.with_groups(
+        flags=flags, since=none, reports=empty_ints(len(groups)), clock=np.maximum(groups.clock, now)
+    )
+    held = state.held.with_columns(waits=state.held.waits & ~groups.has(Flag.FIXED)[state.held.group])
+    return Outcome(state.having(calm.groups, held, state.skipped), no_messages(), no_events())

@@ -1,0 +1,94 @@
+"""`Fifo` and `Unordered`: by arrival, or in no order. They hold no message unless the group is stopped."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.kernel.groups.arrivals import Arrivals
+from seriatim.kernel.groups.policy import Fifo, FifoMerged, Unordered
+from seriatim.kernel.groups.state import Flag, Held, State
+from seriatim.kernel.policies import copies
+from seriatim.kernel.policies.closing import OVER
+from seriatim.kernel.values.columns import Bools, Ints, last_per_group, order_by_group, sum_before, sum_per_group
+from seriatim.kernel.values.outcome import Decided, Disposition, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.time import FOREVER
+
+__all__ = ["due", "fire", "quiet", "settle", "take"]
+
+
+def quiet(policy: Fifo | Unordered, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
+    """All arrivals: there are no timers. Where regions send them, as many as the horizon lets."""
+    if isinstance(policy, FifoMerged):
+        return copies.within_horizon(policy, arrivals)
+    return np.ones(len(arrivals), np.bool_)
+
+
+def take(policy: Fifo | Unordered, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
+    """Release all arrivals of groups that aren't stopped."""
+    known = np.zeros(len(arrivals), np.bool_)
+    decided: list[Decided] = []
+    if isinstance(policy, FifoMerged):
+        state, disposition, reason = copies.by_identity(policy, state, arrivals)
+        known = disposition != Disposition.HELD
+        again = arrivals.take(known)
+        decided.append(Decided.of(again.group, again.sequence, again.ref, disposition[known], reason[known], again.ref))
+    groups, group = state.groups, arrivals.group
+    closed = groups.has(OVER)[group] & ~known
+    aside = known | closed | (arrivals.weight == 0)
+    stopped = state.stopped()[group] & ~aside
+    goes = np.flatnonzero(~(aside | stopped))
+    state, released = _leave(state, arrivals.take(goes), arrivals.ref[goes], timed=False)
+
+    waiting = arrivals.take(stopped)
+    no = np.zeros(len(waiting), np.bool_)
+    bits = waiting.bits if len(waiting) else waiting.ref
+    added = Held(
+        waiting.group, waiting.ref, waiting.ref, no, no, waiting.time, waiting.weight, waiting.fingerprint, bits
+    )
+    held = Held.concat([state.held, added])
+    ends = np.flatnonzero(last_per_group(group))
+    flags, clock = groups.flags.copy(), groups.clock.copy()
+    flags[group] |= Flag.BEGUN
+    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
+    late = arrivals.take(closed)
+    decided += [
+        released,
+        Decided.of(late.group, late.sequence, late.ref, Disposition.LATE, Reason.GROUP_CLOSED, late.ref),
+    ]
+    if not arrivals.weight.all():
+        none = arrivals.take(aside & ~closed & ~known)
+        decided.append(
+            Decided.of(none.group, none.sequence, none.ref, Disposition.VOID, Reason.LEAVES_NOTHING, none.ref)
+        )
+    state = state.having(
+        state.groups.with_columns(flags=flags, clock=clock), held.take(order_by_group(held.group)), state.skipped
+    )
+    return state, Decided.concat(decided), no_events()
+
+
+def _leave(state: State, rows: Arrivals | Held, cause: Ints, *, timed: bool) -> tuple[State, Decided]:
+    groups = state.groups
+    ordinal = groups.ordinal[rows.group] + sum_before(rows.group, rows.weight) + 1
+    released = Decided.of(
+        rows.group, rows.sequence, rows.ref, Disposition.RELEASED, Reason.NONE, cause, ordinal=ordinal, timed=timed
+    )
+    counts = sum_per_group(rows.group, rows.weight, len(state))
+    return state.with_groups(ordinal=groups.ordinal + counts), released
+
+
+def due(policy: Fifo | Unordered, state: State) -> Ints:
+    """Never."""
+    return np.full(len(state), FOREVER, np.int64)
+
+
+def fire(policy: Fifo | Unordered, state: State, until: Ints) -> tuple[State, Decided, Events]:
+    """Nothing."""
+    return state, no_messages(), no_events()
+
+
+def settle(policy: Fifo | Unordered, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """After a group was resumed: messages that arrived meanwhile leave."""
+    free = ~state.stopped()[state.held.group]
+    leaving = state.held.take(free)
+    state, released = _leave(state, leaving, now[leaving.group], timed=True)
+    return state.having(state.groups, state.held.take(~free), state.skipped), released, no_events()

@@ -1,0 +1,299 @@
+"""The holes of `Standard` groups: finding them, their times, and the effect when they are due (rule 5 of the design).
+
+A hole is the run of missing numbers from `next` to the lowest number that is taken, if a message waits behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from seriatim.kernel.groups.policy import Standard
+from seriatim.kernel.groups.state import Ranges, State
+from seriatim.kernel.values.columns import (
+    Bools,
+    Columns,
+    Ints,
+    empty_ints,
+    expand,
+    first_per_group,
+    order_by,
+    rank_in_group,
+    running_latest,
+    sum_before,
+    sum_per_group,
+)
+from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.time import FOREVER, NEVER, micros
+
+__all__ = ["Taken", "due", "events_between", "fire", "holes", "passed_voids", "taken"]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken(Columns):
+    """The numbers at or above `next` that are taken, sorted by group and number: held ones, and runs of markers.
+
+    `sequence`: the number, or the first of the run; `span`: how many numbers; `weight`: how many messages leave with it;
+    `row`: the row among the held messages, -1 for markers.
+    """
+
+    group: Ints
+    sequence: Ints
+    span: Ints
+    weight: Ints
+    row: Ints
+
+
+def taken(state: State, step: int) -> Taken:
+    """The numbers that are taken; `step`: from one number to the next."""
+    held, skipped = state.held, state.skipped
+    rows = np.arange(len(held))
+    if len(rows) and (held.late.any() or held.waits.any()):
+        rows = rows[~(held.late | held.waits)]
+        held = held.take(rows)
+    found = Taken(held.group, held.sequence, np.ones(len(rows), np.int64), held.weight, rows)
+    if not len(skipped):
+        return found
+    ahead = skipped.take(skipped.first >= state.groups.next[skipped.group])
+    if not len(ahead):
+        return found
+    none = empty_ints(len(ahead))
+    markers = Taken(ahead.group, ahead.first, (ahead.last - ahead.first) // step + 1, none, none - 1)
+    both = Taken.concat([found, markers])
+    return both.take(order_by(both.group, both.sequence))
+
+
+def due(policy: Standard, state: State) -> Ints:
+    """The time when each group's next report is due; `FOREVER` if no clock runs."""
+    groups = state.groups
+    if policy.hole_timeout is None:
+        return np.full(len(state), FOREVER, np.int64)
+    running = (groups.since != NEVER) & (groups.reports <= policy.hole_retries)
+    return np.where(running, groups.since + (groups.reports + 1) * micros(policy.hole_timeout), FOREVER)
+
+
+def fire(policy: Standard, state: State, until: Ints) -> tuple[State, Decided, Events]:
+    """Fire the timers that are due at or before `until` (a time for each group).
+
+    One call has the same effect as any number of smaller calls.
+    """
+    groups = state.groups
+    late = due(policy, state) <= until
+    if not late.any():
+        return state, no_messages(), no_events()
+    timeout, total = micros(policy.hole_timeout or 0), policy.hole_retries + 1
+    if policy.on_hole == "wait":
+        elapsed = np.where(late, until - np.where(late, groups.since, 0), 0)
+        return _report(policy, state, np.where(late, np.minimum(elapsed // timeout, total), groups.reports), timeout)
+    return _skip(policy, state, late, until, timeout, total)
+
+
+def _report(policy: Standard, state: State, reports: Ints, timeout: int) -> tuple[State, Decided, Events]:
+    """Report overdue holes that aren't skipped automatically; with the last report the group is timed out."""
+    groups = state.groups
+    rows, nth = expand(np.maximum(reports - groups.reports, 0))
+    _, first, last = holes(policy, state)
+    at = groups.since[rows] + (groups.reports[rows] + nth + 1) * timeout
+    overdue = Events.of(EventKind.HOLE_OVERDUE, rows, first[rows], last[rows], at)
+    done = (reports > policy.hole_retries) & (reports > groups.reports)
+    ended = np.flatnonzero(done)
+    timed_out = Events.of(
+        EventKind.TIMED_OUT, ended, first[ended], last[ended], groups.since[ended] + reports[ended] * timeout
+    )
+    clock = np.where(reports > groups.reports, np.maximum(groups.clock, groups.since + reports * timeout), groups.clock)
+    return state.with_groups(reports=reports, clock=clock), no_messages(), Events.concat([overdue, timed_out])
+
+
+def _skip(
+    policy: Standard, state: State, late: Bools, until: Ints, timeout: int, total: int
+) -> tuple[State, Decided, Events]:
+    """Skip holes whose last report is due, as many in each group as fit into the time that has passed."""
+    groups, held, step = state.groups, state.held, policy.increment
+    period = timeout * total
+    at = _waiting(taken(state, step), step)
+    beyond, starts = at.sequence + at.span * step, _run_starts(at, step)
+    run = np.cumsum(starts) - 1
+    heads = np.flatnonzero(starts)
+    owner = at.group[heads]
+    nth = rank_in_group(owner)  # hole 0, 1, 2 … of its group is what lies before run 0, 1, 2 …
+    tails = np.append(heads[1:], len(at)) - 1
+    before = np.where(nth == 0, groups.next[owner], beyond[tails[np.maximum(np.arange(len(heads)) - 1, 0)]])
+    end = at.sequence[heads] - step
+
+    time = np.where(at.weight > 0, np.append(held.time, FOREVER)[at.row], FOREVER)
+    opens = _opening_times(state, time, run, owner, nth, period)
+    gone = late[owner] & (opens <= until[owner] - period)
+    runs, skips = (np.bincount(rows, minlength=len(state)) for rows in (owner, owner[gone]))
+    when = opens + period
+    next_open, last_skip = np.full(len(state), NEVER, np.int64), groups.since.copy()
+    following, final = nth == skips[owner], nth == skips[owner] - 1
+    next_open[owner[following]], last_skip[owner[final]] = opens[following], when[final]
+
+    passing = gone[run] if len(at) else np.zeros(0, np.bool_)
+    leaves = passing & (at.weight > 0)
+    leaving, weight = held.take(at.row[leaves]), at.weight[leaves]
+    released = Decided.of(
+        leaving.group,
+        leaving.sequence,
+        leaving.ref,
+        Disposition.RELEASED,
+        Reason.NONE,
+        when[run[leaves]],
+        ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, weight) + 1,
+        timed=True,
+        fingerprint=leaving.fingerprint,
+    )
+    moved, remain = skips > 0, runs > skips
+    since = np.where(moved, next_open, groups.since)
+    elapsed = np.where(late & remain, until - np.where(remain, since, 0), 0)
+    reports = np.where(late & remain, np.maximum(elapsed, 0) // timeout, np.where(moved, 0, groups.reports))
+    last, next_ = groups.last.copy(), groups.next.copy()
+    last[leaving.group] = leaving.sequence
+    next_[at.group[passing]] = beyond[passing]  # ascends: the highest stays
+    fired = np.where(remain, since + reports * timeout, last_skip)
+    kept = np.ones(len(held), np.bool_)
+    kept[at.row[passing & (at.row >= 0)]] = False
+    after = state.having(
+        groups.with_columns(
+            next=next_,
+            last=last,
+            ordinal=groups.ordinal + sum_per_group(leaving.group, weight, len(state)),
+            since=since,
+            reports=reports,
+            clock=np.where(late, np.maximum(groups.clock, fired), groups.clock),
+        ),
+        held.take(kept),
+        state.skipped.add(Ranges(owner[gone], before[gone], end[gone]), next_),
+    )
+    after = after.calmed(leaving.group)
+    after = after.remembering(leaving.group, leaving.sequence, leaving.fingerprint, policy.remember)
+    already = np.where(nth == 0, groups.reports[owner], 0)
+    told = np.where(gone, total, np.where(following, reports[owner], 0)) - already
+    told = np.where(late[owner], np.maximum(told, 0), 0)
+    rows, k = expand(told)
+    overdue = Events.of(
+        EventKind.HOLE_OVERDUE,
+        owner[rows],
+        before[rows],
+        end[rows],
+        opens[rows] + (already[rows] + k + 1) * timeout,
+    )
+    voids = passed_voids(at, passing, run, when[run], step)
+    skipped = Events.of(EventKind.HOLE_SKIPPED, owner[gone], before[gone], end[gone], when[gone])
+    opened = (nth > 0) & (nth <= skips[owner])
+    opening = Events.of(
+        EventKind.HOLE_OPENED,
+        owner[opened],
+        before[opened],
+        end[opened],
+        opens[opened],
+    )
+    return after, released, Events.concat([overdue, skipped, voids, opening])
+
+
+def passed_voids(at: Taken, passed: Bools, cause: Ints, time: Ints, step: int) -> Events:
+    """The events of numbers that have passed without a message: voids and markers, a run of them for one cause as one event.
+
+    Args:
+        at: the numbers that are taken.
+        passed: which of them have passed.
+        cause: what let each pass, as a number.
+        time: when each passed.
+        step: from one number to the next.
+    """
+    if at.weight.all():
+        return no_events()
+    rows = np.flatnonzero(passed & (at.weight == 0))
+    group, first, cause = at.group[rows], at.sequence[rows], cause[rows]
+    last = first + (at.span[rows] - 1) * step
+    begins = first_per_group(group)
+    begins[1:] |= (first[1:] != last[:-1] + step) | (cause[1:] != cause[:-1])
+    heads = np.flatnonzero(begins)
+    ends = np.append(heads[1:], len(rows))[: len(heads)] - 1
+    first, last = first[heads], last[ends]
+    return Events.of(EventKind.VOID, group[heads], first, last, time[rows][heads], count=(last - first) // step + 1)
+
+
+def _run_starts(at: Taken, step: int) -> Bools:
+    """The rows with which a run of numbers begins."""
+    starts = first_per_group(at.group)
+    starts[1:] |= at.sequence[1:] != at.sequence[:-1] + at.span[:-1] * step
+    return starts
+
+
+def _waiting(at: Taken, step: int) -> Taken:
+    """The runs up to the last one with a message: nothing waits behind a hole that only voids and markers lie behind."""
+    messages = at.weight > 0
+    if messages.all():
+        return at
+    run = np.cumsum(_run_starts(at, step)) - 1
+    last = np.full(int(at.group[-1]) + 1, -1, np.int64)
+    last[at.group[messages]] = run[messages]  # ascends: the highest stays
+    return at.take(run <= last[at.group])
+
+
+def _opening_times(state: State, time: Ints, run: Ints, owner: Ints, nth: Ints, period: int) -> Ints:
+    """For each run of taken numbers the time when the hole before it opens, if those before it are skipped in time.
+
+    The first hole is open. Each further one opens when the hole before it is skipped, a period after that has opened, or
+    with the first arrival behind it, whichever is later.
+
+    Args:
+        state: the state.
+        time: when each message arrived; `FOREVER` for voids and markers.
+        run: the run of each taken number.
+        owner: the group of each run.
+        nth: the place of each run in its group, from 0.
+        period: microseconds from the opening of a hole until it is skipped.
+    """
+    since = state.groups.since[owner]
+    if not len(owner):
+        return since
+    first = np.full(len(owner), FOREVER, np.int64)
+    np.minimum.at(first, run, time)
+    # The first arrival in this run or a later one of the group: the same from behind, with the signs turned.
+    behind = -running_latest(owner[-1] - owner[::-1], -first[::-1])[::-1]
+    begins = np.where(nth == 0, since, np.maximum(since, behind))
+    # Never more than there is room for: what is as late as that isn't due.
+    passed = np.minimum(nth, FOREVER // period) * period
+    return running_latest(owner, begins - passed) + passed
+
+
+def holes(policy: Standard, state: State) -> tuple[Bools, Ints, Ints]:
+    """The groups with a hole, and its first and last number."""
+    at = taken(state, policy.increment)
+    rows = np.flatnonzero(first_per_group(at.group)) if len(at) else empty_ints()
+    last = empty_ints(len(state))
+    has = np.zeros(len(state), np.bool_)
+    last[at.group[rows]] = at.sequence[rows] - policy.increment
+    has[at.group[rows]] = True
+    first = state.groups.next
+    return has & (last >= first) & (state.groups.since != NEVER), first, last
+
+
+def events_between(policy: Standard, before: State, after: State) -> Events:
+    """The events of a call: a hole is filled if its `next` has moved, and opened if it is new.
+
+    A hole that is filled names the numbers that came: those of the hole that `next` has passed.
+    """
+    was, was_first, was_last = holes(policy, before)
+    is_, is_first, is_last = holes(policy, after)
+    same = was & is_ & (was_first == is_first)
+    filled = np.flatnonzero(was & ~same & (after.groups.next > was_first))
+    opened = np.flatnonzero(is_ & ~same)
+    clock = after.groups.clock
+    came = np.minimum(was_last, after.groups.next - policy.increment)
+    return Events.concat(
+        [
+            Events.of(
+                EventKind.HOLE_FILLED,
+                filled,
+                was_first[filled],
+                came[filled],
+                clock[filled],
+                kept=before.groups.reports[filled] > 0,
+            ),
+            Events.of(EventKind.HOLE_OPENED, opened, is_first[opened], is_last[opened], after.groups.since[opened]),
+        ]
+    )

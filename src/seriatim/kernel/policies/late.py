@@ -1,0 +1,59 @@
+"""Late messages that are held, and suspend their groups (``late="suspend"``), for `Standard` and `BestEffort`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.kernel.groups.arrivals import Arrivals
+from seriatim.kernel.groups.policy import BestEffort, Policy, Standard
+from seriatim.kernel.groups.state import Flag, State
+from seriatim.kernel.values.columns import Ints, first_per_group, sum_before, sum_per_group
+from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+
+__all__ = ["free_late", "may_suspend", "suspensions"]
+
+
+def may_suspend(policy: Policy) -> bool:
+    """Whether an arrival may suspend its group."""
+    if isinstance(policy, Standard) and policy.on_restart == "suspend":
+        return True
+    return isinstance(policy, Standard | BestEffort) and policy.late == "suspend"
+
+
+def suspensions(before: State, after: State, arrivals: Arrivals) -> Events:
+    """The events of groups that a late arrival has suspended; each has the number and the time of that arrival."""
+    fresh = after.groups.has(Flag.SUSPENDED) & ~before.groups.has(Flag.SUSPENDED)
+    if not fresh.any():
+        return no_events()
+    late = after.held.take(after.held.late & fresh[after.held.group] & np.isin(after.held.ref, arrivals.ref))
+    late = late.take(np.lexsort((late.ref, late.group)))
+    first = late.take(first_per_group(late.group))
+    order = np.argsort(arrivals.ref, kind="stable")
+    at = arrivals.time[order[np.searchsorted(arrivals.ref[order], first.ref)]]
+    return Events.of(EventKind.SUSPENDED, first.group, first.sequence, first.sequence, at)
+
+
+def free_late(state: State, now: Ints) -> tuple[State, Decided]:
+    """Release the held late messages of groups that are not stopped, flagged, in order of arrival."""
+    groups, held = state.groups, state.held
+    free = held.late & ~state.stopped()[held.group]
+    if not free.any():
+        return state, no_messages()
+    leaving = held.take(free)
+    leaving = leaving.take(np.lexsort((leaving.ref, leaving.group)))
+    released = Decided.of(
+        leaving.group,
+        leaving.sequence,
+        leaving.ref,
+        Disposition.RELEASED,
+        Reason.LATE_HELD,
+        now[leaving.group],
+        ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1,
+        late=True,
+        timed=True,
+        fingerprint=leaving.fingerprint,
+    )
+    last = groups.last.copy()
+    last[leaving.group] = leaving.sequence
+    ordinal = groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state))
+    return state.having(groups.with_columns(last=last, ordinal=ordinal), held.take(~free), state.skipped), released

@@ -1,0 +1,609 @@
+"""Groups that messages open and close, for `Fifo` and `Standard`. A *stay* of a group lasts from its opening to its closing.
+
+**Theory of operation.** Messages that a group may not judge yet are held *aside* (`Held.aside`): in a group that isn't opened
+all of them, in a closing one an opening message and what came after it. They are judged when the group opens, as if they came
+then, behind the opening message. The rules of the policy see neither them nor what opens and closes a group:
+
+* A pass takes at most one stay of each group. What was held aside and what has arrived goes through the policy's rules at once.
+* If a closing message has left, the pass is repeated with what came up to the message that let it go. What left behind it in the
+  same moment is late, as is what is held.
+* What comes after that is late up to the next opening message, with which the next pass begins.
+
+So a batch needs as many passes as the group with the most stays has.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+import numpy as np
+
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.incarnation import begun_anew
+from seriatim.kernel.groups.policy import Fifo, Policy, StandardStays, Stays
+from seriatim.kernel.groups.state import NOTHING, Flag, Held, State
+from seriatim.kernel.policies import fifo, standard
+from seriatim.kernel.policies.closing import OPENS, close_emptied, for_next_stay
+from seriatim.kernel.policies.late import may_suspend, suspensions
+from seriatim.kernel.values.columns import Bools, Columns, Ints, first_per_group, order_by, order_by_group, sum_before
+from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.time import FOREVER, NEVER, micros
+
+__all__ = [
+    "CLOSES",
+    "OPENS",
+    "due",
+    "fire",
+    "go_on",
+    "quiet",
+    "settle",
+    "take",
+]
+
+#: The bit of a message that closes its group; of one that opens it: `OPENS`.
+CLOSES = 2
+_MAX = 2**63 - 1
+#: The flags with which nothing leaves until somebody acts.
+_STOPPED = int(Flag.SUSPENDED | Flag.FAULTED)
+
+
+def _rules(policy: Policy) -> ModuleType:
+    return fifo if isinstance(policy, Fifo) else standard
+
+
+def _timeout(policy: Stays) -> int:
+    return FOREVER if policy.unopened_timeout is None else micros(policy.unopened_timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class _Line(Columns):
+    """Messages in the order in which they are judged, by group.
+
+    The columns of `Arrivals`; then the cause of what is decided when one is judged, and whether that is a time: see `Decided`.
+    `aside`: it was held aside before. Then no capacity rejects it, and a void is decided already.
+    """
+
+    group: Ints
+    sequence: Ints
+    ref: Ints
+    time: Ints
+    size: Ints
+    weight: Ints
+    fingerprint: Ints
+    cause: Ints
+    timed: Bools
+    aside: Bools
+
+    @classmethod
+    def of(cls, arrivals: Arrivals) -> _Line:
+        no = np.zeros(len(arrivals), np.bool_)
+        return cls(
+            arrivals.group, arrivals.sequence, arrivals.ref, arrivals.time, arrivals.size, arrivals.weight,
+            arrivals.fingerprint, arrivals.ref, no, no,
+        )  # fmt: skip
+
+    @classmethod
+    def of_aside(cls, held: Held, time: Ints, cause: Ints, *, timed: bool) -> _Line:
+        """Messages that were held aside, by group and in order of arrival; time and cause by group. None is earlier than it arrived."""
+        held = held.take(np.lexsort((held.ref, held.group)))
+        at = held.group
+        return cls(
+            at, held.sequence, held.ref, np.maximum(held.time, time[at]), held.bits, held.weight, held.fingerprint,
+            cause[at], np.full(len(at), timed), np.ones(len(at), np.bool_),
+        )  # fmt: skip
+
+    @property
+    def arrivals(self) -> Arrivals:
+        """The messages as arrivals."""
+        return Arrivals(*(getattr(self, name) for name in Arrivals.__match_args__))
+
+    @property
+    def bits(self) -> Ints:
+        return np.where(self.size == NOT_SAID, 0, self.size)
+
+    def first(self, which: Bools, groups: int) -> Ints:
+        """For each group the place of its first message of some; the length if it has none."""
+        rows = np.flatnonzero(which)[::-1]  # backwards, so that the first of a group is written last
+        found = np.full(groups, len(self), np.int64)
+        found[self.group[rows]] = rows
+        return found
+
+
+def _opening(policy: Stays, state: State, line: _Line) -> Bools:
+    """The messages that can open their group: they say so, and are valid as its first."""
+    says = (line.bits & OPENS != 0) & (line.weight > 0) & policy.opens
+    if not isinstance(policy, StandardStays) or not says.any():
+        return says
+    step, groups = policy.increment, state.groups
+    own = groups.has(Flag.UNOPENED) & (groups.has(Flag.BEGUN) | (policy.start != "first"))
+    anew = policy.start if isinstance(policy.start, int) else NOTHING
+    start = np.where(own, groups.first, np.where(groups.has(Flag.UNOPENED), NOTHING, anew))[line.group]
+    fits = (start == NOTHING) | ((line.sequence >= start) & (line.sequence % step == start % step))
+    return says & fits & (line.sequence <= _MAX - step)
+
+
+def _apart(state: State) -> tuple[State, Held]:
+    """The state without the messages that are held aside, and these. No clock of an unopened group is seen by the rules."""
+    unopened = state.groups.has(Flag.UNOPENED)
+    if unopened.any():
+        state = state.with_groups(since=np.where(unopened, NEVER, state.groups.since))
+    waits = state.held.aside
+    if not waits.any():
+        return state, state.held.take(waits)
+    return state.having(held=state.held.take(~waits)), state.held.take(waits)
+
+
+def _together(policy: Stays, inner: State, aside: Held, since: Ints) -> State:
+    """The whole state. `since`: the clocks of unopened groups; one begins with the first message that is held aside."""
+    held = inner.held
+    if len(aside):
+        held = Held.concat([held, aside])
+        held = held.take(order_by(held.group, held.sequence))
+    groups, unopened = inner.groups, inner.groups.has(Flag.UNOPENED)
+    if unopened.any():
+        waiting = _unopened_part(inner, aside).messages()
+        first, has = waiting.first_arrival(len(inner)), waiting.counts(len(inner)) > 0
+        begins = np.where(since != NEVER, since, np.where(first == NEVER, groups.clock, first))
+        runs = has & ~groups.has(_STOPPED)
+        groups = groups.with_columns(since=np.where(unopened, np.where(runs, begins, NEVER), groups.since))
+    return inner.having(groups, held)
+
+
+def _unopened_part(state: State, aside: Held) -> Held:
+    """The messages that wait for the opening of their group, which isn't opened."""
+    mine = state.groups.has(Flag.UNOPENED)[aside.group]
+    closing = state.groups.has(Flag.CLOSING)
+    if closing.any():
+        mine &= ~closing[aside.group] | ~for_next_stay(state, aside)
+    return aside.take(mine)
+
+
+# ---- messages
+
+
+def quiet(policy: Stays, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
+    """The arrivals that can be judged together, because no timer can fire between them: a prefix of each group.
+
+    Where timers run between messages, it ends with an opening message.
+    """
+    if not clocked:
+        return np.ones(len(arrivals), np.bool_)
+    inner, _ = _apart(state)
+    plain = replace(policy, capacity=None) if isinstance(policy, StandardStays) else policy
+    may: Bools = _rules(policy).quiet(plain, inner, arrivals, clocked=True)
+    group, first = arrivals.group, first_per_group(arrivals.group)
+    opening = (_Line.of(arrivals).bits & OPENS != 0) & policy.opens
+    passed = sum_before(group, opening.astype(np.int64)) > 0  # behind an opening message
+    shut = state.groups.has(Flag.UNOPENED | Flag.CLOSED | Flag.CLOSING)[group]
+    fresh = np.full(len(state), FOREVER, np.int64)
+    fresh[group[first]] = np.minimum(arrivals.time[first] + _timeout(policy), FOREVER)
+    limit = np.minimum(due(policy, state), np.where(state.groups.has(Flag.UNOPENED), fresh, FOREVER))
+    in_time = (arrivals.time <= limit[group]) | first
+    return np.where(shut, ~passed & in_time, (may & ~passed & ~opening) | first)
+
+
+def take(policy: Stays, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
+    """Judge arrivals between which no timer fires (see `quiet`), in as many passes as a group has stays."""
+    return _judged(policy, state, _Line.of(arrivals))
+
+
+def _judged(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Events]:
+    decided, events = [no_messages()], [no_events()]
+    while True:
+        state, out, told, line = _pass(policy, state, line)
+        decided.append(out)
+        events.append(told)
+        busy = np.unique(line.group)
+        if not len(busy):
+            return state, Decided.concat(decided), Events.concat(events)
+        if 2 * len(busy) < len(state):
+            line = line.with_columns(group=np.searchsorted(busy, line.group))
+            part, out, told = _judged(policy, state.select(busy), line)
+            decided.append(out.with_columns(group=busy[out.group]))
+            events.append(told.with_columns(group=busy[told.group]))
+            return state.replace(busy, part), Decided.concat(decided), Events.concat(events)
+
+
+def _pass(policy: Stays, state: State, line: _Line) -> tuple[State, Decided, Events, _Line]:
+    """Judge messages through at most one stay of each group; returns what is left for the next pass."""
+    since, whole = state.groups.since, line
+    inner, aside = _apart(state)
+    decided, events = [no_messages()], [no_events()]
+    ended = inner.groups.has(Flag.CLOSED) & inner.groups.has(Flag.COMPLETE)
+    first = line.first(_opening(policy, inner, line), len(state))
+    begins = ended & (first < len(line))
+    if begins.any():
+        early = begins[line.group] & (np.arange(len(line)) < first[line.group])
+        inner, out = _late(policy, inner, line.take(early))
+        decided.append(out)
+        rows = np.flatnonzero(begins)
+        inner, line = begun_anew(policy, inner, rows, inner.groups.clock[rows]), line.take(~early)
+
+    # What a group may not judge yet is held aside.
+    waits, later = _waits(policy, inner, aside, line)
+    line, left = line.take(~later), line.take(later)
+    waits = waits[~later]
+    if waits.any():
+        inner, aside, out = _put_aside(policy, inner, aside, line.take(waits))
+        decided.append(out)
+        line = line.take(~waits)
+    if inner.groups.has(Flag.UNOPENED)[line.group].any():
+        over = inner.groups.has(Flag.UNOPENED) & inner.groups.has(Flag.CLOSING)
+        inner, out = _late(policy, inner, line.take(over[line.group]))  # nothing is missing there
+        decided.append(out)
+        line = line.take(~over[line.group])
+        inner, aside, line = _opened(inner, aside, line)
+
+    inner, out, told, more = _through(policy, inner, line)
+    decided.append(out)
+    events.append(told)
+    state, closed = close_emptied(policy, _together(policy, inner, aside, since))
+    events.append(closed)
+    cause = _last_causes(state, decided)
+    state, woken = _woken(policy, state, cause, _times_of(whole, cause, state.groups.clock), timed=False)
+    line = _Line.concat([woken, more, left])
+    line = line.take(order_by_group(line.group))
+    tail = _tail(policy, state, line)
+    if tail.any():
+        state, out = _late(policy, state, line.take(tail))
+        decided.append(out)
+        line = line.take(~tail)
+    return state, Decided.concat(decided), Events.concat(events), line
+
+
+def _opened(inner: State, aside: Held, line: _Line) -> tuple[State, Held, _Line]:
+    """Open the groups whose first message is an opening one: it goes first, then what was held aside, as if it came now."""
+    opens = inner.groups.has(Flag.UNOPENED)
+    heads = np.flatnonzero(first_per_group(line.group) & opens[line.group])
+    opens = np.zeros(len(inner), np.bool_)
+    opens[line.group[heads]] = True
+    time, cause, timed = (np.zeros(len(inner), np.int64) for _ in range(3))
+    time[line.group[heads]], cause[line.group[heads]] = line.time[heads], line.cause[heads]
+    timed[line.group[heads]] = line.timed[heads]
+    free = opens[aside.group]
+    freed = _Line.of_aside(aside.take(free), time, cause, timed=False)
+    freed = freed.with_columns(timed=timed[freed.group] != 0)
+    part = np.where(opens[line.group], 2, 0)
+    part[heads] = 0
+    part = np.concatenate([part, np.ones(len(freed), np.int64)])
+    both = _Line.concat([line, freed])
+    order = np.lexsort((np.arange(len(both)), part, both.group))
+    flags = np.where(opens, inner.groups.flags & ~int(Flag.UNOPENED), inner.groups.flags)
+    return inner.with_groups(flags=flags), aside.take(~free), both.take(order)
+
+
+def _waits(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[Bools, Bools]:
+    """The messages that are held aside, and those that are left to the next pass.
+
+    Of a group that isn't opened what comes before an opening message is held aside; of one that is stopped or closing that one, too,
+    and what comes after it. What comes before it may close the group.
+    """
+    none = np.zeros(len(line), np.bool_)
+    groups = inner.groups
+    unopened, closing = groups.has(Flag.UNOPENED), groups.has(Flag.CLOSING) & policy.opens
+    if not unopened.any() and not closing.any():
+        return none, none
+    place, first = np.arange(len(line)), line.first(_opening(policy, inner, line), len(inner))
+    stopped = groups.has(_STOPPED)
+    waits = (unopened & ~closing)[line.group] & (stopped[line.group] | (place < first[line.group]))
+    has_next = np.zeros(len(inner), np.bool_)
+    has_next[aside.group[aside.bits & OPENS != 0]] = True
+    begins = np.zeros(len(inner), np.int64)
+    starts = np.flatnonzero(first_per_group(line.group))
+    begins[line.group[starts]] = starts
+    behind = closing[line.group] & (has_next[line.group] | (place >= first[line.group]))
+    at_once = has_next | (first == begins)
+    return waits | (behind & at_once[line.group]), behind & ~at_once[line.group]
+
+
+def _put_aside(policy: Stays, inner: State, aside: Held, line: _Line) -> tuple[State, Held, Decided]:
+    """Hold messages aside, as many as the capacity lets, and the first opening one; a void is decided, and its place waits."""
+    void = line.weight == 0
+    full = np.zeros(len(line), np.bool_)
+    if isinstance(policy, StandardStays) and policy.capacity is not None:
+        room = policy.capacity - aside.counts(len(inner))
+        full = ~void & ~line.aside & (sum_before(line.group, (~void).astype(np.int64)) >= room[line.group])
+        heads = line.first(_opening(policy, inner, line), len(inner))
+        heads[aside.group[aside.bits & OPENS != 0]] = len(line)
+        full &= np.arange(len(line)) != heads[line.group]
+    clock = inner.groups.clock.copy()
+    np.maximum.at(clock, line.group, line.time)
+    kept = line.take(~full if isinstance(policy, StandardStays) else ~void)
+    no = np.zeros(len(kept), np.bool_)
+    added = Held(kept.group, kept.sequence, kept.ref, no, ~no, kept.time, kept.weight, kept.fingerprint, kept.bits)
+    told = line.take(full | (void & ~line.aside))
+    what = np.where(told.weight > 0, Disposition.REJECTED, Disposition.VOID)
+    why = np.where(told.weight > 0, Reason.CAPACITY, Reason.LEAVES_NOTHING)
+    out = Decided.of(told.group, told.sequence, told.ref, what, why, told.cause)
+    held = Held.concat([aside, added])
+    return (
+        inner.with_groups(clock=clock),
+        held.take(np.lexsort((held.ref, held.group))),
+        out.with_columns(timed=told.timed),
+    )
+
+
+def _late(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided]:
+    """What comes to a group that is closed."""
+    if not len(line):
+        return inner, no_messages()
+    flags = inner.groups.flags.copy()
+    flags[line.group] |= Flag.CLOSED
+    shut = inner.having(inner.groups.with_columns(flags=flags), Held.empty())  # what is held doesn't matter
+    after, out, _ = _rules(policy).take(policy, shut, line.arrivals)
+    return inner.with_groups(clock=after.groups.clock), _caused(out, line)
+
+
+def _tail(policy: Stays, inner: State, line: _Line) -> Bools:
+    """What came after a group was closed, up to the next opening message: nothing can happen there."""
+    closed = inner.groups.has(Flag.CLOSED)
+    if not len(line) or not closed.any():
+        return np.zeros(len(line), np.bool_)
+    again = _opening(policy, inner, line) & inner.groups.has(Flag.COMPLETE)[line.group]
+    first = line.first(again, len(inner))
+    return closed[line.group] & (np.arange(len(line)) < first[line.group])
+
+
+def _through(policy: Stays, inner: State, line: _Line) -> tuple[State, Decided, Events, _Line]:
+    """Have the rules of the policy judge messages up to the first closing one that leaves; returns what is left."""
+    now = np.ones(len(line), np.bool_)
+    if not len(line):
+        return inner, no_messages(), no_events(), line
+    exempt: Policy = policy
+    if isinstance(policy, StandardStays) and policy.capacity is not None and line.aside.any():
+        # What was held aside is no new arrival: no capacity rejects it, nor the message that has opened the group.
+        last = np.full(len(inner), -1, np.int64)
+        rows = np.flatnonzero(line.aside)
+        last[line.group[rows]] = rows
+        now = np.arange(len(line)) <= last[line.group]
+        exempt = replace(policy, capacity=None)
+    now &= _rules(policy).quiet(exempt, inner, line.arrivals, clocked=False) | ~now
+    line, left = line.take(now), line.take(~now)
+    bits = _Bits.of(line, inner.held)
+    after, out, events = _taken(exempt, inner, line)
+    place = bits.first_closing(policy, out, len(inner))
+    if (place >= 0).any():
+        # Up to the message that let the closing one go.
+        let_go = np.full(len(inner), len(line), np.int64)
+        closes = np.flatnonzero(place >= 0)
+        let_go[closes] = _places(line.ref, out.cause[place[closes]])
+        came = np.arange(len(line)) <= let_go[line.group]
+        left = _Line.concat([line.take(~came), left])
+        left = left.take(order_by_group(left.group))
+        line = line.take(came)
+        after, out, events = _taken(exempt, inner, line)
+        place = bits.first_closing(policy, out, len(inner))
+        after, out, events = _closed(policy, after.groups.next, after, out, place, events)
+    out = _caused(out, line)
+    return after, out, events, left
+
+
+def _taken(policy: Policy, inner: State, line: _Line) -> tuple[State, Decided, Events]:
+    arrivals = line.arrivals
+    after, out, events = _rules(policy).take(policy, inner, arrivals)
+    if may_suspend(policy):
+        events = Events.concat([events, suspensions(inner, after, arrivals)])
+    return after, out, events
+
+
+@dataclass(frozen=True, slots=True)
+class _Bits:
+    """The bits of messages, by ref, in order."""
+
+    ref: Ints
+    bits: Ints
+
+    @classmethod
+    def of(cls, line: _Line | None, held: Held) -> _Bits:
+        ref = held.ref if line is None else np.concatenate([held.ref, line.ref])
+        bits = held.bits if line is None else np.concatenate([held.bits, line.bits])
+        order = np.argsort(ref, kind="stable")
+        return cls(ref[order], bits[order])
+
+    def first_closing(self, policy: Stays, out: Decided, groups: int) -> Ints:
+        """For each group the row of the first closing message that has left; -1: none has."""
+        found = np.full(groups, -1, np.int64)
+        if not policy.closes or not len(out):
+            return found
+        rows = np.flatnonzero(out.disposition == Disposition.RELEASED)
+        says = self.bits[np.searchsorted(self.ref, out.ref[rows])] & CLOSES != 0
+        rows = rows[says][::-1]  # backwards, so that the first of a group is written last
+        found[out.group[rows]] = rows
+        return found
+
+
+def _closed(
+    policy: Stays, before: Ints, after: State, out: Decided, place: Ints, events: Events
+) -> tuple[State, Decided, Events]:
+    """Close groups behind a message that has left: what left behind it in the same moment is late, as is what is held.
+
+    `before`: the next number of each group when a closing message leaves that is late. No number has passed behind it.
+    """
+    ends = place >= 0
+    rows = np.arange(len(out))
+    mine = ends[out.group] & (out.disposition == Disposition.RELEASED)
+    behind = mine & (rows > place[out.group])
+    groups, at = after.groups, place[ends]
+    flags = np.where(ends, (groups.flags | Flag.CLOSED | Flag.COMPLETE) & ~int(Flag.CLOSING), groups.flags)
+    since, reports = np.where(ends, NEVER, groups.since), np.where(ends, 0, groups.reports)
+    ordinal, last, following = groups.ordinal.copy(), groups.last.copy(), groups.next.copy()
+    ordinal[ends] = out.ordinal[at]
+    if isinstance(policy, StandardStays):
+        last[ends] = out.sequence[at]
+        following[ends] = np.where(out.late[at], before[ends], out.sequence[at] + policy.increment)
+    held = after.held.take(ends[after.held.group]).messages()
+    held = held.take(np.lexsort((held.ref, held.group)))
+    cause, timed = np.zeros(len(after), np.int64), np.zeros(len(after), np.bool_)
+    cause[ends], timed[ends] = out.cause[at], out.timed[at]
+    late = Decided.of(
+        held.group, held.sequence, held.ref, Disposition.LATE, Reason.GROUP_CLOSED, cause[held.group]
+    ).with_columns(timed=timed[held.group])
+    out = out.with_columns(
+        disposition=np.where(behind, Disposition.LATE, out.disposition),
+        reason=np.where(behind, Reason.GROUP_CLOSED, out.reason),
+        ordinal=np.where(behind, 0, out.ordinal),
+        late=out.late & ~behind,
+    )
+    state = after.having(
+        groups.with_columns(flags=flags, since=since, reports=reports, ordinal=ordinal, last=last, next=following),
+        after.held.take(~ends[after.held.group]),
+    )
+    told = np.flatnonzero(ends)
+    closed = Events.of(EventKind.CLOSED, told, None, None, groups.clock[told])
+    never = (events.kind == EventKind.VOID) & ends[events.group] & (events.first >= following[events.group])
+    return state, Decided.concat([out, late]), Events.concat([events.take(~never), closed])
+
+
+def _places(refs: Ints, wanted: Ints) -> Ints:
+    """Where refs stand that are among others."""
+    order = np.argsort(refs, kind="stable")
+    found: Ints = order[np.minimum(np.searchsorted(refs, wanted, sorter=order), len(refs) - 1)]
+    return found
+
+
+def _caused(out: Decided, line: _Line) -> Decided:
+    """Decisions with the causes of a line, without those on voids that are decided already."""
+    if not len(out) or not line.aside.any():
+        return out
+    place = _places(line.ref, out.cause)
+    out = out.with_columns(cause=line.cause[place], timed=line.timed[place])
+    own = _places(line.ref, out.ref)
+    again = (line.ref[own] == out.ref) & line.aside[own] & (line.weight[own] == 0)
+    return out.take(~again)
+
+
+def _last_causes(state: State, decided: list[Decided]) -> Ints:
+    """For each group the last arrival that let a message go."""
+    cause = np.full(len(state), -1, np.int64)
+    for one in decided:
+        np.maximum.at(cause, one.group, np.where(one.timed, -1, one.cause))
+    return cause
+
+
+def _times_of(line: _Line, cause: Ints, clock: Ints) -> Ints:
+    """For each group the time of the message that is a cause."""
+    if not len(line):
+        return clock
+    order = np.argsort(line.cause, kind="stable")
+    found = order[np.minimum(np.searchsorted(line.cause, cause, sorter=order), len(line) - 1)]
+    return np.where(line.cause[found] == cause, line.time[found], clock)
+
+
+def _woken(policy: Stays, state: State, cause: Ints, time: Ints, *, timed: bool) -> tuple[State, _Line]:
+    """Take out what was held aside in groups that go on: those that have closed, and those that an opening message waits in.
+
+    `cause`, `time`: what sets them going, by group, and when.
+    """
+    groups, aside = state.groups, state.held.aside
+    mine = groups.has(Flag.CLOSED) & groups.has(Flag.COMPLETE)
+    shut = groups.has(Flag.UNOPENED) & ~groups.has(_STOPPED | Flag.CLOSING)
+    if aside.any() and shut.any():
+        held = state.held.take(aside & shut[state.held.group])
+        line = _Line.of_aside(held, time, cause, timed=timed)
+        mine[line.group[_opening(policy, state, line)]] = True
+    out = aside & mine[state.held.group]
+    gone = state.held.take(out)
+    # The places of voids in a group that never opened are nothing to judge.
+    gone = gone.take(~groups.has(Flag.CLOSED)[gone.group] | for_next_stay(state, state.held)[out])
+    line = _Line.of_aside(gone, time, cause, timed=timed)
+    if not out.any():
+        return state, line
+    return state.having(held=state.held.take(~out)), line
+
+
+# ---- time, and actions
+
+
+def due(policy: Stays, state: State) -> Ints:
+    """The time of each group's next timer: of its hole, or, while it isn't opened, of what waits for that."""
+    inner, _ = _apart(state)
+    moments: Ints = _rules(policy).due(policy, inner)
+    if policy.unopened_timeout is None:
+        return moments
+    unopened = state.groups.has(Flag.UNOPENED) & (state.groups.since != NEVER)
+    return np.where(unopened, state.groups.since + _timeout(policy), moments)
+
+
+def fire(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Events]:
+    """Fire the timers that are due at or before `until` (a time for each group)."""
+    decided, events = [no_messages()], [no_events()]
+    while True:
+        ripe = due(policy, state) <= until
+        if not ripe.any():
+            return state, Decided.concat(decided), Events.concat(events)
+        state, late = _timed_out(policy, state, ripe)
+        state, out, told = _fired(policy, state, until)
+        decided += [late, out]
+        events.append(told)
+        moment = np.full(len(state), NEVER, np.int64)
+        for one in (late, out):
+            np.maximum.at(moment, one.group, one.cause)
+        state, out, told = go_on(policy, state, np.where(moment == NEVER, state.groups.clock, moment))
+        decided.append(out)
+        events.append(told)
+
+
+def _timed_out(policy: Stays, state: State, ripe: Bools) -> tuple[State, Decided]:
+    """Set aside what has waited too long for the opening of its group."""
+    ripe = ripe & state.groups.has(Flag.UNOPENED)
+    if not ripe.any():
+        return state, no_messages()
+    moments = due(policy, state)
+    inner, aside = _apart(state)
+    waiting = ripe[aside.group] & (aside.time <= moments[aside.group])
+    if state.groups.has(Flag.CLOSING).any():
+        waiting &= ~(state.groups.has(Flag.CLOSING)[aside.group] & for_next_stay(state, aside))
+    gone = aside.take(waiting).messages()
+    gone = gone.take(np.lexsort((gone.ref, gone.group)))
+    out = Decided.of(
+        gone.group, gone.sequence, gone.ref, Disposition.LATE, Reason.NOT_OPENED, moments[gone.group], timed=True
+    )
+    clock = np.where(ripe, np.maximum(inner.groups.clock, moments), inner.groups.clock)
+    since = np.where(ripe, NEVER, state.groups.since)
+    return _together(policy, inner.with_groups(clock=clock), aside.take(~waiting), since), out
+
+
+def _fired(policy: Stays, state: State, until: Ints) -> tuple[State, Decided, Events]:
+    """Fire the timers of the policy, in each group up to the one that lets a closing message go."""
+    inner, aside = _apart(state)
+    bits = _Bits.of(None, inner.held)
+    after, out, events = _rules(policy).fire(policy, inner, until)
+    place = bits.first_closing(policy, out, len(state))
+    if (place >= 0).any():
+        ends = place >= 0
+        until = until.copy()
+        until[ends] = out.cause[place[ends]]
+        after, out, events = _rules(policy).fire(policy, inner, until)
+        place = bits.first_closing(policy, out, len(state))
+        never = (events.kind == EventKind.HOLE_OPENED) & ends[events.group] & (events.at >= until[events.group])
+        events = events.take(~never)
+        after, out, events = _closed(policy, inner.groups.next, after, out, place, events)
+    return _together(policy, after, aside, state.groups.since), out, events
+
+
+def go_on(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """After a timer or an action: close what holds nothing, and judge what was held aside where that is over."""
+    decided, events = [no_messages()], [no_events()]
+    state, closed = close_emptied(policy, state)
+    events.append(closed.with_columns(at=now[closed.group]))
+    state, line = _woken(policy, state, now, now, timed=True)
+    if len(line):
+        state, out, told = _judged(policy, state, line)
+        decided.append(out)
+        events.append(told)
+    return state, Decided.concat(decided), Events.concat(events)
+
+
+def settle(policy: Stays, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """After an operator's action: what may leave leaves, up to a closing message, and clocks begin anew."""
+    inner, aside = _apart(state)
+    bits = _Bits.of(None, inner.held)
+    after, out, events = _rules(policy).settle(policy, inner, now)
+    after = after.with_groups(clock=np.maximum(after.groups.clock, now))
+    place = bits.first_closing(policy, out, len(state))
+    if (place >= 0).any():
+        after, out, events = _closed(policy, inner.groups.next, after, out, place, events)
+    since = np.where(state.groups.has(Flag.UNOPENED), now, NEVER)
+    state, more, told = go_on(policy, _together(policy, after, aside, since), now)
+    return state, Decided.concat([out, more]), Events.concat([events, told])

@@ -1,0 +1,272 @@
+"""`UnitOfWork`: a set numbered from 1 that leaves when it is complete, all or nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from seriatim.kernel.groups.arrivals import NOT_SAID, Arrivals
+from seriatim.kernel.groups.policy import UnitOfWork
+from seriatim.kernel.groups.state import Flag, Held, State
+from seriatim.kernel.policies.closing import OVER, late_repeats, shut_out
+from seriatim.kernel.values.columns import (
+    Bools,
+    Ints,
+    empty_ints,
+    first_per_group,
+    last_per_group,
+    order_by,
+    sum_before,
+    sum_per_group,
+)
+from seriatim.kernel.values.outcome import Decided, Disposition, EventKind, Events, Reason, no_events, no_messages
+from seriatim.kernel.values.time import FOREVER, NEVER, micros
+
+__all__ = ["due", "fire", "quiet", "settle", "take"]
+
+_MAX = 2**63 - 1
+
+
+def quiet(policy: UnitOfWork, state: State, arrivals: Arrivals, *, clocked: bool) -> Bools:
+    """The arrivals that can be judged together, because no time-out can fire between them: a prefix of each group."""
+    may = _before_size(state, arrivals)
+    if not clocked or policy.timeout is None:
+        return may
+    group = arrivals.group
+    first = first_per_group(group)
+    fresh = np.full(len(state), FOREVER, np.int64)
+    fresh[group[first]] = arrivals.time[first] + micros(policy.timeout)
+    limit = np.minimum(due(policy, state), fresh)
+    return may & ((arrivals.time <= limit[group]) | first)
+
+
+def _before_size(state: State, arrivals: Arrivals) -> Bools:
+    """In a closing group the arrivals to the first that tells the size: what it shuts out may have been the highest held."""
+    unknown = state.groups.has(Flag.CLOSING) & (state.groups.mark == 0)
+    if not unknown.any():
+        return np.ones(len(arrivals), np.bool_)
+    tells = unknown[arrivals.group] & (arrivals.size != NOT_SAID)
+    return sum_before(arrivals.group, tells.astype(np.int64)) == 0
+
+
+def take(policy: UnitOfWork, state: State, arrivals: Arrivals) -> tuple[State, Decided, Events]:
+    """Judge arrivals between which no timer fires (see `quiet`)."""
+    disposition, reason = _judge(state, arrivals)
+    # The first that can be one of the set starts the clock, even if the size, told later, shuts it out.
+    first = np.flatnonzero(disposition == Disposition.HELD)[::-1]  # backwards: the first is written last
+    began = np.full(len(state), NEVER, np.int64)
+    began[arrivals.group[first]] = arrivals.time[first]
+    state, outgrown = _learn_size(state, arrivals, disposition, reason)
+    held, position, twice = _collect(state.held, arrivals, disposition)
+    disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+    repeats = np.flatnonzero((disposition == Disposition.DUPLICATE) & (reason == Reason.TAKEN_BEFORE))
+    late_repeats(state, arrivals, repeats, disposition, reason)
+
+    groups, group = state.groups, arrivals.group
+    flags, clock = groups.flags.copy(), groups.clock.copy()
+    flags[group] |= Flag.BEGUN
+    ends = np.flatnonzero(last_per_group(group))
+    clock[group[ends]] = np.maximum(clock[group[ends]], arrivals.time[ends])
+    since = np.where(groups.since == NEVER, began, groups.since)
+    since[state.stopped()] = NEVER
+    state = state.having(groups.with_columns(flags=flags, clock=clock, since=since), held, state.skipped)
+
+    full = _complete(state) & ~state.stopped()
+    done = np.full(len(state), len(arrivals), np.int64)  # the arrival that completes the set
+    done[full] = -1
+    np.maximum.at(done, held.group, np.where(full[held.group], position, -1))
+    after = np.arange(len(arrivals)) > done[group]
+    disposition[after], reason[after] = Disposition.DUPLICATE, Reason.SET_COMPLETE
+    cause = np.zeros(len(state), np.int64)
+    cause[full] = arrivals.ref[done[full]]
+    state, released, closed = _leave(state, full, cause, clock, timed=False)
+
+    void = (disposition == Disposition.HELD) & (arrivals.weight == 0)
+    disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
+    aside = np.flatnonzero(disposition != Disposition.HELD)
+    others = arrivals.take(aside)
+    decided = Decided.of(others.group, others.sequence, others.ref, disposition[aside], reason[aside], others.ref)
+    return state, Decided.concat([released, outgrown, decided]), closed
+
+
+def _judge(state: State, arrivals: Arrivals) -> tuple[Ints, Ints]:
+    """Disposition and reason of each arrival as far as they don't depend on other arrivals; else HELD."""
+    groups, group, sequence, size = state.groups, arrivals.group, arrivals.sequence, arrivals.size
+    disposition = np.full(len(arrivals), int(Disposition.HELD), np.int64)
+    reason = empty_ints(len(arrivals))
+
+    def mark(where: Bools, what: Disposition, why: Reason) -> None:
+        where = where & (disposition == Disposition.HELD)
+        disposition[where], reason[where] = what, why
+
+    said, known = size != NOT_SAID, groups.mark[group]
+    mark(groups.has(Flag.COMPLETE)[group], Disposition.DUPLICATE, Reason.SET_COMPLETE)
+    if groups.has(OVER).any():
+        mark(shut_out(state, arrivals, np.ones(len(group), np.int64)), Disposition.LATE, Reason.GROUP_CLOSED)
+    mark(sequence < 1, Disposition.INVALID, Reason.BELOW_ONE)
+    mark(said & (size < 1), Disposition.INVALID, Reason.SIZE_BELOW_ONE)
+    mark((known > 0) & said & (size != known), Disposition.INVALID, Reason.SIZE_CONTRADICTED)
+    mark((known > 0) & (sequence > known), Disposition.INVALID, Reason.ABOVE_SIZE)
+    mark((known == 0) & said & (sequence > size), Disposition.INVALID, Reason.ABOVE_SIZE)
+    if len(state.skipped):
+        mark(state.skipped.contain(group, sequence), Disposition.DUPLICATE, Reason.TAKEN_BEFORE)
+    return disposition, reason
+
+
+def _learn_size(state: State, arrivals: Arrivals, disposition: Ints, reason: Ints) -> tuple[State, Decided]:
+    """Take the size from the first message that contains it; later messages that contradict it are invalid.
+
+    Messages that were held above it are invalid, too: they are no part of the set.
+    """
+    group = arrivals.group
+    unknown = state.groups.mark == 0
+    says = unknown[group] & (arrivals.size != NOT_SAID) & (disposition == Disposition.HELD)
+    if not says.any():
+        return state, no_messages()
+    _, _, twice = _collect(state.held, arrivals, disposition)
+    says[twice] = False
+    rows = np.flatnonzero(says)[::-1]  # backwards, so that the first of a group is written last
+    teller = np.full(len(state), len(arrivals), np.int64)
+    teller[group[rows]] = rows
+    told = np.flatnonzero(teller < len(arrivals))
+    size = state.groups.mark.copy()
+    size[told] = arrivals.size[teller[told]]
+
+    def mark(where: Bools, why: Reason) -> None:
+        where = where & (disposition == Disposition.HELD)
+        disposition[where], reason[where] = Disposition.INVALID, why
+
+    learns = unknown[group] & (size[group] > 0)
+    later = learns & (np.arange(len(arrivals)) > teller[group])
+    mark(later & (arrivals.size != NOT_SAID) & (arrivals.size != size[group]), Reason.SIZE_CONTRADICTED)
+    mark(later & (arrivals.sequence > size[group]), Reason.ABOVE_SIZE)
+    # Before the size was told the first of a number above it was taken in, its repetitions were duplicates.
+    _, _, twice = _collect(state.held, arrivals, disposition)
+    first = np.ones(len(arrivals), np.bool_)
+    first[twice] = False
+    # A void above it is one from the moment it was taken in, and its place goes with the others.
+    void = (
+        learns & first & (arrivals.sequence > size[group]) & (arrivals.weight == 0) & (disposition == Disposition.HELD)
+    )
+    disposition[void], reason[void] = Disposition.VOID, Reason.LEAVES_NOTHING
+    mark(learns & first & (arrivals.sequence > size[group]), Reason.ABOVE_SIZE)
+
+    held = state.held
+    over = unknown[held.group] & (size[held.group] > 0) & (held.sequence > size[held.group])
+    gone = held.take(over).messages()
+    outgrown = Decided.of(
+        gone.group,
+        gone.sequence,
+        gone.ref,
+        Disposition.INVALID,
+        Reason.ABOVE_SIZE,
+        arrivals.ref[teller[gone.group]] if len(gone) else gone.ref,
+    )
+    disposition[twice], reason[twice] = Disposition.DUPLICATE, Reason.TAKEN_BEFORE
+    skipped = state.skipped
+    if len(skipped):
+        top = np.where(size > 0, size, _MAX)
+        skipped = skipped.take(skipped.first <= top[skipped.group])
+        skipped = skipped.with_columns(last=np.minimum(skipped.last, top[skipped.group]))
+    return state.having(state.groups.with_columns(mark=size), held.take(~over), skipped), outgrown
+
+
+def _collect(before: Held, arrivals: Arrivals, disposition: Ints) -> tuple[Held, Ints, Ints]:
+    """The held messages with the arrivals that are still HELD, the positions of these arrivals, and the repeated numbers."""
+    rows = np.flatnonzero(disposition == Disposition.HELD)
+    new = arrivals.take(rows)
+    no = np.zeros(len(rows), np.bool_)
+    held = Held.concat(
+        [
+            before,
+            Held(
+                new.group, new.sequence, new.ref, no, no, new.time, new.weight, new.fingerprint, empty_ints(len(rows))
+            ),
+        ]
+    )
+    position = np.concatenate([np.full(len(before), -1, np.int64), rows])
+    order = order_by(held.group, held.sequence)
+    held, position = held.take(order), position[order]
+    again = np.zeros(len(held), np.bool_)
+    again[1:] = (held.sequence[1:] == held.sequence[:-1]) & (held.group[1:] == held.group[:-1])
+    return held.take(~again), position[~again], position[again]
+
+
+def _complete(state: State) -> Bools:
+    """The sets that have all their numbers."""
+    count = np.bincount(state.held.group, minlength=len(state)) + _markers(state)
+    return (state.groups.mark > 0) & (count == state.groups.mark) & ~state.groups.has(Flag.CLOSED)
+
+
+def _markers(state: State) -> Ints:
+    """How many messages of each set were taken out."""
+    skipped = state.skipped
+    return sum_per_group(skipped.group, skipped.last - skipped.first + 1, len(state))
+
+
+def _leave(state: State, full: Bools, cause: Ints, at: Ints, *, timed: bool) -> tuple[State, Decided, Events]:
+    """Release complete sets and close their groups; return the cause and the time, by group."""
+    groups, held = state.groups, state.held
+    out = full[held.group]
+    leaving = held.take(out).messages()
+    released = Decided.of(
+        leaving.group,
+        leaving.sequence,
+        leaving.ref,
+        Disposition.RELEASED,
+        Reason.NONE,
+        cause[leaving.group],
+        ordinal=groups.ordinal[leaving.group] + sum_before(leaving.group, leaving.weight) + 1,
+        timed=timed,
+    )
+    last = groups.last.copy()
+    last[leaving.group] = leaving.sequence  # ascends: the highest stays
+    rows = np.flatnonzero(full)
+    after = groups.with_columns(
+        flags=np.where(full, groups.flags | Flag.CLOSED | Flag.COMPLETE, groups.flags),
+        last=last,
+        ordinal=groups.ordinal + sum_per_group(leaving.group, leaving.weight, len(state)),
+        since=np.where(full, NEVER, groups.since),
+    )
+    return (
+        state.having(after, held.take(~out), state.skipped),
+        released,
+        Events.of(EventKind.CLOSED, rows, None, None, at[rows]),
+    )
+
+
+def due(policy: UnitOfWork, state: State) -> Ints:
+    """The time when each group's set times out; `FOREVER` if no clock runs."""
+    if policy.timeout is None:
+        return np.full(len(state), FOREVER, np.int64)
+    since = state.groups.since
+    return np.where(since == NEVER, FOREVER, since + micros(policy.timeout))
+
+
+def fire(policy: UnitOfWork, state: State, until: Ints) -> tuple[State, Decided, Events]:
+    """Set aside the held messages of sets that were not complete in time, and close their groups."""
+    moments = due(policy, state)
+    ripe = moments <= until
+    if not ripe.any():
+        return state, no_messages(), no_events()
+    groups, held = state.groups, state.held
+    out = ripe[held.group]
+    gone = held.take(out).messages()
+    dead = Decided.of(
+        gone.group, gone.sequence, gone.ref, Disposition.DEAD, Reason.TIMED_OUT, moments[gone.group], timed=True
+    )
+    rows = np.flatnonzero(ripe)
+    after = groups.with_columns(
+        flags=np.where(ripe, groups.flags | Flag.CLOSED, groups.flags),
+        since=np.where(ripe, NEVER, groups.since),
+        clock=np.where(ripe, np.maximum(groups.clock, moments), groups.clock),
+    )
+    closed = Events.of(EventKind.CLOSED, rows, None, None, moments[rows])
+    return state.having(after, held.take(~out), state.skipped), dead, closed
+
+
+def settle(policy: UnitOfWork, state: State, now: Ints) -> tuple[State, Decided, Events]:
+    """After a group was resumed: a complete set leaves; the clock of an incomplete set begins anew."""
+    remain = (np.bincount(state.held.group, minlength=len(state)) > 0) & ~state.stopped()
+    clock = np.maximum(state.groups.clock, now)
+    state = state.with_groups(since=np.where(remain, now, NEVER), clock=clock)
+    return _leave(state, _complete(state) & ~state.stopped(), now, clock, timed=True)

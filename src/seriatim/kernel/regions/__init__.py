@@ -1,0 +1,1 @@
+"""What two regions agree on."""

@@ -1,0 +1,1 @@
+"""Columns, times, readings, and the words of outcomes."""
